@@ -1,0 +1,102 @@
+"""Attention itself: scores -> mask -> softmax -> weighted sum of the values.
+
+`attend` is the formula as the tutorials write it. `attend_output` gives its output alone, through torch's
+fused kernel, for when nobody asks for the weights. `attend_into` writes the weights into storage that the
+caller owns, for when many maps are kept. Tests hold the three to be the same thing.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.attention.scores import ScoreFunction, scaled_dot
+
+
+class Attention(NamedTuple):
+    """What attention gives: output `[..., query, d_v]`; weights and scores `[..., query, key]`.
+
+    `weights` and `scores` are None where nobody asked for them.
+    """
+
+    output: Tensor
+    weights: Tensor | None
+    scores: Tensor | None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    score: ScoreFunction = scaled_dot,
+) -> Attention:
+    """Attention(Q, K, V) = softmax(s(Q, K)) V   (Vaswani et al. 2017, equation 1).
+
+    query `[..., query, d_k]`, key `[..., key, d_k]`, value `[..., key, d_v]`; the leading dimensions
+    broadcast. `mask` is boolean, broadcasts to `[..., query, key]`, True where a query may look.
+
+    A row of weights sums to 1, save one in which nothing may be attended to: its weights and its output
+    are 0. (Where the tutorials fill such a row with -inf, softmax gives NaN; where they add -1e9, it
+    gives equal weights to everything that is forbidden.) `scores` are what the scoring function gave,
+    before the mask.
+
+    Raises ValueError when key and value differ in length, or a mask is not boolean.
+    """
+    check_shapes(key, value, mask)
+    scores = score(query, key)  # [..., query, key]
+    weights = masked_softmax(scores, mask)  # [..., query, key]
+    output = weights @ value  # [..., query, key] x [..., key, d_v] -> [..., query, d_v]
+    return Attention(output, weights, scores)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """w_ij = exp(s_ij) / Σ_l exp(s_il), the sum over the keys l that query i may attend to; elsewhere 0.
+
+    Half-precision scores are exponentiated in float32, as BERT's published code does.
+    """
+    wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    if mask is None:
+        return torch.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
+    weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1, dtype=wide)
+    return weights.masked_fill(~mask, 0.0).to(scores.dtype)  # a row of -inf alone is NaN until here
+
+
+def attend_output(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The output of `attend` with the scaled dot product, and no weights: torch's fused kernel.
+
+    Same shapes and rules as `attend`. Returns `[..., query, d_v]`.
+    """
+    check_shapes(key, value, mask)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    if mask is None:
+        return output
+    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels leave NaN there
+
+
+def attend_into(
+    weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
+
+    Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing
+    is recorded for gradients. A map is written once, where it will stay, and multiplied with the values
+    while it is still in the processor's cache.
+    """
+    check_shapes(key, value, mask)
+    torch.matmul(query / query.shape[-1] ** 0.5, key.transpose(-2, -1), out=weights)
+    if mask is not None:
+        weights.masked_fill_(~mask, -torch.inf)
+    torch.softmax(weights, dim=-1, out=weights)
+    if mask is not None:
+        weights.masked_fill_(~mask, 0.0)
+    return weights @ value
+
+
+def check_shapes(key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    """Raises ValueError when key and value differ in length, or the mask is not boolean."""
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"every key needs a value: {key.shape[-2]} keys, {value.shape[-2]} values")
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"a mask is boolean (True = may attend), not {mask.dtype}")

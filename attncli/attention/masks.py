@@ -1,0 +1,61 @@
+"""Masks: which query may look at which key.
+
+A mask is boolean and **True means "may attend"**. Masks broadcast against scores
+`[batch, head, query, key]` and combine by "and". (Tutorials disagree on the sign: some add a mask of large
+negative numbers where attention is forbidden, some multiply by 0 and 1. Here it is always the question
+"may it?")
+"""
+
+import torch
+from torch import Tensor
+
+
+def causal_mask(query_len: int, key_len: int | None = None, device: torch.device | None = None) -> Tensor:
+    """No query sees a key that comes after it: True where key <= query + (key_len - query_len).
+
+    With fewer queries than keys, the queries are the *last* tokens of the sequence, as when a decoder goes
+    on from keys it has cached: the last query sees every key. With more queries than keys, the first
+    queries see nothing.
+
+    Returns bool `[query, key]`. Source: Vaswani et al. 2017, section 3.2.3.
+    """
+    key_len = query_len if key_len is None else key_len
+    everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
+    return everything.tril(diagonal=key_len - query_len)
+
+
+def padding_mask(attention_mask: Tensor) -> Tensor:
+    """No query sees [PAD].
+
+    `attention_mask` is what tokenizers give: `[batch, key]`, 1 for a real token, 0 for [PAD].
+    Returns bool `[batch, 1, 1, key]`: the same for every head and every query.
+
+    Raises ValueError when `attention_mask` is not 2-dimensional.
+    """
+    if attention_mask.dim() != 2:
+        raise ValueError(f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}")
+    return attention_mask.bool()[:, None, None, :]
+
+
+def memory_mask(allowed: Tensor) -> Tensor:
+    """Which part of a memory each query may see, in cross-attention.
+
+    `allowed` is `[query, key]` (the same for the whole batch) or `[batch, query, key]`, True or 1 where the
+    query may look. Returns bool `[1 or batch, 1, query, key]`: the same for every head.
+
+    Raises ValueError when `allowed` has another number of dimensions.
+    """
+    if allowed.dim() not in (2, 3):
+        raise ValueError(
+            f"a memory mask is made from [query, key] or [batch, query, key], not from shape {list(allowed.shape)}"
+        )
+    return allowed.bool().reshape(-1, 1, *allowed.shape[-2:])
+
+
+def combine_masks(*masks: Tensor | None) -> Tensor | None:
+    """True where every mask is True. None hides nothing; without any mask the answer is None."""
+    combined: Tensor | None = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else combined & mask
+    return combined

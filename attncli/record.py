@@ -1,0 +1,282 @@
+"""AttentionRecord: everything that one run yields for one text; saving and loading it.
+
+Reading, analysing and drawing a record needs numpy, not torch. Nothing in a record's file is trusted: no
+pickle is ever read, and shapes and numbers are checked.
+"""
+
+import csv
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.errors import RequestError
+from attncli.files import check_suffix, write_whole
+from attncli.text import Tokens, first_line
+
+Floats = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
+
+SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
+CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Which model a record is of; the counts are the model's, not the record's."""
+
+    name: str
+    path: str
+    sha256: str
+    layers: int
+    heads: int
+    hidden_size: int
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """The attention of one text.
+
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to.
+    layers, heads: the numbers, in the model, of what stands along the first two axes.
+    mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
+    """
+
+    weights: Floats
+    layers: list[int]
+    heads: list[int]
+    tokens: Tokens
+    mask: Bools
+    mask_name: str
+    model: ModelInfo
+
+    def map(self, layer: int, head: int) -> Floats:
+        """The `[query, key]` weights of one head, by its numbers in the model.
+
+        Raises KeyError when the record does not hold that head.
+        """
+        if layer not in self.layers or head not in self.heads:
+            raise KeyError(f"layer {layer}, head {head} is not in this record")
+        one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
+        return one
+
+    def select(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> "AttentionRecord":
+        """The same record with fewer layers or heads. Raises RequestError when one is not in it."""
+        layers = self.layers if layers is None else list(layers)
+        heads = self.heads if heads is None else list(heads)
+        for what, wanted, there in (("layer", layers, self.layers), ("head", heads, self.heads)):
+            missing = [number for number in wanted if number not in there]
+            if missing:
+                raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
+        rows = [self.layers.index(layer) for layer in layers]
+        columns = [self.heads.index(head) for head in heads]
+        return AttentionRecord(
+            weights=self.weights[np.ix_(rows, columns)],
+            layers=list(layers),
+            heads=list(heads),
+            tokens=self.tokens,
+            mask=self.mask,
+            mask_name=self.mask_name,
+            model=self.model,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Whole or not at all.
+
+        Raises RequestError for another suffix or an unwritable place.
+        """
+        save_records([self], path)
+
+    def document(self) -> dict[str, Any]:
+        """This text's entry under "records" in `run --json`."""
+        return {
+            "tokens": self.tokens.text,
+            "segments": self.tokens.segments,
+            "mask": self.mask_name,
+            "attention": [
+                {"layer": layer, "head": head, "weights": self.map(layer, head).tolist()}
+                for layer in self.layers
+                for head in self.heads
+            ],
+        }
+
+
+def document(records: Sequence[AttentionRecord]) -> dict[str, Any]:
+    """What `run --json` prints: the model once, then every text's record."""
+    return {"model": asdict(records[0].model), "records": [record.document() for record in records]}
+
+
+def number_list(numbers: Sequence[int]) -> str:
+    """0, 1, 2, 3 -> "0-3";  0, 2, 3 -> "0,2-3"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+# --- saving ---------------------------------------------------------------------------------------------
+
+
+def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
+    """Save one text or many into one file, by suffix; .npz holds one text only. Whole or not at all.
+
+    Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
+    """
+    path = Path(path)
+    suffix = check_suffix(path, SUFFIXES, "a record")
+    if suffix == ".npz" and len(records) != 1:
+        raise RequestError(f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many")
+    write = {".npz": write_npz, ".safetensors": write_safetensors, ".json": write_json, ".csv": write_csv}[suffix]
+    write_whole(path, lambda temporary: write(records, temporary))
+
+
+def arrays(record: AttentionRecord) -> dict[str, Any]:
+    """The numbers of a record, under the names that its files use."""
+    return {
+        "weights": np.ascontiguousarray(record.weights),
+        "layers": np.array(record.layers, dtype=np.int64),
+        "heads": np.array(record.heads, dtype=np.int64),
+        "segments": np.array(record.tokens.segments, dtype=np.int64),
+        "mask": np.ascontiguousarray(record.mask),
+    }
+
+
+def labels(record: AttentionRecord) -> dict[str, Any]:
+    """The rest of a record: what is not an array of numbers."""
+    return {"tokens": asdict(record.tokens), "mask_name": record.mask_name, "model": asdict(record.model)}
+
+
+def write_npz(records: Sequence[AttentionRecord], path: Path) -> None:
+    [record] = records
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            **arrays(record),
+            tokens=np.array(record.tokens.text, dtype=np.str_),
+            labels=np.array(json.dumps(labels(record))),
+        )
+
+
+def write_safetensors(records: Sequence[AttentionRecord], path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    tensors = {
+        (name if len(records) == 1 else f"{name}.{number}"): array
+        for number, record in enumerate(records)
+        for name, array in arrays(record).items()
+    }
+    metadata = {"format": FORMAT, "records": json.dumps([labels(record) for record in records])}
+    save_file(tensors, str(path), metadata=metadata)
+
+
+def write_json(records: Sequence[AttentionRecord], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(document(records), file)
+        file.write("\n")
+
+
+def write_csv(records: Sequence[AttentionRecord], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_HEADER)
+        for text, record in enumerate(records):
+            writer.writerows(csv_rows(text, record))
+
+
+def csv_rows(text: int, record: AttentionRecord) -> Iterator[tuple[Any, ...]]:
+    tokens = record.tokens.text
+    for layer in record.layers:
+        for head in record.heads:
+            for query, row in enumerate(record.map(layer, head).tolist()):
+                for key, weight in enumerate(row):
+                    yield text, layer, head, query, key, tokens[query], tokens[key], weight
+
+
+# --- loading --------------------------------------------------------------------------------------------
+
+
+def load_record(path: str | Path) -> AttentionRecord:
+    """Load a saved record (.safetensors or .npz) that holds one text.
+
+    Raises RequestError when the file is missing, cut short, not a record, or holds several texts.
+    """
+    records = load_records(path)
+    if len(records) != 1:
+        raise RequestError(f"{path} holds {len(records)} texts; load_records reads them all")
+    return records[0]
+
+
+def load_records(path: str | Path) -> list[AttentionRecord]:
+    """Load all texts of a saved record (.safetensors or .npz).
+
+    Raises RequestError when the file is missing, cut short, or not a record.
+    """
+    path = Path(path)
+    suffix = check_suffix(path, SUFFIXES, "a record")
+    if suffix not in (".safetensors", ".npz"):
+        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz")
+    try:
+        with path.open("rb"):
+            pass
+        read = read_npz if suffix == ".npz" else read_safetensors
+        return [build(numbers, rest) for numbers, rest in read(path)]
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror or first_line(error)}") from error
+    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile, RequestError) as error:
+        raise RequestError(f"{path} is not a whole attncli record: {first_line(error)}") from error
+
+
+def read_npz(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    with np.load(path, allow_pickle=False) as file:
+        numbers = {name: file[name] for name in ("weights", "layers", "heads", "segments", "mask")}
+        yield numbers, json.loads(str(file["labels"]))
+
+
+def read_safetensors(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise ValueError("it was not written by attncli")
+            every = json.loads(metadata["records"])
+            for number, rest in enumerate(every):
+                names = ("weights", "layers", "heads", "segments", "mask")
+                end = "" if len(every) == 1 else f".{number}"
+                yield {name: file.get_tensor(name + end) for name in names}, rest
+    except SafetensorError as error:
+        raise ValueError(first_line(error)) from error
+
+
+def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
+    """A record from a file's contents. Raises ValueError, TypeError or KeyError where they don't fit together."""
+    tokens = Tokens(**{field.name: rest["tokens"][field.name] for field in fields(Tokens)})
+    tokens = Tokens(**{**vars(tokens), "offsets": [(int(a), int(b)) for a, b in tokens.offsets]})
+    weights, mask = numbers["weights"], numbers["mask"]
+    layers, heads = numbers["layers"].tolist(), numbers["heads"].tolist()
+    length = len(tokens.text)
+    if weights.dtype != np.float32 or weights.shape != (len(layers), len(heads), length, length):
+        raise ValueError(f"weights are {weights.dtype} {list(weights.shape)} for {length} tokens")
+    if 0 in weights.shape:
+        raise ValueError("it holds no weights")
+    if mask.dtype != np.bool_ or mask.shape != (length, length):
+        raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {length} tokens")
+    if not np.isfinite(weights).all() or weights.min() < 0:
+        raise ValueError("a weight is negative or not a number")
+    if any(len(part) != length for part in vars(tokens).values()):
+        raise ValueError("not every token has an id, a segment, a word and an offset")
+    if not all(isinstance(token, str) for token in tokens.text) or not isinstance(rest["mask_name"], str):
+        raise ValueError("a token or a mask's name is not text")
+    return AttentionRecord(
+        weights, layers, heads, tokens, mask, rest["mask_name"], ModelInfo(**rest["model"])
+    )

@@ -1,0 +1,54 @@
+"""Which layers and heads are meant: "3", "0,3,5", "0-3", "-1", "all", or numbers."""
+
+import re
+from collections.abc import Sequence
+
+from attncli.errors import RequestError
+
+Selection = str | int | Sequence[int]
+
+ITEM = re.compile(r"\s*(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?\s*")
+
+
+def select(selection: Selection, count: int, what: str) -> list[int]:
+    """The numbers meant, counted from 0, in the order given, each once.
+
+    A negative number counts from the end: -1 is the last of `count`. "0-3" is 0, 1, 2, 3.
+
+    Raises RequestError, which says the range, for what is no number or out of it. `what` is "layer" or "head".
+    """
+    if isinstance(selection, str):
+        numbers = parse(selection, count, what)
+    elif isinstance(selection, int):
+        numbers = [position(selection, count, what)]
+    else:
+        numbers = [position(number, count, what) for number in selection]
+    if not numbers:
+        raise RequestError(f"no {what} is chosen: {choices(count, what)}")
+    return list(dict.fromkeys(numbers))
+
+
+def parse(text: str, count: int, what: str) -> list[int]:
+    if text.strip().lower() == "all":
+        return list(range(count))
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = ITEM.fullmatch(part)
+        if match is None:
+            raise RequestError(f"{what} {text!r} is no number: {choices(count, what)}")
+        first = position(int(match[1]), count, what)
+        last = first if match[2] is None else position(int(match[2]), count, what)
+        if last < first:
+            raise RequestError(f"{what} {part.strip()!r} runs backwards: the smaller number comes first")
+        numbers.extend(range(first, last + 1))
+    return numbers
+
+
+def position(number: int, count: int, what: str) -> int:
+    if not -count <= number < count:
+        raise RequestError(f"{what} {number} is out of range: {choices(count, what)}")
+    return int(number) % count
+
+
+def choices(count: int, what: str) -> str:
+    return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"'
