@@ -66,7 +66,9 @@ class AttentionRecord:
         one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
         return one
 
-    def select(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> "AttentionRecord":
+    def select(
+        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+    ) -> "AttentionRecord":
         """The same record with fewer layers or heads. Raises RequestError when one is not in it."""
         layers = self.layers if layers is None else list(layers)
         heads = self.heads if heads is None else list(heads)
@@ -134,8 +136,12 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if suffix == ".npz" and len(records) != 1:
-        raise RequestError(f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many")
-    write = {".npz": write_npz, ".safetensors": write_safetensors, ".json": write_json, ".csv": write_csv}[suffix]
+        raise RequestError(
+            f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many"
+        )
+    write = {".npz": write_npz, ".safetensors": write_safetensors, ".json": write_json, ".csv": write_csv}[
+        suffix
+    ]
     write_whole(path, lambda temporary: write(records, temporary))
 
 
@@ -223,7 +229,9 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if suffix not in (".safetensors", ".npz"):
-        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz")
+        raise RequestError(
+            f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz"
+        )
     try:
         with path.open("rb"):
             pass

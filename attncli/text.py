@@ -98,7 +98,12 @@ class Tokenizer:
 
     @classmethod
     def from_directory(
-        cls, directory: Path, max_tokens: int, vocab_size: int, pad_id: int, last_resort: Callable[[Path], Any]
+        cls,
+        directory: Path,
+        max_tokens: int,
+        vocab_size: int,
+        pad_id: int,
+        last_resort: Callable[[Path], Any],
     ) -> "Tokenizer":
         """From tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else what `last_resort` makes of it.
 
@@ -212,7 +217,7 @@ def tokens_of(encoding: "Encoding") -> Tokens:
 def check_text(text: str) -> None:
     """Raises RequestError when a text is empty, only spaces, or not valid Unicode."""
     if not text.strip():
-        raise RequestError("the text is empty: give a sentence, as in attncli run \"The cat sat.\"")
+        raise RequestError('the text is empty: give a sentence, as in attncli run "The cat sat."')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -33,7 +33,9 @@ def padding_mask(attention_mask: Tensor) -> Tensor:
     Raises ValueError when `attention_mask` is not 2-dimensional.
     """
     if attention_mask.dim() != 2:
-        raise ValueError(f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}")
+        raise ValueError(
+            f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}"
+        )
     return attention_mask.bool()[:, None, None, :]
 
 

@@ -1,16 +1,16 @@
 """Multi-head attention: several attentions side by side, each on its own projection of the input.
 
-                 x [batch, query, d_model]            memory [batch, key, d_memory] (or x itself)
-                 │                                     │                │
-           query Linear                            key Linear      value Linear
-                 │                                     │                │
-     split into heads: each [batch, head, token, head_dim = d_model / heads]
-                 │                                     │                │
-                 └──────────► attend, in every head by itself ◄─────────┘
-                                        │
-               join the heads: [batch, query, d_model]
-                                        │
-                                  output Linear
+            x [batch, query, d_model]            memory [batch, key, d_memory] (or x itself)
+            │                                     │                │
+      query Linear                            key Linear      value Linear
+            │                                     │                │
+split into heads: each [batch, head, token, head_dim = d_model / heads]
+            │                                     │                │
+            └──────────► attend, in every head by itself ◄─────────┘
+                                   │
+          join the heads: [batch, query, d_model]
+                                   │
+                             output Linear
 """
 
 from collections.abc import Sequence
@@ -132,9 +132,7 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(-2)  # [b, h, t, d] -> [b, t, h * d]
 
 
-def attend_texts_into(
-    maps: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
-) -> Tensor:
+def attend_texts_into(maps: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """`attend_into` for one text of the batch after the other: the maps of one fit the cache, of all don't."""
     if mask is not None:
         mask = mask.expand(len(query), -1, -1, -1)

@@ -10,9 +10,7 @@ class LearnedPositions(nn.Module):
     `embedding` is the class of the table, for whoever fills it from a checkpoint.
     """
 
-    def __init__(
-        self, positions: int, d_model: int, embedding: type[nn.Embedding] = nn.Embedding
-    ) -> None:
+    def __init__(self, positions: int, d_model: int, embedding: type[nn.Embedding] = nn.Embedding) -> None:
         super().__init__()
         self.table = embedding(positions, d_model)
 

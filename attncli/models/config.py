@@ -156,5 +156,7 @@ class ModelConfig:
         if config.max_tokens < 3:
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
         if config.pad_id >= config.vocab_size:
-            raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
+            raise RequestError(
+                f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}"
+            )
         return config

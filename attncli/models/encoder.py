@@ -119,9 +119,7 @@ class Encoder(nn.Module):
         """
         batch, length = ids.shape
         x = self.embeddings(ids, segments, positions)
-        weights = torch.empty(
-            batch, len(layers), len(heads), length, length, dtype=x.dtype, device=x.device
-        )
+        weights = torch.empty(batch, len(layers), len(heads), length, length, dtype=x.dtype, device=x.device)
         last = max(layers, default=-1)
         states = [x] if hidden else []
         for number, layer in enumerate(self.layers):

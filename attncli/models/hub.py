@@ -22,6 +22,7 @@ from attncli.text import first_line
 
 HUB_TIMEOUT = 4.0  # seconds; the client's own retries take 24
 
+
 @dataclass(frozen=True)
 class Alias:
     """A short name for a repository, and the architecture in it (for when its weights are out of reach)."""

@@ -58,7 +58,7 @@ BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2, .
 
 
 def checkpoint_name(parameter: str, family: str) -> str:
-    """"layers.3.up.weight" -> "encoder.layer.3.intermediate.dense.weight"."""
+    """ "layers.3.up.weight" -> "encoder.layer.3.intermediate.dense.weight"."""
     module, _, kind = parameter.rpartition(".")
     parts = module.split(".")
     if parts[0] == "layers":
@@ -99,7 +99,8 @@ class SafetensorsFile:
         try:
             self.file = safe_open(str(path), framework="pt")
             self._shapes = {
-                name: tuple(self.file.get_slice(name).get_shape()) for name in self.file.keys()  # noqa: SIM118
+                name: tuple(self.file.get_slice(name).get_shape())
+                for name in self.file.keys()  # noqa: SIM118
             }
         except (SafetensorError, OSError) as error:
             raise RequestError(f"{path} is damaged: {first_line(error)}") from error
@@ -166,7 +167,8 @@ class Checkpoint:
         if not tensor.is_floating_point():
             raise RequestError(f"{self.where}: {own_name} is {tensor.dtype}, not floating point")
         # A sum is cheaper than a look at every number, and is not finite where one of them isn't.
-        if not tensor.sum(dtype=torch.float64).isfinite():
+        total = tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+        if not total.isfinite() and not tensor.isfinite().all():
             bad = "NaN" if tensor.isnan().any() else "infinite"
             raise RequestError(f"{self.where}: {own_name} has a number that is {bad}")
         return tensor
@@ -191,7 +193,8 @@ def check_shapes(checkpoint: Checkpoint, encoder: Encoder, family: str) -> list[
     tasks are not named). Raises RequestError when a tensor is missing or has another shape.
     """
     expected = {
-        checkpoint_name(name, family): tuple(parameter.shape) for name, parameter in encoder.named_parameters()
+        checkpoint_name(name, family): tuple(parameter.shape)
+        for name, parameter in encoder.named_parameters()
     }
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:

@@ -1,0 +1,110 @@
+"""The Typer app, and the one place where errors become a line on stderr and an exit code."""
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from attncli import __version__
+from attncli.cli import output
+from attncli.cli.run import run
+from attncli.errors import Notice, RequestError
+
+DONE, REFUSED, INTERRUPTED = 0, 2, 130
+
+app = typer.Typer(
+    name="attncli",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        output.data(f"attncli {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def attncli(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """See what every attention head of a BERT does to your text.
+
+    \b
+    Examples:
+      attncli run "The trophy does not fit in the suitcase because it is too big."
+      attncli heatmap --head 3 -o out.png "The cat sat on the mat."
+      attncli compare --model minilm
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
+    output.prepare_streams()
+    warnings.showwarning = show_warning
+    warnings.simplefilter("always", Notice)
+    try:
+        code = app(arguments, prog_name="attncli", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = DONE
+    except (RequestError, OSError, MemoryError) as error:
+        code = refuse(error)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what Typer raises for a bad option can say so itself
+            if not output.DEBUG:
+                code = refuse(
+                    error, f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
+                )
+            else:
+                raise
+        else:
+            code = refuse(error, usage_line(error))
+    if code == INTERRUPTED:
+        leave_at_once(code)
+    sys.exit(code)
+
+
+def refuse(error: BaseException, line: str | None = None) -> int:
+    """Say in one line why the request can't be met; with --debug, show where."""
+    if output.DEBUG:
+        raise error
+    if isinstance(error, MemoryError):
+        line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
+    output.words(f"attncli: error: {line or error}")
+    return REFUSED
+
+
+def usage_line(error: Any) -> str:
+    """What Typer says of a bad option, with the command whose --help to read."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "attncli"
+    message = error.format_message().rstrip(".")
+    return f"{message} (see {command} --help)"
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Notices are for the user; other libraries' warnings are not."""
+    if issubclass(category, Notice):
+        output.words(f"attncli: {message}")
+    elif output.DEBUG:
+        output.words(f"{category.__name__}: {message}")
+
+
+def leave_at_once(code: int) -> None:
+    """Without waiting for what threads of other libraries still do."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

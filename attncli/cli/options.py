@@ -1,0 +1,185 @@
+"""Options that commands share, and how they become texts and a model."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from attncli.cli import output
+from attncli.errors import RequestError
+
+if TYPE_CHECKING:
+    from attncli.models.model import Model
+    from attncli.record import AttentionRecord
+
+SAMPLE = "The trophy does not fit in the suitcase because it is too big."
+PATIENCE = 2.0  # seconds until the user is told of what takes long
+
+Text = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TEXT]", help="The sentence. Without it: stdin if piped, else a sample.", show_default=False
+    ),
+]
+Pair = Annotated[
+    str | None, typer.Option("--pair", metavar="TEXT", help="A second text, as the model's second segment.")
+]
+File = Annotated[
+    str | None,
+    typer.Option("--file", "-f", metavar="PATH", help="Read texts from a file, one a line; - is stdin."),
+]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        envvar="ATTNCLI_MODEL",
+        help="An alias, a Hub repository id, or a directory.",
+    ),
+]
+Layer = Annotated[
+    str | None,
+    typer.Option(
+        "--layer", "-l", metavar="N", help='Layers from 0: "3", "0,3", "0-3", "-1" (the last), "all".'
+    ),
+]
+Head = Annotated[
+    str | None,
+    typer.Option("--head", "-H", metavar="N", help='Heads from 0: "3", "0,3", "0-3", "-1", "all".'),
+]
+Mask = Annotated[
+    str,
+    typer.Option(
+        "--mask",
+        metavar="padding|causal|none",
+        help="padding hides [PAD], causal hides [PAD] and the future, none hides nothing.",
+    ),
+]
+PadTo = Annotated[
+    int | None, typer.Option("--pad-to", metavar="N", help="Append [PAD] up to N tokens.", show_default=False)
+]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|mps", help="Where to compute.")]
+Dtype = Annotated[
+    str, typer.Option("--dtype", metavar="float32|float64|bfloat16|float16", help="What to compute in.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")
+]
+Saved = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz); no model is run."),
+]
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", help="Show where an error came from.", callback=output.set_debug, is_eager=True),
+]
+
+
+class Input(NamedTuple):
+    """One text to look at, and its second segment if it has one."""
+
+    text: str
+    pair: str | None
+
+
+def read_inputs(text: str | None, pair: str | None, file: str | None) -> list[Input]:
+    """The texts meant by TEXT, --pair and --file; without any: stdin if piped, else the sample sentence.
+
+    Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
+    """
+    if text is not None and file is not None:
+        raise RequestError("both a text and --file are given: which one is meant?")
+    if text is not None:
+        return [Input(text, pair)]
+    if file is None and not stdin_is_piped():
+        output.words(f'attncli: no text given, so this one: "{SAMPLE}"')
+        return [Input(SAMPLE, pair)]
+    return [Input(line, pair) for line in read_lines(file or "-")]
+
+
+def read_lines(name: str) -> list[str]:
+    """The lines of a file that hold something. "-" is stdin. Raises RequestError as `read_inputs` does."""
+    shown = "stdin" if name == "-" else name
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        # utf-8-sig: editors on Windows put a byte order mark at the head of a file
+        lines = [line.strip() for line in content.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{shown} is not UTF-8 at byte {error.start}: convert it first") from error
+    except (OSError, ValueError) as error:
+        raise RequestError(f"can't read {shown}: {getattr(error, 'strerror', None) or error}") from error
+    lines = [line for line in lines if line]
+    if not lines:
+        raise RequestError(f"{shown} has no text in it: put one text on a line")
+    return lines
+
+
+def stdin_is_piped() -> bool:
+    """Whether stdin is a pipe, a file or a socket: not a terminal, and not nothing (/dev/null)."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or replaced by a test
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def open_model(name: str, device: str, dtype: str) -> "Model":
+    """The model that the options name. Raises RequestError as `load_model` does."""
+    from attncli.models.model import load_model
+
+    return load_model(name, device, dtype)
+
+
+def open_saved(path: Path, layer: str | None, head: str | None) -> "list[AttentionRecord]":
+    """The records of a saved file, with the layers and heads chosen; numbers are the model's.
+
+    Raises RequestError when the file is no record, or does not hold what is chosen.
+    """
+    from attncli.record import load_records
+    from attncli.selection import select
+
+    return [
+        record.select(
+            None if layer is None else select(layer, record.model.layers, "layer"),
+            None if head is None else select(head, record.model.heads, "head"),
+        )
+        for record in load_records(path)
+    ]
+
+
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr, for what takes over two seconds and only on a terminal. Yields "one more done"."""
+    if total < 2 or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    import time
+
+    begun = time.monotonic()
+    done = 0
+    with Progress(console=Console(stderr=True), transient=True, disable=False) as bar:
+        task = bar.add_task(what, total=total, visible=False)
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            late = time.monotonic() - begun > PATIENCE / 4
+            bar.update(task, completed=done, visible=late and done < total)
+
+        yield advance
+
+
+def check_one(numbers: Sequence[int], what: str) -> int:
+    """The only one of `numbers`. Raises RequestError when there are more."""
+    if len(numbers) != 1:
+        raise RequestError(f"one {what} is needed here, not {len(numbers)}: choose it with --{what}")
+    return numbers[0]
