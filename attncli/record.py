@@ -109,9 +109,12 @@ class AttentionRecord:
         }
 
 
-def document(records: Sequence[AttentionRecord]) -> dict[str, Any]:
-    """What `run --json` prints: the model once, then every text's record."""
-    return {"model": asdict(records[0].model), "records": [record.document() for record in records]}
+def document_text(records: Iterable[AttentionRecord]) -> Iterator[str]:
+    """What `run --json` prints, piece by piece: the model once, then every text's record."""
+    for number, record in enumerate(records):
+        yield f'{{"model": {json.dumps(asdict(record.model))}, "records": [' if number == 0 else ", "
+        yield json.dumps(record.document())
+    yield "]}\n"
 
 
 def number_list(numbers: Sequence[int]) -> str:
@@ -186,8 +189,7 @@ def write_safetensors(records: Sequence[AttentionRecord], path: Path) -> None:
 
 def write_json(records: Sequence[AttentionRecord], path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
-        json.dump(document(records), file)
-        file.write("\n")
+        file.writelines(document_text(records))
 
 
 def write_csv(records: Sequence[AttentionRecord], path: Path) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from attncli import __version__
 from attncli.cli import output
+from attncli.cli.bench import bench
+from attncli.cli.models import models
 from attncli.cli.run import run
 from attncli.errors import Notice, RequestError
 
@@ -22,6 +24,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(bench)
+app.add_typer(models)
 
 
 def show_version(wanted: bool) -> None:

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -176,6 +176,14 @@ def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
             bar.update(task, completed=done, visible=late and done < total)
 
         yield advance
+
+
+def counted(records: "Iterable[AttentionRecord]", total: int) -> "Iterator[AttentionRecord]":
+    """The same records, with a progress bar on stderr."""
+    with progress(total, "texts") as advance:
+        for record in records:
+            advance()
+            yield record
 
 
 def check_one(numbers: Sequence[int], what: str) -> int:

@@ -1,7 +1,10 @@
 """What reaches the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
 
 import json
+import os
+import shutil
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from attncli.printable import printable
@@ -9,8 +12,11 @@ from attncli.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from attncli.render.cells import Canvas
+
 DEBUG = False
-PIPE_WIDTH = 100  # columns for pictures when stdout is no terminal; tables are as wide as they need to be
+PAGE_WIDTH = 100  # columns for pictures when stdout is no terminal
+ENDLESS = 10_000  # columns for tables there: they come out whole
 
 
 def set_debug(wanted: bool) -> None:
@@ -42,6 +48,11 @@ def json_document(document: dict[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
+def text(pieces: Iterable[str]) -> None:
+    """A document that is made piece by piece, on stdout as it is."""
+    sys.stdout.writelines(pieces)
+
+
 def show(*renderables: "RenderableType") -> None:
     """Pictures and tables made by `attncli.render.terminal`, on stdout."""
     target = console()
@@ -55,27 +66,27 @@ def console() -> "Console":
 
     target = Console(highlight=False, markup=False, emoji=False)
     if not target.is_terminal:
-        target = Console(highlight=False, markup=False, emoji=False, width=10_000, color_system=None)
+        target = Console(highlight=False, markup=False, emoji=False, width=ENDLESS, color_system=None)
     return target
 
 
-def width() -> int:
-    """Columns for pictures that fit themselves to the terminal."""
-    from rich.console import Console
+def canvas(page: int = PAGE_WIDTH) -> "Canvas":
+    """What pictures are drawn on: the terminal as it is, or, in a pipe, `page` columns."""
+    from attncli.render.cells import Canvas
 
-    target = Console()
-    return target.width if target.is_terminal or "COLUMNS" in target._environ else PIPE_WIDTH
+    target = console()
+    fixed = target.is_terminal or "COLUMNS" in os.environ
+    return Canvas(
+        width=shutil.get_terminal_size().columns if fixed else page,
+        colour=target.color_system is not None and not target.no_color,
+        unicode=unicode_output(),
+    )
 
 
 def unicode_output() -> bool:
-    """Whether stdout can encode the blocks that maps are drawn with."""
+    """Whether stdout can encode the characters that maps are drawn with."""
     try:
-        "▀░▒▓█·…".encode(sys.stdout.encoding or "ascii")
+        "▀░▒▓█▁·…↺⇤■".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def coloured() -> bool:
-    """Whether stdout is a terminal that shows colour."""
-    return console().color_system is not None

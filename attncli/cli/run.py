@@ -1,11 +1,17 @@
 """attncli run: what every head does with a text, in the terminal or in a file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.cli import options, output
+from attncli.files import check_suffix
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from attncli.record import AttentionRecord
 
 
 def run(
@@ -40,18 +46,53 @@ def run(
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
-    inputs = options.read_inputs(text, pair, file)
-    loaded = options.open_model(model, device, dtype)
-    records = list(
-        loaded.attend_many(
-            [one.text for one in inputs],
-            [one.pair for one in inputs],
-            layers="-1" if layer is None else layer,
-            heads="all" if head is None else head,
-            mask=mask,
-            pad_to=pad_to,
-        )
-    )
-    from attncli.record import document
+    from attncli.record import SUFFIXES, document_text, save_records
 
-    output.json_document(document(records))
+    if output_path is not None:
+        check_suffix(output_path, SUFFIXES, "a record")
+    inputs = options.read_inputs(text, pair, file)
+    records = options.open_model(model, device, dtype).attend_many(
+        [one.text for one in inputs],
+        [one.pair for one in inputs],
+        layers="-1" if layer is None else layer,
+        heads="all" if head is None else head,
+        mask=mask,
+        pad_to=pad_to,
+    )
+    if output_path is not None:
+        kept = list(options.counted(records, len(inputs)))
+        save_records(kept, output_path)
+        output.words(f"attncli: saved {output_path}: {contents(kept)}")
+        records = iter(kept)
+    if json:
+        output.text(document_text(records))
+    elif output_path is None:
+        for record in records:
+            output.show(*view(record, head is not None, top_k))
+
+
+def view(record: "AttentionRecord", heads_chosen: bool, top_k: int) -> "list[Text]":
+    """One head large; whole layers, when there are several, as glyphs; else a small map a head."""
+    from rich.text import Text
+
+    from attncli.render import terminal
+
+    canvas = output.canvas()
+    if len(record.layers) == 1 and len(record.heads) == 1:
+        whole = output.canvas(page=output.ENDLESS)  # in a pipe all numbers come out
+        lines = terminal.one_head(record, record.layers[0], record.heads[0], whole, top_k)
+    elif len(record.layers) > 1 and not heads_chosen:
+        lines = terminal.glyph_table(record, canvas)
+    else:
+        lines = terminal.overview(record, canvas, top_k)
+    return [*lines, Text()]
+
+
+def contents(records: "list[AttentionRecord]") -> str:
+    """What a saved file holds, in words."""
+    from attncli.record import number_list
+
+    first = records[0]
+    texts = f"{len(records)} texts, " if len(records) > 1 else ""
+    more = "" if len(first.layers) == first.model.layers else " (-l all takes every layer)"
+    return f"{texts}layers {number_list(first.layers)}, heads {number_list(first.heads)}{more}"

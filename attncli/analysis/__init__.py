@@ -1,0 +1,1 @@
+"""record -> numbers. numpy only: a saved record is analysed without a model."""

@@ -1,0 +1,60 @@
+"""What a mask does to a head: how much weight had to move, and whether any is where it may not be.
+
+All means are over the queries that are real tokens; [PAD] never counts as a query.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.analysis.patterns import counted_queries
+from attncli.record import AttentionRecord, Floats
+
+
+@dataclass(frozen=True)
+class MaskEffect:
+    """One mask on one head.
+
+    moved: the total variation distance to the unmasked row, mean over queries: 0 where nothing moved, 1 where all
+    of the weight is elsewhere.
+    forbidden: the sum of all weights on positions that the mask hides; 0 if the mask works.
+    """
+
+    moved: float
+    forbidden: float
+
+
+def total_variation(weights: Floats, other: Floats) -> npt.NDArray[np.float64]:
+    """½ Σ_key |w - w'|: how much weight must move to make one row the other. `[..., query, key]` -> `[..., query]`."""
+    difference = weights.astype(np.float64) - other.astype(np.float64)
+    distance: npt.NDArray[np.float64] = np.abs(difference).sum(axis=-1) / 2
+    return distance
+
+
+def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tuple[int, int], MaskEffect]:
+    """What the mask of `masked` did to each head, by (layer, head). Both records are of the same tokens.
+
+    From the second layer on the head's input differs as well, because the layers below were masked too.
+    """
+    counted = counted_queries(masked)
+    effects = {}
+    for layer in masked.layers:
+        for head in masked.heads:
+            weights = masked.map(layer, head)
+            moved = total_variation(weights, unmasked.map(layer, head))[counted]
+            effects[layer, head] = MaskEffect(
+                moved=float(moved.mean()),
+                forbidden=float(weights[~masked.mask].sum(dtype=np.float64)),
+            )
+    return effects
+
+
+def leak_to_padding(record: AttentionRecord) -> dict[int, float]:
+    """The share of real tokens' weight that goes to [PAD], by layer: mean over heads and queries."""
+    padding = np.array(record.tokens.padding)
+    weights = record.weights[:, :, ~padding][..., padding]  # [layer, head, real query, [PAD] key]
+    return {
+        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
+        for layer, leaked in zip(record.layers, weights, strict=True)
+    }

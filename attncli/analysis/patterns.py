@@ -1,0 +1,96 @@
+"""What kind of head is it? Entropy, where the weight goes, and the pattern that takes most of it.
+
+All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
+nothing may be attended to do not count either.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.record import AttentionRecord, Floats
+from attncli.text import Tokens
+
+# In the order in which a tie is decided.
+PATTERNS = ("self", "previous", "next", "first", "separator")
+BROAD = "broad"
+BROAD_BELOW = 0.3  # a head whose strongest pattern takes less than this is called broad
+
+
+@dataclass(frozen=True)
+class HeadSummary:
+    """One head in figures.
+
+    entropy: mean of -Σ w ln w over queries, in nats (Clark et al. 2019, section 3.3); 0 looks at one token,
+    ln(tokens) at all alike.
+    shares: the mean weight that goes to the query itself, the token before, the token after, the first token,
+    and separators (what the tokenizer added after the first token: [SEP]); they overlap.
+    label: the pattern with the largest share, or "broad" where none takes 0.3.
+    """
+
+    entropy: float
+    shares: dict[str, float]
+    label: str
+
+
+def entropy(weights: Floats) -> npt.NDArray[np.float64]:
+    """H = -Σ_key w ln w, in nats, with 0 ln 0 = 0. `[..., query, key]` -> `[..., query]`."""
+    wide = weights.astype(np.float64)
+    logs = np.log(wide, out=np.zeros_like(wide), where=wide > 0)
+    result: npt.NDArray[np.float64] = np.abs((wide * logs).sum(axis=-1))
+    return result
+
+
+def counted_queries(record: AttentionRecord) -> npt.NDArray[np.bool_]:
+    """bool `[query]`: real tokens that may attend to something."""
+    counted: npt.NDArray[np.bool_] = ~np.array(record.tokens.padding) & record.mask.any(axis=1)
+    return counted
+
+
+def pattern_keys(tokens: Tokens) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each pattern the cells that belong to it: bool `[query, key]`."""
+    length = len(tokens)
+    separators = np.array(tokens.special) & ~np.array(tokens.padding)
+    separators[0] = False
+    first = np.zeros((length, length), dtype=bool)
+    first[:, 0] = True
+    return {
+        "self": np.eye(length, dtype=bool),
+        "previous": np.eye(length, k=-1, dtype=bool),
+        "next": np.eye(length, k=1, dtype=bool),
+        "first": first,
+        "separator": np.broadcast_to(separators, (length, length)),
+    }
+
+
+def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
+    """A summary of each head of a record, by (layer, head)."""
+    counted = counted_queries(record)
+    cells = pattern_keys(record.tokens)
+    summaries = {}
+    for layer in record.layers:
+        for head in record.heads:
+            weights = record.map(layer, head)[counted]
+            shares = {
+                name: float(weights[cells[name][counted]].sum() / max(len(weights), 1)) for name in PATTERNS
+            }
+            best = max(PATTERNS, key=lambda name: shares[name])
+            summaries[layer, head] = HeadSummary(
+                entropy=float(entropy(weights).mean()) if len(weights) else 0.0,
+                shares=shares,
+                label=best if shares[best] >= BROAD_BELOW else BROAD,
+            )
+    return summaries
+
+
+def most_attended(record: AttentionRecord, layer: int, head: int, count: int) -> list[tuple[int, float]]:
+    """The keys that get most of a head's weight, and the mean weight each gets: strongest first."""
+    weights = record.map(layer, head)[counted_queries(record)]
+    return strongest(weights.mean(axis=0) if len(weights) else weights.sum(axis=0), count)
+
+
+def strongest(row: Floats, count: int) -> list[tuple[int, float]]:
+    """The largest weights of a row and their keys, strongest first; keys with no weight are left out."""
+    order = np.argsort(-row, kind="stable")[:count]
+    return [(int(key), float(row[key])) for key in order if row[key] > 0]

@@ -1,0 +1,77 @@
+"""What masks do, in the terminal: maps under each mask beside each other, and tables of figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.masking import MaskEffect
+from attncli.record import AttentionRecord
+from attncli.render.cells import Canvas
+from attncli.render.terminal import PANEL_LINES, PANEL_WIDTH, beside, fit, heading, legend, picture, scale, strong
+
+CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
+
+
+class LawLike(Protocol):
+    """What is shown of a law (`attncli.checks.laws.Law`)."""
+
+    statement: str
+    deviation: float | None
+    holds: bool | None
+    note: str
+
+
+def mask_maps(
+    records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas
+) -> list[Text]:
+    """For each (layer, head): its map under every mask, side by side as far as the width allows."""
+    some = next(iter(records.values()))
+    columns = min(len(some.tokens), canvas.width)
+    width = min(max(columns, PANEL_WIDTH), canvas.width)
+    across = max(1, (canvas.width + 2) // (width + 2))
+    title = heading(some, "what masks do", canvas)
+    lines = [title, *legend(some, canvas), scale(canvas), Text()]
+    for layer, head in heads:
+        panels = [
+            [
+                Text(fit(f"{layer}.{head} {CAPTIONS[name]}", width, canvas), style=strong(canvas)),
+                *picture(record.map(layer, head), canvas, columns, PANEL_LINES),
+            ]
+            for name, record in records.items()
+        ]
+        for start in range(0, len(panels), across):
+            lines += [*beside(panels[start : start + across], width), Text()]
+    return lines
+
+
+def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -> Table:
+    """Per head: how much weight each mask moved, and what is left on forbidden positions."""
+    table = Table(title="weight that had to move (total variation to the unmasked row, mean over queries)")
+    table.add_column("layer", justify="right")
+    table.add_column("head", justify="right")
+    for name in effects:
+        table.add_column(f"{name}: moved", justify="right")
+        table.add_column(f"{name}: on forbidden", justify="right")
+    for layer, head in next(iter(effects.values())):
+        row = [str(layer), str(head)]
+        for by_head in effects.values():
+            effect = by_head[layer, head]
+            row += [f"{effect.moved:.3f}", f"{effect.forbidden:g}"]
+        table.add_row(*row)
+    return table
+
+
+def laws_table(laws: Sequence[LawLike]) -> Table:
+    """Each law with the largest deviation and a verdict."""
+    table = Table(title="the laws, on this text")
+    table.add_column("law")
+    table.add_column("largest deviation", justify="right")
+    table.add_column("verdict")
+    for law in laws:
+        deviation = "-" if law.deviation is None else f"{law.deviation:.2g}"
+        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]
+        statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
+        table.add_row(Text(statement), deviation, verdict)
+    return table

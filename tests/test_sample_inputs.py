@@ -1,0 +1,94 @@
+"""What sample_inputs/README.md says of the heads of the default model is what the model does."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncli import Notice
+from attncli.analysis.patterns import summarise
+
+FOLDER = Path(__file__).parent.parent / "sample_inputs"
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def lines(name):
+    return (FOLDER / name).read_text(encoding="utf-8").splitlines()
+
+
+def look(model, text, layer, head, query, pair=None):
+    """The strongest key of a token's first occurrence, and its weight."""
+    record = model.attend(text, pair, layers=layer, heads=head)
+    row = record.map(layer, head)[record.tokens.text.index(query)]
+    return record.tokens.text[int(row.argmax())], round(float(row.max()), 2)
+
+
+def test_every_text_has_its_line():
+    texts = {path.name for path in FOLDER.glob("*.txt")}
+    assert texts == set(re.findall(r"^\| `(\w+\.txt)`", README, flags=re.MULTILINE))
+
+
+def test_coreference(minilm):
+    big, small, nurse = lines("coreference.txt")
+    assert look(minilm, big, 3, 1, "it") == ("trophy", 0.61)
+    assert look(minilm, small, 3, 1, "it") == ("trophy", 0.66)
+    assert look(minilm, nurse, 3, 1, "she")[0] == "pilot"
+
+
+def test_agreement(minilm):
+    keys, author = lines("agreement.txt")
+    assert look(minilm, keys, 3, 1, "are") == ("keys", 0.76)
+    assert look(minilm, author, 3, 1, "was")[0] == "[CLS]"
+
+
+def test_negation(minilm):
+    _, negated, _ = lines("negation.txt")
+    assert look(minilm, negated, 1, 8, "not") == ("good", 0.89)
+    assert look(minilm, negated, 0, 2, "good") == ("not", 1.0)
+
+
+def test_pair(minilm):
+    question, answer = lines("pair.txt")
+    record = minilm.attend(question, answer, layers=2, heads=9)
+    tokens, segments, weights = record.tokens.text, record.tokens.segments, record.map(2, 9)
+    found = []
+    for word in ("little", "bear", "honey"):
+        places = [place for place, token in enumerate(tokens) if token == word]
+        assert [segments[place] for place in places] == [0, 1]
+        for query, key in (places, places[::-1]):
+            assert int(weights[query].argmax()) == key
+            found.append(round(float(weights[query, key]), 2))
+    assert (min(found), max(found)) == (0.63, 0.78)
+    assert look(minilm, question, 2, 9, "where", answer)[0] == "[CLS]"
+
+
+def test_other_scripts(minilm):
+    assert any("[UNK]" in minilm.tokenizer.encode(text).text for text in lines("chinese.txt"))
+    assert "[UNK]" in minilm.tokenizer.encode(lines("scripts.txt")[0]).text
+
+
+def test_long_words(minilm):
+    record = minilm.attend(lines("words.txt")[0], layers=0, heads=2)
+    words = record.tokens.words
+    pieces = [place for place in range(1, len(words)) if words[place] is not None and words[place] == words[place - 1]]
+    assert len(pieces) > 10
+    assert all(int(record.map(0, 2)[place].argmax()) == place - 1 for place in pieces)
+
+
+def test_paragraph(minilm):
+    [paragraph] = lines("paragraph.txt")
+    record = minilm.attend(paragraph)
+    assert (len(paragraph.split()), len(record.tokens)) == (307, 357)
+    summaries = summarise(record)
+    assert round(summaries[2, 9].shares["first"], 2) == 0.12
+    assert round(summaries[0, 2].shares["previous"], 2) == 0.78
+    sentences = [text for name in ("coreference", "agreement", "negation") for text in lines(f"{name}.txt")]
+    shares = [summarise(minilm.attend(text, layers=2, heads=9))[2, 9].shares["first"] for text in sentences]
+    assert round(float(np.mean(shares)), 2) == 0.86
+
+
+def test_long_text_is_cut(minilm):
+    [text] = lines("long.txt")
+    with pytest.warns(Notice, match="kept the first 512 of 582 tokens"):
+        assert len(minilm.tokenizer.encode(text)) == 512
