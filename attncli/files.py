@@ -9,7 +9,7 @@ from pathlib import Path
 from attncli.errors import RequestError
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in its place in one step.
 
     Whatever goes wrong (a full disk, an interruption), `path` is what it was before and nothing else is left.
@@ -24,8 +24,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to replace
             write(path)
             return
-        target = path.resolve()  # a link stays a link
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+        target = Path(os.path.realpath(path))  # a link stays a link
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".attncli-", suffix=target.suffix)
         os.close(handle)
         temporary = Path(name)
         try:

@@ -6,7 +6,6 @@ pickle is ever read, and shapes and numbers are checked.
 
 import csv
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,6 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "special": bool, "padding": bool}
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
 
 
@@ -66,9 +66,7 @@ class AttentionRecord:
         one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
         return one
 
-    def select(
-        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
-    ) -> "AttentionRecord":
+    def select(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> "AttentionRecord":
         """The same record with fewer layers or heads. Raises RequestError when one is not in it."""
         layers = self.layers if layers is None else list(layers)
         heads = self.heads if heads is None else list(heads)
@@ -138,13 +136,11 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
+    if not records:
+        raise RequestError(f"{path}: there is no record to save")
     if suffix == ".npz" and len(records) != 1:
-        raise RequestError(
-            f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many"
-        )
-    write = {".npz": write_npz, ".safetensors": write_safetensors, ".json": write_json, ".csv": write_csv}[
-        suffix
-    ]
+        raise RequestError(f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many")
+    write = {".npz": write_npz, ".safetensors": write_safetensors, ".json": write_json, ".csv": write_csv}[suffix]
     write_whole(path, lambda temporary: write(records, temporary))
 
 
@@ -176,6 +172,7 @@ def write_npz(records: Sequence[AttentionRecord], path: Path) -> None:
 
 
 def write_safetensors(records: Sequence[AttentionRecord], path: Path) -> None:
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     tensors = {
@@ -184,7 +181,10 @@ def write_safetensors(records: Sequence[AttentionRecord], path: Path) -> None:
         for name, array in arrays(record).items()
     }
     metadata = {"format": FORMAT, "records": json.dumps([labels(record) for record in records])}
-    save_file(tensors, str(path), metadata=metadata)
+    try:
+        save_file(tensors, str(path), metadata=metadata)
+    except SafetensorError as error:  # a full disk, say
+        raise OSError(first_line(error)) from error
 
 
 def write_json(records: Sequence[AttentionRecord], path: Path) -> None:
@@ -231,17 +231,18 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if suffix not in (".safetensors", ".npz"):
-        raise RequestError(
-            f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz"
-        )
+        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz")
     try:
         with path.open("rb"):
             pass
         read = read_npz if suffix == ".npz" else read_safetensors
-        return [build(numbers, rest) for numbers, rest in read(path)]
+        records = [build(numbers, rest) for numbers, rest in read(path)]
+        if not records:
+            raise ValueError("it holds no text")
+        return records
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or first_line(error)}") from error
-    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile, RequestError) as error:
+    except Exception as error:  # a garbled file can end in nearly any of them
         raise RequestError(f"{path} is not a whole attncli record: {first_line(error)}") from error
 
 
@@ -285,8 +286,17 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
         raise ValueError("a weight is negative or not a number")
     if any(len(part) != length for part in vars(tokens).values()):
         raise ValueError("not every token has an id, a segment, a word and an offset")
-    if not all(isinstance(token, str) for token in tokens.text) or not isinstance(rest["mask_name"], str):
-        raise ValueError("a token or a mask's name is not text")
-    return AttentionRecord(
-        weights, layers, heads, tokens, mask, rest["mask_name"], ModelInfo(**rest["model"])
-    )
+    model = ModelInfo(**rest["model"])
+    for name, kind in TOKEN_KINDS.items():
+        check_kind(name, getattr(tokens, name), kind)
+    check_kind("mask_name", [rest["mask_name"]], str)
+    check_kind("model", [model.name, model.path, model.sha256], str)
+    check_kind("model", [model.layers, model.heads, model.hidden_size], int)
+    check_kind("layers and heads", [*layers, *heads], int)
+    return AttentionRecord(weights, layers, heads, tokens, mask, rest["mask_name"], model)
+
+
+def check_kind(what: str, values: Iterable[Any], kind: Any) -> None:
+    """Raises ValueError when a value is of another type than `kind`."""
+    if not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"{what}: a value is of a wrong type")

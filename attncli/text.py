@@ -113,7 +113,7 @@ class Tokenizer:
             backend = read_backend(directory) or last_resort(directory)
         except RequestError:
             raise
-        except Exception as error:  # noqa: BLE001  (tokenizers raises plain Exception for a garbled file)
+        except Exception as error:
             raise RequestError(f"the tokenizer in {directory} can't be read: {first_line(error)}") from error
         return cls(backend, max_tokens, vocab_size, pad_id)
 
@@ -152,15 +152,13 @@ def byte_pairs(directory: Path) -> "Backend":
 
     settings = tokenizer_settings(directory)
     spaced = bool(settings.get("add_prefix_space", False))
-    built = ByteLevelBPETokenizer(
-        str(directory / "vocab.json"), str(directory / "merges.txt"), add_prefix_space=spaced
-    )
+    built = ByteLevelBPETokenizer(str(directory / "vocab.json"), str(directory / "merges.txt"), add_prefix_space=spaced)
     built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
     if None in ends.values():
         raise RequestError(f"{directory / 'vocab.json'} has no <s> and </s>")
     built._tokenizer.post_processor = RobertaProcessing(
-        sep=("</s>", ends["</s>"]), cls=("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
+        ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
     )
     return built._tokenizer
 
@@ -174,10 +172,9 @@ def byte_tokenizer(pad_id: int) -> "Backend":
     from tokenizers import decoders, pre_tokenizers, processors
     from tokenizers.models import BPE
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    specials = ["[UNK]", "[CLS]", "[SEP]"]
-    specials.insert(pad_id, "[PAD]") if pad_id < len(specials) else specials.append("[PAD]")
-    vocab = {token: number for number, token in enumerate([*specials, *alphabet])}
+    tokens = ["[UNK]", "[CLS]", "[SEP]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    vocab = {token: number + (number >= pad_id) for number, token in enumerate(tokens)}
+    vocab["[PAD]"] = pad_id
     backend = Backend(BPE(vocab=vocab, merges=[], unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

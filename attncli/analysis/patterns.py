@@ -72,9 +72,7 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     for layer in record.layers:
         for head in record.heads:
             weights = record.map(layer, head)[counted]
-            shares = {
-                name: float(weights[cells[name][counted]].sum() / max(len(weights), 1)) for name in PATTERNS
-            }
+            shares = {name: float(weights[cells[name][counted]].sum() / max(len(weights), 1)) for name in PATTERNS}
             best = max(PATTERNS, key=lambda name: shares[name])
             summaries[layer, head] = HeadSummary(
                 entropy=float(entropy(weights).mean()) if len(weights) else 0.0,

@@ -69,15 +69,14 @@ def attend_output(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     Same shapes and rules as `attend`. Returns `[..., query, d_v]`.
     """
     check_shapes(key, value, mask)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     if mask is None:
-        return output
+        return F.scaled_dot_product_attention(query, key, value)
+    mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels take no fewer dimensions
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels leave NaN there
 
 
-def attend_into(
-    weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def attend_into(weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
 
     Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing

@@ -33,9 +33,7 @@ def padding_mask(attention_mask: Tensor) -> Tensor:
     Raises ValueError when `attention_mask` is not 2-dimensional.
     """
     if attention_mask.dim() != 2:
-        raise ValueError(
-            f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}"
-        )
+        raise ValueError(f"a padding mask is made from [batch, key], not from shape {list(attention_mask.shape)}")
     return attention_mask.bool()[:, None, None, :]
 
 
@@ -49,7 +47,7 @@ def memory_mask(allowed: Tensor) -> Tensor:
     """
     if allowed.dim() not in (2, 3):
         raise ValueError(
-            f"a memory mask is made from [query, key] or [batch, query, key], not from shape {list(allowed.shape)}"
+            f"a memory mask is made from [query, key] or [batch, query, key], not from {list(allowed.shape)}"
         )
     return allowed.bool().reshape(-1, 1, *allowed.shape[-2:])
 

@@ -81,11 +81,13 @@ class MultiHeadAttention(nn.Module):
         """The output of `forward`; only the weights of the chosen `heads` are ever there, in `maps`.
 
         `maps` is storage of the caller's, `[batch, len(heads), query, key]`; the other heads go through
-        torch's fused kernel. Scaled dot product only; with `heads`, inference only.
+        torch's fused kernel. With `heads`, inference only.
 
-        Returns output `[batch, query, d_model]`.
+        Returns output `[batch, query, d_model]`. Raises ValueError for another score than scaled_dot.
         """
+        self.check_score()
         query, key, value = self.project(x, memory)
+        mask = four_dimensions(mask)
         others = [head for head in range(self.heads) if head not in heads]
         if maps is None or len(heads) == 0:
             output = attend_output(query, key, value, mask)
@@ -111,19 +113,24 @@ class MultiHeadAttention(nn.Module):
             self.split_heads(self.value(memory)),
         )
 
-    def maps_into(
-        self, maps: Tensor, x: Tensor, mask: Tensor | None = None, heads: Sequence[int] = ()
-    ) -> None:
+    def maps_into(self, maps: Tensor, x: Tensor, mask: Tensor | None = None, heads: Sequence[int] = ()) -> None:
         """Self-attention's weights of the chosen heads and nothing else: no value, no output.
 
-        Only these heads' queries and keys are projected. `maps` as in `forward_keeping`.
+        Only these heads' queries and keys are projected. `maps` and errors as in `forward_keeping`.
         """
+        self.check_score()
+        mask = four_dimensions(mask)
         rows = torch.cat([torch.arange(h * self.head_dim, (h + 1) * self.head_dim) for h in heads])
         rows = rows.to(x.device)
         query = self.split_heads(linear_rows(self.query, x, rows))
         key = self.split_heads(linear_rows(self.key, x, rows))
         nothing = key[..., :0]  # values of width 0: the weighted sum costs nothing
         attend_texts_into(maps, query, key, nothing, heads_of(mask, heads))
+
+    def check_score(self) -> None:
+        """Raises ValueError when the scores are not those that torch's fused kernel computes."""
+        if self.score is not scaled_dot:
+            raise ValueError("only forward takes another score than the scaled dot product")
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [b, t, h * d] -> [b, h, t, d]
@@ -133,7 +140,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def attend_texts_into(maps: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """`attend_into` for one text of the batch after the other: the maps of one fit the cache, of all don't."""
+    """`attend_into` for one text of the batch after the other: one text's maps fit the cache."""
     if mask is not None:
         mask = mask.expand(len(query), -1, -1, -1)
     return torch.stack(
@@ -144,8 +151,13 @@ def attend_texts_into(maps: Tensor, query: Tensor, key: Tensor, value: Tensor, m
     )
 
 
+def four_dimensions(mask: Tensor | None) -> Tensor | None:
+    """The mask as `[batch or 1, head or 1, query or 1, key or 1]`: what broadcasting does, written out."""
+    return None if mask is None else mask[(None,) * (4 - mask.dim())]
+
+
 def heads_of(mask: Tensor | None, heads: Sequence[int]) -> Tensor | None:
-    """The part of a mask `[batch, head or 1, query or 1, key]` that is about these heads."""
+    """The part of a mask `[batch or 1, head or 1, query or 1, key or 1]` that is about these heads."""
     return mask if mask is None or mask.shape[1] == 1 else mask[:, heads]
 
 

@@ -28,18 +28,18 @@ class SinusoidalPositions(nn.Module):
     Raises ValueError when `d_model` is odd: sine and cosine come in pairs.
     """
 
-    frequencies: Tensor
-
     def __init__(self, d_model: int) -> None:
         super().__init__()
         if d_model % 2 != 0:
             raise ValueError(f"sine and cosine come in pairs: d_model {d_model} is odd")
-        # In double precision: at position 500 an angle's rounding error in float32 already shows in its sine.
-        pair = torch.arange(0, d_model, 2, dtype=torch.float64)
-        self.register_buffer("frequencies", 10000.0 ** (-pair / d_model), persistent=False)
+        self.d_model = d_model
 
     def forward(self, positions: Tensor) -> Tensor:
         """Position numbers `[..., token]` -> vectors `[..., token, d_model]` in torch's default dtype."""
-        angles = positions[..., None].double() * self.frequencies.double()  # [..., token, d_model / 2]
+        # In double precision, whatever the module is converted to: at position 500 an angle's rounding
+        # error in float32 already shows in its sine.
+        pair = torch.arange(0, self.d_model, 2, dtype=torch.float64, device=positions.device)
+        frequencies = 10000.0 ** (-pair / self.d_model)
+        angles = positions[..., None].double() * frequencies  # [..., token, d_model / 2]
         pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # [..., token, d_model / 2, 2]
         return pairs.flatten(-2).to(torch.get_default_dtype())

@@ -10,6 +10,9 @@ import typer
 from attncli import __version__
 from attncli.cli import output
 from attncli.cli.bench import bench
+from attncli.cli.compare import compare
+from attncli.cli.heatmap import heatmap
+from attncli.cli.mask import mask
 from attncli.cli.models import models
 from attncli.cli.run import run
 from attncli.errors import Notice, RequestError
@@ -18,12 +21,14 @@ DONE, REFUSED, INTERRUPTED = 0, 2, 130
 
 app = typer.Typer(
     name="attncli",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(compare)
+app.command()(heatmap)
+app.command()(mask)
 app.command()(bench)
 app.add_typer(models)
 
@@ -52,11 +57,12 @@ def attncli(
 
 def main(arguments: list[str] | None = None) -> None:
     """The program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     output.prepare_streams()
     warnings.showwarning = show_warning
     warnings.simplefilter("always", Notice)
     try:
-        code = app(arguments, prog_name="attncli", standalone_mode=False)
+        code = app(arguments or ["--help"], prog_name="attncli", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -69,9 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # what Typer raises for a bad option can say so itself
             if not output.DEBUG:
-                code = refuse(
-                    error, f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
-                )
+                code = refuse(error, f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)")
             else:
                 raise
         else:

@@ -28,8 +28,8 @@ def bench(
 ) -> None:
     """Measure attncli beside transformers: time and memory, for four shapes and four things to keep.
 
-    The weights are random, since only arithmetic matters: nothing is fetched. All programs take turns in every
-    round; the times are medians. On a machine that does something else meanwhile they mean little.
+    The weights are random, since only arithmetic matters: nothing is fetched. All programs take turns in
+    every round; the times are medians. On a machine that does something else meanwhile they mean little.
 
     \b
     Examples:

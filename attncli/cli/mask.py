@@ -49,13 +49,11 @@ def mask(
       attncli mask -l 2 -H 0-3 --pad-to 24 "The cat sat on the mat."
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
-    from attncli.render.figure import SUFFIXES
-
     if output_path is not None:
-        check_suffix(output_path, SUFFIXES, "a picture")
+        check_suffix(output_path, options.PICTURES, "a picture")
     inputs = options.read_inputs(text, pair, file)
     if output_path is not None:
-        options.check_one(inputs, "text")
+        options.check_one_text(len(inputs), "give the one to draw as TEXT, or alone in the file")
     loaded = options.open_model(model, device, dtype)
     looks = [
         Look(loaded, one, "-1" if layer is None else layer, "all" if head is None else head, pad_to)
@@ -64,9 +62,7 @@ def mask(
     if output_path is not None:
         draw(looks[0], head is not None, output_path)
     if json:
-        output.json_document(
-            {"model": asdict(loaded.info), "texts": [look.document() for look in looks]}
-        )
+        output.json_document({"model": asdict(loaded.info), "texts": [look.document() for look in looks]})
     elif output_path is None:
         for look in looks:
             output.show(*view(look, head is not None))
@@ -77,9 +73,7 @@ def mask(
 class Look:
     """One text under every mask: maps, what the masks moved, and the laws."""
 
-    def __init__(
-        self, model: "Model", one: options.Input, layers: str, heads: str, pad_to: int | None
-    ) -> None:
+    def __init__(self, model: "Model", one: options.Input, layers: str, heads: str, pad_to: int | None) -> None:
         from attncli.analysis.masking import mask_effects
         from attncli.checks.laws import check_laws, pad_some
 
@@ -133,4 +127,19 @@ def view(look: Look, heads_chosen: bool) -> Iterator[Any]:
 
 def draw(look: Look, heads_chosen: bool, path: Path) -> None:
     """The maps as a picture: a row a head, a column a mask."""
-    raise NotImplementedError
+    from attncli.render.figure import Panel, panel_grid, save_figure
+    from attncli.render.masks import CAPTIONS
+
+    heads = look.heads_to_draw(heads_chosen)
+    rows = [
+        [Panel(CAPTIONS[name] if row == 0 else "", record.map(*head)) for name, record in look.records.items()]
+        for row, head in enumerate(heads)
+    ]
+    figure = panel_grid(
+        rows,
+        look.tokens.text,
+        headings=[f"layer {layer} head {head}" for layer, head in heads],
+        title=f"{look.records['none'].model.name}: what masks do",
+    )
+    save_figure(figure, path)
+    output.data(str(path))

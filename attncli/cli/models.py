@@ -42,9 +42,7 @@ def list_models(
 
 @models.command()
 def show(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="An alias, a Hub repository id, or a directory.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An alias, a Hub repository id, or a directory.")],
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
@@ -55,15 +53,9 @@ def show(
       attncli models show minilm
       attncli models show minilm --json
     """
-    from attncli.models.hub import NotOnThisMachine, locate
+    from attncli.models.hub import locate
 
-    try:
-        place = locate(name, download=False)
-    except NotOnThisMachine as error:
-        raise NotOnThisMachine(
-            f'{error}; the first attncli run -m {name} "A text." fetches it where there is a network'
-        ) from error
-    entry = place_entry(place)
+    entry = place_entry(locate(name, download=False))
     if json:
         output.json_document(entry)
     else:
@@ -140,7 +132,7 @@ def print_list(entries: list[dict[str, Any]]) -> None:
 
     from attncli.printable import printable
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("model", "layers x heads", "hidden", "weights"):
         table.add_column(name, justify="right" if name in ("hidden", "weights") else "left", no_wrap=True)
     table.add_column("on this machine", overflow="fold")
@@ -166,11 +158,7 @@ def print_entry(entry: dict[str, Any]) -> None:
         "weights": ", ".join(f"{file['name']} ({megabytes(file['bytes'])})" for file in entry["files"]),
         "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
         "layers x heads": f"{entry['config']['layers']} x {entry['config']['heads']}",
-        **{
-            name.replace("_", " "): value
-            for name, value in entry["config"].items()
-            if name not in ("layers", "heads")
-        },
+        **{name.replace("_", " "): value for name, value in entry["config"].items() if name not in ("layers", "heads")},
     }
     facts = {name: value for name, value in facts.items() if value is not None}
     width = max(map(len, facts))

@@ -3,10 +3,11 @@
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
     from attncli.models.model import Model
     from attncli.record import AttentionRecord
 
+T = TypeVar("T")
+
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-PATIENCE = 2.0  # seconds until the user is told of what takes long
+PICTURES = (".png", ".svg", ".pdf")
+PATIENCE = 1.0  # seconds until the user is told of what takes long
 
 Text = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[TEXT]", help="The sentence. Without it: stdin if piped, else a sample.", show_default=False
-    ),
+    typer.Argument(metavar="TEXT", help="The sentence. Without it: stdin if piped, else a sample.", show_default=False),
 ]
 Pair = Annotated[
     str | None, typer.Option("--pair", metavar="TEXT", help="A second text, as the model's second segment.")
@@ -45,9 +47,7 @@ ModelName = Annotated[
 ]
 Layer = Annotated[
     str | None,
-    typer.Option(
-        "--layer", "-l", metavar="N", help='Layers from 0: "3", "0,3", "0-3", "-1" (the last), "all".'
-    ),
+    typer.Option("--layer", "-l", metavar="N", help='Layers from 0: "3", "0,3", "0-3", "-1" (the last), "all".'),
 ]
 Head = Annotated[
     str | None,
@@ -65,12 +65,8 @@ PadTo = Annotated[
     int | None, typer.Option("--pad-to", metavar="N", help="Append [PAD] up to N tokens.", show_default=False)
 ]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|mps", help="Where to compute.")]
-Dtype = Annotated[
-    str, typer.Option("--dtype", metavar="float32|float64|bfloat16|float16", help="What to compute in.")
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")
-]
+Dtype = Annotated[str, typer.Option("--dtype", metavar="float32|float64|bfloat16|float16", help="What to compute in.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 Saved = Annotated[
     Path | None,
     typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz); no model is run."),
@@ -155,39 +151,31 @@ def open_saved(path: Path, layer: str | None, head: str | None) -> "list[Attenti
 
 @contextmanager
 def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr, for what takes over two seconds and only on a terminal. Yields "one more done"."""
-    if total < 2 or not sys.stderr.isatty():
+    """A progress bar on stderr, on a terminal only, once it is clear that it will take a while.
+
+    Yields what to call when one more of `total` is done.
+    """
+    if not sys.stderr.isatty():
         yield lambda: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    import time
-
     begun = time.monotonic()
-    done = 0
-    with Progress(console=Console(stderr=True), transient=True, disable=False) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, visible=False)
-
-        def advance() -> None:
-            nonlocal done
-            done += 1
-            late = time.monotonic() - begun > PATIENCE / 4
-            bar.update(task, completed=done, visible=late and done < total)
-
-        yield advance
+        yield lambda: bar.update(task, advance=1, visible=time.monotonic() - begun > PATIENCE)
 
 
-def counted(records: "Iterable[AttentionRecord]", total: int) -> "Iterator[AttentionRecord]":
-    """The same records, with a progress bar on stderr."""
+def counted(things: Iterable[T], total: int) -> Iterator[T]:
+    """The same things, one a text, with a progress bar on stderr."""
     with progress(total, "texts") as advance:
-        for record in records:
+        for thing in things:
+            yield thing
             advance()
-            yield record
 
 
-def check_one(numbers: Sequence[int], what: str) -> int:
-    """The only one of `numbers`. Raises RequestError when there are more."""
-    if len(numbers) != 1:
-        raise RequestError(f"one {what} is needed here, not {len(numbers)}: choose it with --{what}")
-    return numbers[0]
+def check_one_text(count: int, otherwise: str) -> None:
+    """Raises RequestError when there is not one text, and says what to do `otherwise`."""
+    if count != 1:
+        raise RequestError(f"there are {count} texts and a picture shows one: {otherwise}")

@@ -54,10 +54,14 @@ def text(pieces: Iterable[str]) -> None:
 
 
 def show(*renderables: "RenderableType") -> None:
-    """Pictures and tables made by `attncli.render.terminal`, on stdout."""
+    """Pictures and tables made by `attncli.render`, on stdout; in a pipe without spaces at the ends of lines."""
     target = console()
-    for renderable in renderables:
-        target.print(renderable, soft_wrap=not target.is_terminal, crop=target.is_terminal)
+    if target.is_terminal:
+        target.print(*renderables, sep="\n")
+        return
+    with target.capture() as captured:
+        target.print(*renderables, sep="\n", soft_wrap=True)
+    text(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def console() -> "Console":

@@ -26,7 +26,7 @@ DISTILBERT_KEYS = {
     "hidden_act": "activation",
 }
 
-# A key that config.json leaves out has the value that the architecture was published with.
+# A key that config.json leaves out has the value that transformers takes for it.
 DEFAULTS: dict[str, Any] = {
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -39,17 +39,13 @@ DEFAULTS: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
     "pad_token_id": 0,
 }
-ELECTRA_DEFAULTS = {
-    "num_attention_heads": 4,
-    "hidden_size": 256,
-    "intermediate_size": 1024,
-    "embedding_size": 128,
-}
-FAMILY_DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS_OF: dict[str, dict[str, Any]] = {
     "bert": {},
     "roberta": {"vocab_size": 50265, "pad_token_id": 1},
-    "distilbert": {"intermediate_size": 4 * 768},
-    "electra": ELECTRA_DEFAULTS,
+    "xlm-roberta": {"pad_token_id": 1},
+    "camembert": {"pad_token_id": 1},
+    "distilbert": {"num_hidden_layers": 6},
+    "electra": {"num_attention_heads": 4, "hidden_size": 256, "intermediate_size": 1024, "embedding_size": 128},
 }
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish")
@@ -94,7 +90,7 @@ class ModelConfig:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise RequestError(f"can't read {path}: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RequestError(f"{path} is not JSON: {error}") from error
         try:
             return cls.from_dict(data)
@@ -121,12 +117,12 @@ class ModelConfig:
 
         def value(key: str) -> Any:
             name = DISTILBERT_KEYS.get(key, key) if family == "distilbert" else key
-            return data.get(name, FAMILY_DEFAULTS[family].get(key, DEFAULTS.get(key)))
+            return data.get(name, DEFAULTS_OF[str(model_type)].get(key, DEFAULTS.get(key)))
 
-        def count(key: str, least: int = 1) -> int:
+        def count(key: str, least: int = 1, most: int = 10_000_000) -> int:
             number = value(key)
-            if not isinstance(number, int) or isinstance(number, bool) or number < least:
-                raise RequestError(f"{key} is {number!r}, not a whole number from {least} on")
+            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+                raise RequestError(f"{key} is {number!r}, not a whole number from {least} to {most}")
             return number
 
         hidden_size, heads = count("hidden_size"), count("num_attention_heads")
@@ -141,7 +137,7 @@ class ModelConfig:
         config = cls(
             model_type=str(model_type),
             family=family,
-            layers=count("num_hidden_layers"),
+            layers=count("num_hidden_layers", most=1000),
             heads=heads,
             hidden_size=hidden_size,
             intermediate_size=count("intermediate_size"),
@@ -153,10 +149,8 @@ class ModelConfig:
             layer_norm_eps=float(eps),
             pad_id=0 if value("pad_token_id") is None else count("pad_token_id", least=0),
         )
-        if config.max_tokens < 3:
+        if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
         if config.pad_id >= config.vocab_size:
-            raise RequestError(
-                f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}"
-            )
+            raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
         return config

@@ -97,9 +97,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(
-            EncoderLayer(config) for _ in range(config.layers if layers is None else layers)
-        )
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers if layers is None else layers))
 
     def forward(
         self,
@@ -122,7 +120,8 @@ class Encoder(nn.Module):
         weights = torch.empty(batch, len(layers), len(heads), length, length, dtype=x.dtype, device=x.device)
         last = max(layers, default=-1)
         states = [x] if hidden else []
-        for number, layer in enumerate(self.layers):
+        for number in range(len(self.layers)):
+            layer = self.layer(number)
             maps = weights[:, layers.index(number)] if number in layers else None
             if not hidden and number >= last:
                 if maps is not None:
@@ -133,9 +132,15 @@ class Encoder(nn.Module):
                 states.append(x)
         return Encoded(weights, states)
 
+    def layer(self, number: int) -> EncoderLayer:
+        layer = self.layers[number]
+        assert isinstance(layer, EncoderLayer)
+        return layer
+
 
 def activation(name: str) -> nn.Module:
     """The function between a layer's two feed-forward projections, by its name in config.json."""
     if name in ("gelu_new", "gelu_pytorch_tanh"):
         return nn.GELU(approximate="tanh")
-    return {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU}[name]()
+    kinds: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU}
+    return kinds[name]()

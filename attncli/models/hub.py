@@ -17,10 +17,10 @@ from typing import Any
 
 from attncli.errors import RequestError
 from attncli.files import write_whole
-from attncli.models.layout import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, has_weights, shard_names
+from attncli.models.layout import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, is_whole, shard_names
 from attncli.text import first_line
 
-HUB_TIMEOUT = 4.0  # seconds; the client's own retries take 24
+HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,7 @@ ALIASES = {
     "bert-base-multilingual": Alias("google-bert/bert-base-multilingual-cased", bert(vocab_size=119547)),
     "bert-base-chinese": Alias("google-bert/bert-base-chinese", bert(vocab_size=21128)),
     "distilbert": Alias("distilbert/distilbert-base-uncased", {"model_type": "distilbert"}),
-    "roberta-base": Alias(
-        "FacebookAI/roberta-base", {"model_type": "roberta", "vocab_size": 50265, **ROBERTA}
-    ),
+    "roberta-base": Alias("FacebookAI/roberta-base", {"model_type": "roberta", "vocab_size": 50265, **ROBERTA}),
     "xlm-roberta-base": Alias(
         "FacebookAI/xlm-roberta-base", {"model_type": "xlm-roberta", "vocab_size": 250002, **ROBERTA}
     ),
@@ -63,7 +61,8 @@ ALIASES = {
 }
 DEFAULT_MODEL = "minilm"
 
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+# What the Hub allows: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
+HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_]([\w.-]*\w)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -101,14 +100,23 @@ def locate(name: str, download: bool = True) -> Place:
         if path is not None:
             return Place(alias, path, "wheel", entry.sha256)
         return locate_repo(alias, entry.repo, download, entry.sha256)
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = directory(name)
+    if path is not None:
         return Place(name, path, "directory")
-    if HUB_ID.fullmatch(name) and ".." not in name and not path.exists():
+    if HUB_ID.fullmatch(name) and not Path(name).is_file():
         return locate_repo(name, name, download)
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALIASES)}"
     raise RequestError(f"no model {name!r}: not an alias, a directory, or a repository owner/name; {hint}")
+
+
+def directory(name: str) -> Path | None:
+    """The directory of this name, if there is one."""
+    try:
+        path = Path(name).expanduser()
+        return path if name and path.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, ~ of no known user, a NUL
+        return None
 
 
 def locate_repo(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
@@ -117,7 +125,9 @@ def locate_repo(name: str, repo: str, download: bool, sha256: str | None = None)
     if path is not None:
         return Place(name, path, "cache", sha256)
     if not download:
-        raise NotOnThisMachine(f"model {name} ({repo}) is not on this machine")
+        raise NotOnThisMachine(
+            f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it where there is a network"
+        )
     return Place(name, download_repo(name, repo), "hub", sha256)
 
 
@@ -126,20 +136,20 @@ def wheel_directory(package: str) -> Path | None:
     found = importlib.util.find_spec(package)
     for folder in (found.submodule_search_locations if found else None) or ():
         path = Path(folder) / "model"
-        if (path / CONFIG_FILE).is_file() and has_weights(path):
+        if is_whole(path):
             return path
     return None
 
 
 def cached_directory(repo: str) -> Path | None:
-    """A snapshot in the Hugging Face cache that has a configuration and all of its weights."""
+    """A snapshot in the Hugging Face cache that has all that is needed: another program may have fetched less."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, CONFIG_FILE)
     if not isinstance(config, str):
         return None
     path = Path(config).parent
-    return path if has_weights(path) else None
+    return path if is_whole(path) else None
 
 
 def download_repo(name: str, repo: str) -> Path:
@@ -148,7 +158,6 @@ def download_repo(name: str, repo: str) -> Path:
     Raises NotOnThisMachine when the Hub can't be reached within seconds, or has no such repository.
     """
     from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     if constants.is_offline_mode():
         raise not_here(name, repo, "and HF_HUB_OFFLINE forbids to fetch it")
@@ -164,7 +173,9 @@ def download_repo(name: str, repo: str) -> Path:
         if weights.endswith(".json"):
             wanted += shard_names(Path(hf_hub_download(repo, weights)))
         return Path(snapshot_download(repo, allow_patterns=wanted))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+    except RequestError:
+        raise
+    except Exception as error:  # the client's own errors, its HTTP library's, and the system's
         raise not_here(name, repo, f"and fetching it failed: {first_line(error)}") from error
 
 
@@ -264,6 +275,6 @@ def remember(path: Path, memory: dict[str, str]) -> None:
     recent = dict(list(memory.items())[-100:])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)) and None)
+        write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)))
     except (OSError, RequestError):
         pass

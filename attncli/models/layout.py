@@ -7,15 +7,8 @@ from attncli.errors import RequestError
 from attncli.text import first_line
 
 CONFIG_FILE = "config.json"
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "special_tokens_map.json",
-)
+VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
+TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
 # In the order of preference. An index names the shards that stand beside it.
 WEIGHT_FILES = (
     "model.safetensors",
@@ -50,7 +43,7 @@ def shard_names(index: Path) -> list[str]:
     """Raises RequestError when an index is garbled, or a name in it leads out of the model's directory."""
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RequestError(f"{index} is not an index of shards: {first_line(error)}") from error
     if not names:
         raise RequestError(f"{index} names no shards")
@@ -60,9 +53,11 @@ def shard_names(index: Path) -> list[str]:
     return names
 
 
-def has_weights(directory: Path) -> bool:
-    """Whether all files of some form of the weights are there."""
+def is_whole(directory: Path) -> bool:
+    """Whether a configuration, a vocabulary, and all files of some form of the weights are there."""
     try:
-        return bool(weight_files(directory))
+        weights = weight_files(directory)
     except RequestError:
         return False
+    vocabulary = any((directory / name).is_file() for name in VOCABULARY_FILES)
+    return bool(weights) and vocabulary and (directory / CONFIG_FILE).is_file()

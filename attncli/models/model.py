@@ -1,8 +1,7 @@
 """Model: a checkpoint with its tokenizer, ready to be asked for the attention of texts."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from attncli.models.encoder import Encoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.layout import CONFIG_FILE, weight_files
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters, open_checkpoint, some_of
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord, Floats, ModelInfo
 from attncli.selection import Selection, select
 from attncli.text import Tokenizer, Tokens
 
@@ -43,8 +42,8 @@ def load_model(name: str = "minilm", device: str = "auto", dtype: str = "float32
     """
     from attncli.models.reference import last_resort_tokenizer
 
-    place = locate(name)
     chosen, number = pick_device(device), pick_dtype(dtype)
+    place = locate(name)
     config = ModelConfig.from_file(place.path / CONFIG_FILE)
     paths = weight_files(place.path)
     sha256 = weights_sha256(paths)
@@ -126,17 +125,32 @@ class Model:
 
         Arguments and errors as for `attend`.
         """
+        yield from self.attend_tokens(self.tokenize_many(texts, pairs, pad_to), layers, heads, mask)
+
+    def attend_tokens(
+        self,
+        texts: Iterable[Tokens],
+        layers: Selection = "all",
+        heads: Selection = "all",
+        mask: str = "padding",
+    ) -> Iterator[AttentionRecord]:
+        """`attend_many` for texts that are tokens already. Arguments and errors as for `attend`."""
         wanted_layers = select(layers, self.config.layers, "layer")
         wanted_heads = select(heads, self.config.heads, "head")
         check_mask_name(mask)
+        for group in self.groups(texts):
+            yield from self.attend_group(group, wanted_layers, wanted_heads, mask)
+
+    def groups(self, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
+        """Neighbours of one length, as many at a time as go through the network together."""
         group: list[Tokens] = []
-        for tokens in self.tokenize_many(texts, pairs, pad_to):
+        for tokens in texts:
             if group and (len(tokens) != len(group[0]) or (len(group) + 1) * len(tokens) > self.batch_tokens):
-                yield from self.attend_group(group, wanted_layers, wanted_heads, mask)
+                yield group
                 group = []
             group.append(tokens)
         if group:
-            yield from self.attend_group(group, wanted_layers, wanted_heads, mask)
+            yield group
 
     def tokenize_many(
         self, texts: Iterable[str], pairs: Iterable[str | None] | None, pad_to: int | None
@@ -159,6 +173,7 @@ class Model:
         allowed = self.mask(group, mask)
         weights = self.encode(group, allowed, layers, heads)
         kept = weights.to(device="cpu", dtype=torch.float32).numpy()
+        self.check_finite(kept, layers, heads)
         masks = allowed.expand(len(group), 1, *allowed.shape[-2:])[:, 0].cpu().numpy()
         length = len(group[0])
         for tokens, one, its_mask in zip(group, kept, masks, strict=True):
@@ -172,9 +187,17 @@ class Model:
                 model=self.info,
             )
 
-    def encode(
-        self, group: Sequence[Tokens], mask: Tensor, layers: Sequence[int], heads: Sequence[int]
-    ) -> Tensor:
+    def check_finite(self, weights: Floats, layers: Sequence[int], heads: Sequence[int]) -> None:
+        """Raises RequestError when the weights are no numbers: a row that is NaN is so at its first key."""
+        bad = np.argwhere(~np.isfinite(weights[..., 0]))
+        if len(bad):
+            _, layer, head, _ = bad[0]
+            raise RequestError(
+                f"layer {layers[layer]}, head {heads[head]} of {self.place.name} has scores too large for "
+                f"{str(self.dtype).removeprefix('torch.')}: another --dtype has more room, or the weights are damaged"
+            )
+
+    def encode(self, group: Sequence[Tokens], mask: Tensor, layers: Sequence[int], heads: Sequence[int]) -> Tensor:
         """Weights `[batch, layer, head, query, key]` of texts of one length, in the model's own dtype."""
         self.need(max(layers) + 1)
         with torch.inference_mode():
@@ -241,19 +264,19 @@ def pick_dtype(name: str) -> torch.dtype:
 
 def pick_device(name: str) -> torch.device:
     """The device of this name; "auto" is a GPU where there is one. Raises RequestError for one that is not here."""
-    there: dict[str, Any] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-        "cpu": lambda: True,
+    counts: dict[str, Callable[[], int]] = {
+        "cuda": torch.cuda.device_count,
+        "mps": lambda: int(torch.backends.mps.is_available()),
+        "cpu": lambda: 1,
     }
     if name == "auto":
-        name = next(kind for kind, is_there in there.items() if is_there())
+        name = next(kind for kind, count in counts.items() if count())
     kind = name.partition(":")[0]
-    if kind not in there:
-        raise RequestError(f"no device {name!r}: it is one of auto, {', '.join(sorted(there))}")
-    if not there[kind]():
-        raise RequestError(f"device {name!r} is not on this machine; --device auto takes what there is")
     try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise RequestError(f"no device {name!r}") from error
+        device = torch.device(name)
+        count = counts[kind]()
+    except (RuntimeError, KeyError) as error:
+        raise RequestError(f"no device {name!r}: it is one of auto, {', '.join(sorted(counts))}") from error
+    if (device.index or 0) >= count:
+        raise RequestError(f"device {name!r} is not on this machine; --device auto takes what there is")
+    return device

@@ -141,11 +141,14 @@ def read_pickle(path: Path) -> StateDict:
             f"{path} was not read: it holds more than tensors and could run code, or it is damaged; "
             "ask for the model as .safetensors"
         ) from error
-    except (RuntimeError, ValueError, EOFError, OSError, KeyError, AttributeError, TypeError) as error:
+    except Exception as error:
         raise RequestError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(tensors, dict) or not tensors:
         raise RequestError(f"{path} holds no tensors by name")
     return StateDict({str(name): value for name, value in tensors.items() if isinstance(value, Tensor)})
+
+
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class Checkpoint:
@@ -160,18 +163,27 @@ class Checkpoint:
                 self.files[plain_name(name)] = (file, name)
                 self.shapes[plain_name(name)] = shape
 
-    def read(self, name: str) -> Tensor:
-        """One tensor. Raises RequestError when it is not of floating point, or not every number is finite."""
+    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+        """One tensor, in this dtype. Raises RequestError when it is not of floating point, or not every number
+        is finite.
+        """
         file, own_name = self.files[name]
-        tensor = file.read(own_name)
-        if not tensor.is_floating_point():
-            raise RequestError(f"{self.where}: {own_name} is {tensor.dtype}, not floating point")
+        stored = file.read(own_name)
+        if stored.dtype not in FLOATS:
+            raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
+        tensor = stored.to(dtype)
         # A sum is cheaper than a look at every number, and is not finite where one of them isn't.
-        total = tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+        total = tensor.sum(dtype=torch.promote_types(dtype, torch.float32))
         if not total.isfinite() and not tensor.isfinite().all():
-            bad = "NaN" if tensor.isnan().any() else "infinite"
-            raise RequestError(f"{self.where}: {own_name} has a number that is {bad}")
+            raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(stored, dtype)}")
         return tensor
+
+
+def flaw(stored: Tensor, dtype: torch.dtype) -> str:
+    """Why a tensor of a file is not finite in this dtype."""
+    if stored.isnan().any():
+        return "NaN"
+    return "infinite" if stored.isinf().any() else f"too large for {dtype}"
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
@@ -192,10 +204,7 @@ def check_shapes(checkpoint: Checkpoint, encoder: Encoder, family: str) -> list[
     Returns the names of tensors that belong to an encoder and have no place in this one (heads for other
     tasks are not named). Raises RequestError when a tensor is missing or has another shape.
     """
-    expected = {
-        checkpoint_name(name, family): tuple(parameter.shape)
-        for name, parameter in encoder.named_parameters()
-    }
+    expected = {checkpoint_name(name, family): tuple(parameter.shape) for name, parameter in encoder.named_parameters()}
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
         raise RequestError(f"{checkpoint.where} lacks {some_of(missing)}")
@@ -206,9 +215,7 @@ def check_shapes(checkpoint: Checkpoint, encoder: Encoder, family: str) -> list[
                 f"and by config.json it is {list(shape)}"
             )
     return [
-        name
-        for name in checkpoint.shapes
-        if name.startswith(BODY) and name not in expected and name not in BUFFERS
+        name for name in checkpoint.shapes if name.startswith(BODY) and name not in expected and name not in BUFFERS
     ]
 
 
@@ -238,8 +245,7 @@ def module_tensors(
     device: torch.device,
 ) -> Iterator[tuple[str, Tensor]]:
     for name, _ in encoder.get_submodule(module).named_parameters():
-        tensor = checkpoint.read(checkpoint_name(f"{module}.{name}", family))
-        yield name, tensor.to(device=device, dtype=dtype)
+        yield name, checkpoint.read(checkpoint_name(f"{module}.{name}", family), dtype).to(device)
 
 
 def some_of(names: list[str], most: int = 3) -> str:

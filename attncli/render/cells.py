@@ -36,9 +36,7 @@ def colour_at(step: int) -> tuple[int, int, int]:
     place = step / 100 * (len(COLOURS) - 1)
     low = min(int(place), len(COLOURS) - 2)
     share = place - low
-    red, green, blue = (
-        round(a + (b - a) * share) for a, b in zip(COLOURS[low], COLOURS[low + 1], strict=True)
-    )
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(COLOURS[low], COLOURS[low + 1], strict=True))
     return red, green, blue
 
 

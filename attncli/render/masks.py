@@ -9,7 +9,19 @@ from rich.text import Text
 from attncli.analysis.masking import MaskEffect
 from attncli.record import AttentionRecord
 from attncli.render.cells import Canvas
-from attncli.render.terminal import PANEL_LINES, PANEL_WIDTH, beside, fit, heading, legend, picture, scale, strong
+from attncli.render.terminal import (
+    PANEL_LINES,
+    PANEL_WIDTH,
+    beside,
+    fit,
+    legend,
+    picture,
+    scale,
+    shown_name,
+    size,
+    strong,
+    title,
+)
 
 CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
 
@@ -17,22 +29,24 @@ CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
 class LawLike(Protocol):
     """What is shown of a law (`attncli.checks.laws.Law`)."""
 
-    statement: str
-    deviation: float | None
-    holds: bool | None
-    note: str
+    @property
+    def statement(self) -> str: ...
+    @property
+    def deviation(self) -> float | None: ...
+    @property
+    def holds(self) -> bool | None: ...
+    @property
+    def note(self) -> str: ...
 
 
-def mask_maps(
-    records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas
-) -> list[Text]:
+def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas) -> list[Text]:
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
     columns = min(len(some.tokens), canvas.width)
     width = min(max(columns, PANEL_WIDTH), canvas.width)
     across = max(1, (canvas.width + 2) // (width + 2))
-    title = heading(some, "what masks do", canvas)
-    lines = [title, *legend(some, canvas), scale(canvas), Text()]
+    words = title([shown_name(some.model.name), "what masks do", size(some)], canvas)
+    lines = [words, *legend(some, canvas), scale(canvas), Text()]
     for layer, head in heads:
         panels = [
             [

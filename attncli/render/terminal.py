@@ -12,7 +12,6 @@ from rich.text import Text
 from attncli.analysis.patterns import (
     HeadSummary,
     counted_queries,
-    entropy,
     most_attended,
     strongest,
     summarise,
@@ -40,14 +39,17 @@ BARS = "▁▂▃▄▅▆▇█"
 
 def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
     """Which model, what of it, which mask, how many tokens."""
-    padding = sum(record.tokens.padding)
-    parts = [
-        shown_name(record.model.name),
-        what,
-        f"mask {record.mask_name}",
-        f"{len(record.tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else ""),
-    ]
+    return title([shown_name(record.model.name), what, f"mask {record.mask_name}", size(record)], canvas)
+
+
+def title(parts: Sequence[str], canvas: Canvas) -> Text:
     return Text((" · " if canvas.unicode else " | ").join(parts), style=strong(canvas))
+
+
+def size(record: AttentionRecord) -> str:
+    """How many tokens, [PAD] counted apart."""
+    padding = sum(record.tokens.padding)
+    return f"{len(record.tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else "")
 
 
 def strong(canvas: Canvas) -> str:
@@ -143,8 +145,7 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
             lines.append(Text("a cell is the largest of the weights that fall into it"))
         lines.append(Text())
         panels = [
-            panel(record, layer, head, summaries[layer, head], canvas, columns, width, top_k)
-            for head in record.heads
+            panel(record, layer, head, summaries[layer, head], canvas, columns, width, top_k) for head in record.heads
         ]
         for start in range(0, len(panels), across):
             lines += [*beside(panels[start : start + across], width), Text()]

@@ -1,0 +1,132 @@
+"""attncli compare: is what this program computes what BERT computes?"""
+
+import warnings
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.cli import options, output
+from attncli.errors import Notice, RequestError
+
+if TYPE_CHECKING:
+    from attncli.models.model import Model
+    from attncli.models.reference import Reference
+
+AGAINST = ("transformers", "torch")
+WEIGHTS = ("auto", "pretrained", "random")
+
+
+def compare(
+    text: options.Text = None,
+    pair: options.Pair = None,
+    file: options.File = None,
+    model: options.ModelName = "minilm",
+    layer: options.Layer = None,
+    mask: options.Mask = "padding",
+    pad_to: options.PadTo = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(AGAINST),
+            help="The whole network in transformers, or each layer's attention in torch.",
+        ),
+    ] = "transformers",
+    weights: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(WEIGHTS),
+            help="auto takes random weights where an alias's own can't be had, and says so.",
+        ),
+    ] = "auto",
+    json: options.Json = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    debug: options.Debug = False,
+) -> None:
+    """Compare this program's forward pass with that of transformers, or its attention with torch's.
+
+    For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
+    whose strongest key is the same. Ends with exit code 1 when a difference is more than rounding explains:
+
+    \b
+      float32   1e-5 on weights, 1e-4 on hidden states     float64   1e-10 on both
+      bfloat16  0.25 and 0.5                               float16   0.031 and 0.063
+
+    \b
+    Examples:
+      attncli compare "The trophy does not fit in the suitcase because it is too big."
+      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat on the mat."
+      attncli compare --against torch -l 0-2 "The cat sat on the mat."
+      attncli compare --model bert-base --weights random "The cat sat on the mat."
+    """
+    check_choice("--against", against, AGAINST)
+    check_choice("--weights", weights, WEIGHTS)
+    from attncli.models.model import check_mask_name
+
+    check_mask_name(mask)
+    inputs = options.read_inputs(text, pair, file)
+    loaded, reference = open_both(model, weights, device, dtype)
+    from dataclasses import asdict
+
+    from attncli.checks import agreement
+    from attncli.models.reference import load_reference
+    from attncli.selection import select
+
+    # A bad request is refused before transformers is loaded, which takes seconds.
+    layers = select("all" if layer is None else layer, loaded.config.layers, "layer")
+    texts = list(loaded.tokenize_many([one.text for one in inputs], [one.pair for one in inputs], pad_to))
+    random = reference is not None
+    if against == "torch":
+        reference = None
+    elif reference is None:
+        reference = load_reference(loaded.place.path, loaded.device, loaded.dtype)
+    found = agreement.compare(loaded, options.counted(texts, len(texts)), mask, layers, reference)
+    nowhere = {"path": None, "sha256": None} if random else {}
+    document = {
+        "model": {**asdict(loaded.info), **nowhere},
+        "weights": "random" if random else "pretrained",
+        **found.document(),
+    }
+    if json:
+        output.json_document(document)
+    else:
+        from attncli.render.tables import agreement_table, agreement_title
+
+        output.show(agreement_title(document), agreement_table(document))
+        output.data(found.verdict)
+    if not found.same:
+        if dtype != "float64":
+            output.words("attncli: --dtype float64 tells a mistake, which stays, from rounding, which goes")
+        raise typer.Exit(1)
+
+
+def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model, Reference | None]":
+    """The model with its own weights; or with random ones, and transformers' network with the same.
+
+    Raises RequestError as `load_model` does, save that with "auto" an alias needs no files.
+    """
+    from attncli.models.hub import NotOnThisMachine, find_alias
+
+    why = "as asked"
+    if weights != "random":
+        try:
+            return options.open_model(name, device, dtype), None
+        except NotOnThisMachine:
+            if weights == "pretrained" or find_alias(name) is None:
+                raise
+            why = "because its own are not on this machine and can't be fetched"
+    from attncli.models.random import random_model
+
+    both = random_model(name, device, dtype)
+    warnings.warn(
+        f"{name}'s architecture gets RANDOM WEIGHTS (seed 0), {why}: this compares the programs, and says nothing "
+        "of the published model",
+        Notice,
+        stacklevel=2,
+    )
+    return both
+
+
+def check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise RequestError(f"no {option} {value!r}: it is one of {', '.join(known)}")

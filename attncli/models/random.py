@@ -1,0 +1,123 @@
+"""A model of a known architecture with random weights: to try code on, when the published weights are out of reach.
+
+Its attention means nothing. What two programs make of it is the same if they are the same program.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attncli.models.config import ModelConfig
+from attncli.models.hub import NotOnThisMachine, Place, find_alias, locate
+from attncli.models.layout import CONFIG_FILE
+from attncli.models.model import Model, pick_device, pick_dtype
+from attncli.models.reference import Reference, peer, quiet, refusals, tensor_shapes
+from attncli.models.weights import Checkpoint, StateDict
+from attncli.text import Tokenizer, byte_tokenizer, read_backend
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+BERT_VOCABULARY = 30522  # bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
+
+
+def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: int = 0) -> tuple[Model, Reference]:
+    """The architecture of this name (an alias, or what has a config.json on this machine) with random weights,
+    here and in transformers. Nothing is fetched and nothing is written.
+
+    transformers names the tensors, `peaked_tensors` draws them, and they reach our encoder as those of a
+    checkpoint do. The tokenizer is the architecture's own where it is on this machine, else minilm's where the
+    vocabulary is the same, else one token a byte.
+
+    Raises RequestError for a name that means nothing or an architecture that is not of the BERT family.
+    """
+    chosen, number = pick_device(device), pick_dtype(dtype)
+    place, data = architecture(name)
+    config = ModelConfig.from_dict(data)
+    with quiet(), refusals(f"transformers can't build the architecture of {name}"):
+        tensors = peaked_tensors(tensor_shapes(data), config.layers, seed)
+        network = peer(data, tensors, "eager")
+    model = Model(
+        place,
+        config,
+        random_tokenizer(place, config),
+        Checkpoint([StateDict(tensors)], f"the random weights of {name}"),
+        sha256="",
+        device=chosen,
+        dtype=number,
+    )
+    return model, Reference(network, chosen, number)
+
+
+def architecture(name: str) -> tuple[Place, dict[str, Any]]:
+    """What the config.json of a model says; for an alias that is not on this machine, what is known of it."""
+    try:
+        place = locate(name, download=False)
+    except NotOnThisMachine:
+        known = find_alias(name)
+        if known is None:
+            raise
+        alias, entry = known
+        return Place(alias, Path(), "random"), entry.config
+    path = place.path / CONFIG_FILE
+    ModelConfig.from_file(path)  # says what is wrong with it, by its name
+    return place, json.loads(path.read_text(encoding="utf-8"))
+
+
+def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
+    """Raises RequestError when the architecture has a tokenizer of its own that can't be read."""
+
+    def spare(_: Path) -> "Backend":
+        if config.family != "roberta" and config.vocab_size == BERT_VOCABULARY:
+            with suppress(NotOnThisMachine):
+                backend = read_backend(locate("minilm", download=False).path)
+                if backend is not None:
+                    return backend
+        return byte_tokenizer(config.pad_id)
+
+    sizes = (config.max_tokens, config.vocab_size, config.pad_id)
+    if place.origin == "random":  # there are no files
+        return Tokenizer(spare(place.path), *sizes)
+    return Tokenizer.from_directory(place.path, *sizes, last_resort=spare)
+
+
+def peaked_tensors(shapes: Mapping[str, torch.Size], layers: int, seed: int = 0) -> dict[str, Tensor]:
+    """Weights on which a mistake shows, drawn from normal distributions.
+
+    Networks begin their training with a standard deviation of 0.02 and biases of 0: every score is near 0, every
+    map nearly uniform, and a mistake in a score or a forgotten bias leaves no trace. Here only the tables of
+    embeddings are like that. A projection W `[out, in]` has a standard deviation of √(`gain` / in); biases have
+    one of 0.1, and LayerNorm's gains are that far from 1.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(name: str, shape: torch.Size) -> Tensor:
+        normal = torch.empty(shape).normal_(generator=generator)
+        if len(shape) == 1:
+            return (0.0 if name.endswith("bias") else 1.0) + 0.1 * normal
+        if "embeddings." in name:
+            return normal.mul_(0.02)
+        return normal.mul_(math.sqrt(gain(name, layers) / shape[1]))
+
+    return {name: draw(name, shape) for name, shape in shapes.items()}
+
+
+def gain(name: str, layers: int) -> float:
+    """The variance that a projection gives to its output, for an input of variance 1.
+
+    Queries and keys: 2, so that scores have a standard deviation of about 2, much as in trained networks. More
+    would be no sharper: rounding grows with the scores, and at 4 it comes near to float32's tolerance. What is
+    added to the residual stream: 1 / (2 layers), as in GPT-2 (Radford et al. 2019, section 2.3); with more, each
+    layer's averaging makes the tokens more alike, and in the last ones all keys would be the same.
+    """
+    if any(part in name for part in (".query.", ".key.", ".q_lin.", ".k_lin.")):
+        return 2.0
+    if any(part in name for part in (".output.dense.", ".out_lin.", ".lin2.")):
+        return 1 / (2 * layers)
+    return 1.0

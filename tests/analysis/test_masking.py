@@ -1,0 +1,53 @@
+"""How much weight a mask moves, and where weight may not be."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from records import attention_records, record_of
+
+from attncli.analysis.masking import leak_to_padding, mask_effects, total_variation
+
+
+def test_total_variation_by_hand():
+    some = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], dtype=np.float32)
+    more = np.array([[0, 1, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2]], dtype=np.float32)
+    assert total_variation(some, more) == pytest.approx([1, 0, 0.3])
+
+
+@given(attention_records(), attention_records())
+def test_total_variation_is_a_distance_up_to_one(some, more):
+    length = min(len(some.tokens), len(more.tokens))
+    a, b = (
+        one.weights[0, 0, :length, :length] / one.weights[0, 0, :length, :length].sum(axis=-1, keepdims=True)
+        for one in (some, more)
+    )
+    assert total_variation(a, a).max() == 0
+    assert total_variation(a, b) == pytest.approx(total_variation(b, a))
+    assert total_variation(a, b).max() <= 1 + 1e-6
+
+
+@given(attention_records())
+def test_taking_the_future_away_moves_exactly_its_weight(record):
+    """Under a mask that is applied afterwards, what moves is what stood on the hidden positions."""
+    length = len(record.tokens)
+    mask = np.tri(length, dtype=bool)
+    hidden = np.where(mask, 0, record.weights)
+    kept = np.where(mask, record.weights, 0)
+    masked = record_of(kept / kept.sum(axis=-1, keepdims=True), mask=mask, mask_name="causal")
+    for (layer, head), effect in mask_effects(masked, record).items():
+        assert effect.forbidden == 0
+        assert effect.moved == pytest.approx(float(hidden[layer, head].sum(axis=-1).mean()), abs=1e-5)
+
+
+def test_weight_on_forbidden_positions_is_found():
+    weights = np.full((4, 4), 0.25)
+    record = record_of(weights, mask=np.tri(4, dtype=bool), mask_name="causal")
+    [effect] = mask_effects(record, record).values()
+    assert effect.forbidden == pytest.approx(6 * 0.25)
+    assert effect.moved == 0
+
+
+def test_leak_to_padding_counts_real_queries_only():
+    weights = np.full((6, 6), 1 / 6)
+    weights[4:] = [0, 0, 0, 0, 0.5, 0.5]
+    assert leak_to_padding(record_of(weights, padding=2)) == pytest.approx({0: 2 / 6})

@@ -1,0 +1,109 @@
+"""What a head is said to do: entropy, shares, labels."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import attention_records, record_of
+
+from attncli.analysis.patterns import (
+    PATTERNS,
+    counted_queries,
+    entropy,
+    most_attended,
+    strongest,
+    summarise,
+)
+
+
+def test_entropy_of_known_rows():
+    rows = np.array([[1, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0, 0, 0, 0]], dtype=np.float32)
+    assert entropy(rows) == pytest.approx([0, math.log(4), math.log(2), 0])
+
+
+@given(attention_records())
+def test_entropy_lies_between_one_token_and_all_alike(record):
+    found = entropy(record.weights)
+    assert found.min() >= 0
+    assert found.max() <= math.log(len(record.tokens)) + 1e-5
+
+
+@pytest.mark.parametrize("label, offset", [("self", 0), ("previous", -1), ("next", 1)])
+def test_a_head_that_looks_at_one_offset_has_its_label(label, offset):
+    length = 12
+    weights = np.zeros((length, length))
+    for query in range(length):
+        weights[query, min(max(query + offset, 0), length - 1)] = 1
+    summary = summarise(record_of(weights))[0, 0]
+    assert summary.label == label
+    assert summary.entropy == 0
+    assert summary.shares[label] == pytest.approx(1 if offset == 0 else (length - 1) / length)
+
+
+def test_first_separator_and_broad():
+    length = 10
+    first, separator = np.zeros((length, length)), np.zeros((length, length))
+    first[:, 0] = 1
+    separator[:, -1] = 1
+    assert summarise(record_of(first))[0, 0].label == "first"
+    assert summarise(record_of(separator))[0, 0].label == "separator"
+    assert summarise(record_of(np.full((length, length), 1 / length)))[0, 0].label == "broad"
+
+
+@given(attention_records())
+def test_shares_are_means_of_the_cells_that_they_name(record):
+    counted = counted_queries(record)
+    length = len(record.tokens)
+    for (layer, head), summary in summarise(record).items():
+        weights = record.map(layer, head)
+        queries = [query for query in range(length) if counted[query]]
+        by_hand = {
+            "self": [weights[query, query] for query in queries],
+            "previous": [weights[query, query - 1] if query > 0 else 0 for query in queries],
+            "next": [weights[query, query + 1] if query + 1 < length else 0 for query in queries],
+            "first": [weights[query, 0] for query in queries],
+            "separator": [
+                sum(
+                    weights[query, key]
+                    for key in range(1, length)
+                    if record.tokens.special[key] and not record.tokens.padding[key]
+                )
+                for query in queries
+            ],
+        }
+        for name in PATTERNS:
+            assert summary.shares[name] == pytest.approx(float(np.mean(by_hand[name])), abs=1e-6)
+
+
+@given(attention_records(padding=3))
+def test_padding_never_counts_as_a_query(record):
+    changed = record.weights.copy()
+    changed[:, :, -3:] = 0
+    changed[:, :, -3:, 0] = 1
+    other = type(record)(**{**vars(record), "weights": changed})
+    assert summarise(record) == summarise(other)
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=20), st.integers(1, 25))
+def test_strongest_are_the_largest_in_order(weights, count):
+    row = np.array(weights, dtype=np.float32)
+    found = strongest(row, count)
+    assert [weight for _, weight in found] == [w for w in sorted(row.tolist(), reverse=True) if w > 0][:count]
+    assert all(row[key] == weight for key, weight in found)
+
+
+@given(attention_records())
+def test_most_attended_is_the_mean_over_queries(record):
+    [(key, weight)] = most_attended(record, record.layers[0], record.heads[0], 1)
+    means = record.map(record.layers[0], record.heads[0])[counted_queries(record)].mean(axis=0)
+    assert weight == pytest.approx(float(means.max()))
+    assert means[key] == means.max()
+
+
+def test_real_heads(minilm):
+    """Two heads of the default model that everybody who looks at it sees at once."""
+    summaries = summarise(minilm.attend("The keys to the old wooden cabinet in the kitchen are on the table."))
+    assert summaries[0, 2].label == "previous" and summaries[0, 2].shares["previous"] > 0.85
+    assert summaries[1, 8].label == "next"

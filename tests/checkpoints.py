@@ -1,0 +1,153 @@
+"""Small random checkpoints of every family, written by transformers: what the encoder is held against."""
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+
+CLASSES = {
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+    "camembert": "Camembert",
+    "distilbert": "DistilBert",
+    "electra": "Electra",
+}
+FAMILIES = tuple(CLASSES)
+PAIRS_OF_BYTES = ("roberta", "xlm-roberta", "camembert")  # whose tokenizers are byte-level
+
+WORDS = ["the", "cat", "sat", "on", "and", "un", "##believ", "##able", "it", "too", "big", "中", "国", "é"]
+MARKS = list("!?.,'-()[]")
+MERGES = ["t h", "th e", "Ġ the", "Ġ c", "a t", "Ġc at", "i n", "e r", "Ġ a", "o n", "Ã ©"]
+
+
+def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
+    """A configuration of 4 layers of 4 heads; `changes` are in BERT's words, for DistilBERT too."""
+    byte_level = family in PAIRS_OF_BYTES
+    settings: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 40,
+        "pad_token_id": 1 if byte_level else 0,
+    }
+    if family == "electra":
+        settings["embedding_size"] = 20
+    settings.update(changes)
+    size = len(byte_vocabulary(settings["pad_token_id"]) if byte_level else vocabulary(settings["pad_token_id"]))
+    settings.setdefault("vocab_size", size + 3)
+    if family == "distilbert":
+        for ours, theirs in (("intermediate_size", "hidden_dim"), ("hidden_act", "activation")):
+            if ours in settings:
+                settings[theirs] = settings.pop(ours)
+    return transformers.CONFIG_MAPPING[family](attn_implementation="eager", **settings)
+
+
+def make_network(config: transformers.PreTrainedConfig, head: str = "Model", seed: int = 0) -> Any:
+    """transformers' network with every number drawn, biases and LayerNorms too, so that none is forgotten."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = getattr(transformers, CLASSES[config.model_type] + head)(config)
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                scale = 0.3 if parameter.dim() > 1 else 0.2
+                parameter.normal_(std=scale)
+                if "norm" in name.lower() and name.endswith("weight"):
+                    parameter.add_(1.0)
+    return network.eval()
+
+
+def make_checkpoint(
+    directory: Path,
+    family: str = "bert",
+    head: str = "Model",
+    form: str = "safetensors",
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    **changes: Any,
+) -> Path:
+    """A directory with config.json, weights and a tokenizer.
+
+    form: "safetensors"; "sharded" with an index; "bin", a pickle; "sharded bin"; "2018", a pickle with the
+    names that LayerNorm's parameters had then.
+    """
+    config = make_config(family, **changes)
+    network = make_network(config, head, seed).to(dtype)
+    if form == "sharded":
+        network.save_pretrained(directory, max_shard_size="20KB")
+    else:
+        network.save_pretrained(directory)
+    if form not in ("safetensors", "sharded"):
+        (directory / "model.safetensors").unlink()
+        write_pickles(directory, network.state_dict(), form)
+    write_tokenizer(directory, family, config.pad_token_id)
+    return directory
+
+
+def write_pickles(directory: Path, tensors: dict[str, torch.Tensor], form: str) -> None:
+    if form == "2018":
+        tensors = {old_name(name): tensor for name, tensor in tensors.items()}
+    if form != "sharded bin":
+        torch.save(tensors, directory / "pytorch_model.bin")
+        return
+    weight_map = {name: f"pytorch_model-{number % 2}.bin" for number, name in enumerate(tensors)}
+    for file in set(weight_map.values()):
+        torch.save({n: t for n, t in tensors.items() if weight_map[n] == file}, directory / file)
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def old_name(name: str) -> str:
+    if "LayerNorm" not in name:
+        return name
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def edit_config(directory: Path, **changes: Any) -> None:
+    """Change keys of a checkpoint's config.json; None takes a key away."""
+    path = directory / "config.json"
+    data = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
+
+
+# --- tokenizers -----------------------------------------------------------------------------------------
+
+
+def vocabulary(pad_id: int = 0) -> list[str]:
+    """BERT's kind: whole words, letters, and ## for what goes on."""
+    letters = string.ascii_lowercase + string.digits
+    tokens = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    tokens += WORDS + MARKS
+    tokens.insert(pad_id, "[PAD]")
+    return tokens
+
+
+def byte_vocabulary(pad_id: int = 1) -> list[str]:
+    """RoBERTa's kind: every byte, and pairs."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokens = ["<s>", "</s>", "<unk>", *alphabet, *(merge.replace(" ", "") for merge in MERGES), "<mask>"]
+    tokens.insert(pad_id, "<pad>")
+    return tokens
+
+
+def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
+    """RoBERTa: vocab.json and merges.txt; BERT, ELECTRA: vocab.txt; the others: tokenizer.json."""
+    if family in PAIRS_OF_BYTES:
+        vocab = {token: number for number, token in enumerate(byte_vocabulary(pad_id))}
+        (directory / "vocab.json").write_text(json.dumps(vocab))
+        (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
+        if family != "roberta":
+            fast = transformers.RobertaTokenizer.from_pretrained(directory).backend_tokenizer
+            fast.save(str(directory / "tokenizer.json"))
+            (directory / "vocab.json").unlink()
+            (directory / "merges.txt").unlink()
+        return
+    (directory / "vocab.txt").write_text("\n".join([*vocabulary(pad_id), ""]), encoding="utf-8")
+    if family == "distilbert":
+        fast = transformers.BertTokenizer.from_pretrained(directory).backend_tokenizer
+        fast.save(str(directory / "tokenizer.json"))
+        (directory / "vocab.txt").unlink()

@@ -1,0 +1,267 @@
+"""compare says yes to the same network, and no, naming the place, to any other."""
+
+import copy
+import json
+
+import pytest
+import torch
+from checkpoints import FAMILIES, make_config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli import RequestError, load_model
+from attncli.checks.agreement import TOLERANCES, compare, difference, same_strongest, worst
+from attncli.models.model import MASKS
+from attncli.models.random import random_model
+from attncli.models.reference import load_reference
+
+TEXTS = (
+    ("the cat sat on a mat", None, None),
+    ("the cat sat", "it is too big", None),
+    ("unbelievable!", None, 20),
+    ("the dog ran", "far away", 30),
+)
+LAYERS = 4
+
+
+@pytest.fixture(scope="module")
+def both(tiny):
+    """`both("bert", "float64")` -> a small checkpoint in attncli, in transformers, and texts for it."""
+    made = {}
+
+    def make(family="bert", dtype="float64"):
+        if (family, dtype) not in made:
+            directory = tiny(family)
+            model = load_model(str(directory), device="cpu", dtype=dtype)
+            reference = load_reference(directory, model.device, model.dtype)
+            made[family, dtype] = model, reference, [model.tokenizer.encode(*text) for text in TEXTS]
+        return made[family, dtype]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def random_both(tmp_path_factory):
+    """`random_both("bert", "bfloat16")` -> the same with the weights that `attncli compare` draws."""
+
+    def make(family, dtype):
+        directory = tmp_path_factory.mktemp(family)
+        make_config(family, vocab_size=300, max_position_embeddings=90).save_pretrained(directory)
+        model, reference = random_model(str(directory), "cpu", dtype)
+        return model, reference, [model.tokenizer.encode(*text) for text in TEXTS]
+
+    return make
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_under_every_mask(both, family, mask):
+    model, reference, texts = both(family)
+    for other in (reference, None):
+        found = compare(model, texts, mask, reference=other)
+        assert found.same, found.verdict
+        assert found.verdict.startswith("the same: weights within 1e-10, ")
+        assert [layer.layer for layer in found.layers] == list(range(LAYERS))
+        assert all(layer.agreement == 1.0 for layer in found.layers)
+        assert (found.texts, found.tokens) == (4, sum(map(len, texts)))
+        assert (found.embeddings is None) == (other is None)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_dtype(random_both, family, dtype):
+    model, reference, texts = random_both(family, dtype)
+    for mask in MASKS:
+        for other in (reference, None):
+            found = compare(model, texts, mask, reference=other)
+            assert found.same, found.verdict
+            assert found.tolerance == TOLERANCES[dtype] and found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_real_weights(minilm, dtype):
+    model = minilm if dtype == "float32" else load_model("minilm", device="cpu", dtype=dtype)
+    reference = load_reference(model.place.path, model.device, model.dtype)
+    texts = [model.tokenizer.encode(*text) for text in TEXTS]
+    for mask in MASKS:
+        assert compare(model, texts, mask, reference=reference).same
+        assert compare(model, texts, mask).same
+    # What the tolerance must tell apart even in half precision: the mistake that people make most.
+    reference.attention_mask = lambda tokens, mask: torch.ones(1, len(tokens), dtype=torch.long)
+    assert compare(model, texts[:2], "padding", reference=reference).same  # there is no [PAD]
+    assert not compare(model, texts[2:], "padding", reference=reference).same
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_allowed_what_its_own_rounding_does(minilm, dtype):
+    """transformers against itself in float32 is within the tolerance, and not far within it."""
+    tokens = minilm.tokenizer.encode("The trophy does not fit in the suitcase because it is too big.")
+    exact, rounded = (
+        load_reference(minilm.place.path, minilm.device, number).run(tokens, "padding")
+        for number in (torch.float32, getattr(torch, dtype))
+    )
+    for part, allowed in enumerate(TOLERANCES[dtype]):
+        off = worst(difference(one, other) for one, other in zip(exact[part], rounded[part], strict=True))
+        assert allowed / 50 < off < allowed
+
+
+# --- it can say no --------------------------------------------------------------------------------------
+
+
+@given(layer=st.integers(0, LAYERS - 1), part=st.sampled_from(["query", "key", "value"]), row=st.integers(0, 31))
+def test_a_changed_row_of_a_projection_is_named_with_its_layer(both, layer, part, row):
+    model, reference, texts = both()
+    wrong = copy.deepcopy(reference)
+    projection = getattr(wrong.network.encoder.layer[layer].attention.self, part)
+    with torch.no_grad():
+        projection.weight[row] += 0.01
+    found = compare(model, texts, reference=wrong)
+    assert not found.same
+    what = "hidden states" if part == "value" else "weights"
+    assert found.verdict.startswith(f"NOT the same: layer {layer} {what} differ by ")
+    assert found.embeddings == pytest.approx(0, abs=1e-10)
+    assert all(before.hidden < 1e-10 for before in found.layers[:layer])
+
+
+@pytest.mark.parametrize("part", ["query", "value", "output"])
+def test_against_torch_only_the_changed_layer_differs(both, part, monkeypatch):
+    model, _, texts = both()
+    attention = model.encoder.layers[2].attention
+    forward_keeping = attention.forward_keeping
+
+    def wrong(*arguments, **options):
+        weight = getattr(attention, part).weight
+        weight += 0.1
+        try:
+            return forward_keeping(*arguments, **options)
+        finally:
+            weight -= 0.1
+
+    monkeypatch.setattr(attention, "forward_keeping", wrong)
+    found = compare(model, texts)
+    assert not found.same
+    faulty = {fault.split(" differ")[0] for fault in found.faults()}
+    assert faulty == {"layer 2 attention outputs"} | ({"layer 2 weights"} if part == "query" else set())
+
+
+@pytest.mark.parametrize("what", [0, 1])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_never_the_same(both, what, bad):
+    model, reference, texts = both()
+
+    class Broken:
+        """Right for every text but the second, where one number of layer 1 is not one."""
+
+        def run(self, tokens, mask):
+            made = copy.deepcopy(reference.run(tokens, mask))
+            if tokens is texts[1]:
+                made[what][1 + what].view(-1)[3] = bad
+            return made
+
+    found = compare(model, texts, reference=Broken())
+    assert not found.same
+    name = ("weights", "hidden")[what]
+    assert len(found.faults()) == 1 and found.verdict.startswith("NOT the same: layer 1 ")
+    assert ("are not numbers" in found.verdict) == (bad != bad)
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert [layer[name] is None for layer in document["layers"]] == [False, True, False, False]
+    assert document["same"] is False
+
+
+def test_nan_on_both_sides_is_not_the_same_either():
+    nan = torch.tensor([0.0, float("nan")])
+    assert difference(nan, nan) != difference(nan, nan)
+    infinite = torch.tensor([float("inf")])
+    assert difference(infinite, infinite) != difference(infinite, infinite)
+
+
+# --- how it counts --------------------------------------------------------------------------------------
+
+
+@given(numbers=st.lists(st.floats(allow_nan=True), min_size=1))
+def test_the_worst_is_the_largest_and_nan_is_worse(numbers):
+    found = worst(numbers)
+    if any(number != number for number in numbers):
+        assert found != found
+    else:
+        assert found == max(numbers)
+
+
+def test_several_texts_are_their_worst_and_queries_are_pooled(both):
+    model, reference, texts = both()
+    wrong = copy.deepcopy(reference)
+    with torch.no_grad():
+        wrong.network.encoder.layer[1].attention.self.query.weight += 0.02
+    together = compare(model, texts, reference=wrong)
+    single = [compare(model, [text], reference=wrong) for text in texts]
+    for number, layer in enumerate(together.layers):
+        assert layer.weights == max(one.layers[number].weights for one in single)
+        assert layer.hidden == max(one.layers[number].hidden for one in single)
+        shares = [one.layers[number].agreement * one.tokens for one in single]
+        assert layer.agreement == pytest.approx(sum(shares) / together.tokens)
+    assert together.layers[3].agreement < 1
+
+
+def test_chosen_layers_are_those_of_all(both):
+    model, reference, texts = both()
+    wrong = copy.deepcopy(reference)
+    with torch.no_grad():
+        wrong.network.encoder.layer[2].attention.self.query.weight += 0.02
+    for other in (wrong, None):
+        everything = compare(model, texts, reference=other)
+        for one, number in zip(compare(model, texts, layers="-1,1", reference=other).layers, (3, 1), strict=True):
+            assert vars(one) == pytest.approx(vars(everything.layers[number]), abs=1e-12)
+    assert compare(model, texts, layers="0-1", reference=wrong).same
+    assert not compare(model, texts, layers=2, reference=wrong).same
+
+
+def test_in_float64_the_rows_of_pad_count(both):
+    model, reference, texts = both()
+    [padded] = [text for text in texts if len(text) == 20]
+
+    class Broken:
+        def run(self, tokens, mask):
+            weights, hidden = reference.run(tokens, mask)
+            hidden[-1] = hidden[-1].clone()
+            hidden[-1][-1] += 1e-6
+            return weights, hidden
+
+    assert padded.padding[-1]
+    found = compare(model, [padded], reference=Broken())
+    assert found.queries == found.tokens == 20
+    assert found.verdict.startswith("NOT the same: layer 3 hidden states")
+
+
+def test_in_less_a_hidden_pad_does_not_for_a_reason(minilm):
+    """Rounding alone, of transformers itself, is many times larger at a [PAD] than at any other token."""
+    tokens = minilm.tokenizer.encode("was mend", None, 128)
+    exact, rounded = (
+        load_reference(minilm.place.path, minilm.device, dtype).run(tokens, "padding")[1]
+        for dtype in (torch.float64, torch.float32)
+    )
+    off = torch.stack([(one - other).abs().amax(dim=-1) for one, other in zip(exact, rounded, strict=True)]).amax(0)
+    real = ~torch.tensor(tokens.padding)
+    assert off[~real].max() > 10 * off[real].max()
+    reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
+    for mask in ("padding", "causal"):
+        found = compare(minilm, [tokens], mask, reference=reference)
+        assert found.same and (found.tokens, found.queries) == (128, 5)
+    assert compare(minilm, [tokens], "none", reference=reference).queries == 128
+    assert compare(minilm, [tokens], "padding").queries == 128  # against torch
+
+
+def test_keys_that_are_equally_strong_are_both_the_strongest():
+    ours = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.4, 0.6], [1.0, 0.0, 0.0]])
+    theirs = torch.tensor([[0.4999999, 0.5000001, 0.0], [0.0, 0.6, 0.4], [1.0, 0.0, 0.0]])
+    assert same_strongest(ours, theirs) == 2
+    assert same_strongest(ours, torch.full_like(ours, float("nan"))) == 0
+
+
+def test_bad_requests(both):
+    model, reference, texts = both()
+    with pytest.raises(RequestError, match="no mask 'diagonal'"):
+        compare(model, texts, "diagonal", reference=reference)
+    with pytest.raises(RequestError, match="layer 4 is out of range"):
+        compare(model, texts, layers=4, reference=reference)
+    with pytest.raises(ValueError, match="no text"):
+        compare(model, [], reference=reference)

@@ -1,0 +1,255 @@
+"""What `attncli bench` measures: the same work on both sides, counted and timed as it says."""
+
+import json
+import shutil
+import statistics
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from attncli.checks import bench as measuring
+from attncli.checks.bench import (
+    ALL_MAPS,
+    EAGER,
+    FIRST_HEAD,
+    KEPT,
+    LAST_HEAD,
+    NO_MAPS,
+    SDPA,
+    Contestants,
+    Shape,
+    bench,
+    encoder_flops,
+    kept_flops,
+    median_seconds,
+    plan,
+    random_texts,
+)
+from attncli.checks.memory import peak_added
+from attncli.errors import RequestError
+from attncli.models import linear
+from attncli.models.config import ModelConfig
+from attncli.models.hub import ALIASES
+
+CPU = torch.device("cpu")
+SMALL = {
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "vocab_size": 50,
+    "max_position_embeddings": 32,
+}
+FAMILIES = {
+    "bert": SMALL | {"model_type": "bert"},
+    "roberta": SMALL | {"model_type": "roberta", "pad_token_id": 1},
+    "electra": SMALL | {"model_type": "electra", "embedding_size": 16},
+    "distilbert": {
+        "model_type": "distilbert",
+        "n_layers": 3,
+        "n_heads": 4,
+        "dim": 24,
+        "hidden_dim": 40,
+        "vocab_size": 50,
+        "max_position_embeddings": 32,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def contestants(request, tmp_path_factory):
+    """One small architecture of each family in all three programs."""
+    directory = tmp_path_factory.mktemp(request.param)
+    (directory / "config.json").write_text(json.dumps(FAMILIES[request.param]))
+    return Contestants(str(directory), FAMILIES[request.param], "cpu")
+
+
+# --- the same work --------------------------------------------------------------------------------------
+
+
+def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
+    monkeypatch.setattr("attncli.models.model.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
+    runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
+    results = {name: run() for name, run in runs.items()}
+    theirs = torch.stack(results[EAGER].attentions, dim=1).numpy()  # [batch, layer, head, query, key]
+
+    def weights(name):
+        return np.stack([record.weights for record in results[name]])
+
+    assert theirs.std() > 0.05
+    np.testing.assert_allclose(weights(ALL_MAPS), theirs, atol=1e-5)
+    np.testing.assert_allclose(weights(FIRST_HEAD), theirs[:, :1, :1], atol=1e-5)
+    np.testing.assert_allclose(weights(LAST_HEAD), theirs[:, -1:, :1], atol=1e-5)
+    ours = torch.cat(results[NO_MAPS])
+    torch.testing.assert_close(ours, results[EAGER].last_hidden_state, atol=1e-4, rtol=0)
+    torch.testing.assert_close(ours, results[SDPA].last_hidden_state, atol=1e-4, rtol=0)
+    assert not results[SDPA].attentions
+
+
+def test_the_weights_are_in_memory_once(contestants):
+    [one, other] = (network.state_dict() for network in contestants.peers.values())
+    assert all(tensor.data_ptr() == other[name].data_ptr() for name, tensor in one.items())
+
+
+def test_texts_are_the_same_in_every_run_and_hold_no_padding(contestants):
+    first, second = (random_texts(contestants.config, Shape(4, 30, 1, 1)) for _ in range(2))
+    assert first == second
+    ids = {number for tokens in first for number in tokens.ids}
+    assert contestants.config.pad_id not in ids
+    assert max(ids) < contestants.config.vocab_size
+
+
+# --- counting -------------------------------------------------------------------------------------------
+
+
+def counted(run) -> int:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        run()
+    return counter.get_total_flops()
+
+
+@settings(max_examples=15)
+@given(texts=st.integers(1, 3), tokens=st.integers(1, 30))
+def test_operations_are_as_torch_counts_them(contestants, texts, tokens):
+    shape = Shape(texts, tokens, 1, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "ONEDNN_LINEAR", None)  # torch's counter does not know that operator
+        runs = contestants.runs(random_texts(contestants.config, shape))
+        for kept in KEPT:
+            assert counted(runs[kept]) == kept_flops(contestants.config, shape, kept)
+
+
+def test_whole_layers_are_what_transformers_computes(contestants):
+    shape = Shape(2, 20, 1, 1)
+    network = contestants.peers[EAGER]
+    runs = contestants.runs(random_texts(contestants.config, shape))
+    pooler = 2 * shape.texts * 24 * 24 if getattr(network, "pooler", None) is not None else 0
+    whole = encoder_flops(contestants.config, shape.texts, shape.tokens, contestants.config.layers)
+    assert counted(runs[EAGER]) - pooler == whole
+
+
+# --- timing ---------------------------------------------------------------------------------------------
+
+
+def test_medians_of_rounds_that_each_begin_with_another(monkeypatch):
+    now = 0.0
+    order: list[str] = []
+    durations = {"slow": [9.0, 1.0, 5.0], "even": [2.0, 2.0, 2.0]}
+    left = {name: iter(taken) for name, taken in durations.items()}
+
+    def run(name):
+        nonlocal now
+        order.append(name)
+        now += next(left[name])
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    steps: list[None] = []
+    runs = {name: lambda name=name: run(name) for name in durations}
+    medians = median_seconds(runs, 3, CPU, lambda: steps.append(None))
+    assert medians == {name: statistics.median(taken) for name, taken in durations.items()}
+    assert order == ["slow", "even", "even", "slow", "slow", "even"]
+    assert len(steps) == 6
+
+
+def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"]))
+    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1)))
+    monkeypatch.setattr(measuring, "PRODUCT", (64, 32, 48))
+    cases = plan([str(tmp_path)], quick=False)
+    steps: list[None] = []
+    document = bench(cases, "cpu", lambda: steps.append(None)).document()
+    assert len(steps) == sum(case.runs for case in cases)
+    assert json.loads(json.dumps(document)) == document
+    assert [(row["texts"], row["tokens"], row["kept"], row["rounds"]) for row in document["rows"]] == [
+        *((1, 8, kept, 2) for kept in KEPT),
+        *((3, 16, kept, 3) for kept in KEPT),
+    ]
+    rate = max(document["matrix_product"]["flops_per_second"].values())
+    for row in document["rows"]:
+        seconds = row["seconds"]
+        assert row["ratio"] == {name: seconds["attncli"] / seconds[name] for name in (EAGER, SDPA)}
+        assert row["matrix_product_share"] == pytest.approx(row["flops"] / seconds["attncli"] / rate)
+        assert row["peak_bytes"].keys() == seconds.keys()
+
+
+# --- the plan -------------------------------------------------------------------------------------------
+
+
+def test_every_shape_through_both_models():
+    cases = [(case.model, case.shape.texts, case.shape.tokens) for case in plan(measuring.MODELS, False)]
+    shapes = [(1, 16), (1, 128), (1, 512), (8, 512)]
+    assert cases == [(model, *shape) for model in ("minilm", "bert-base") for shape in shapes]
+
+
+def test_quick_is_fewer_rounds_and_not_the_largest():
+    full, quick = (plan(measuring.MODELS, flag) for flag in (False, True))
+    rounds = {(case.model, case.shape): case.rounds for case in full}
+    assert all(case.rounds < rounds[case.model, case.shape] for case in quick)
+    left_out = rounds.keys() - {(case.model, case.shape) for case in quick}
+    assert [(model, *shape[:2]) for model, shape in left_out] == [("bert-base", 8, 512)]
+
+
+def test_no_text_is_longer_than_the_model_reads(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["roberta"]))  # 32 positions, the first two unused
+    assert [case.shape.tokens for case in plan([str(tmp_path)], False)] == [16]
+
+
+def test_a_model_for_which_no_shape_is_left_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"] | {"max_position_embeddings": 15}))
+    with pytest.raises(RequestError, match="too long"):
+        plan([str(tmp_path)], False)
+
+
+def test_an_alias_needs_no_files_and_a_directory_no_weights(tmp_path, tiny):
+    assert plan(["electra-small"], True)[0].config == ALIASES["electra-small"].config
+    shutil.copy(tiny("bert") / "config.json", tmp_path)
+    assert ModelConfig.from_dict(plan([str(tmp_path)], True)[0].config).layers == 4
+
+
+def test_names_that_mean_nothing_are_refused(tmp_path):
+    with pytest.raises(RequestError, match="minilm"):
+        plan(["minilmm"], True)
+    with pytest.raises(RequestError, match=r"config\.json"):
+        plan([str(tmp_path)], True)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+MIB = 2**20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+def test_the_peak_is_of_the_call_alone():
+    held = np.ones(96 * MIB, dtype=np.uint8)  # in use before: not the call's
+    earlier = np.ones(200 * MIB, dtype=np.uint8)
+    del earlier  # a higher peak, but before the call
+
+    def passing():
+        np.ones(64 * MIB, dtype=np.uint8)  # given back before the call ends
+        return np.ones(16 * MIB, dtype=np.uint8)
+
+    for _ in range(2):  # whoever comes second has nothing to reuse
+        peak = peak_added(passing, CPU)
+        assert peak is not None
+        assert 60 * MIB < peak < 76 * MIB
+    assert held.all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+def test_small_pieces_count_too():
+    size = 4096
+    peaks = [peak_added(lambda: [bytes(size) for _ in range(8192)], CPU) for _ in range(2)]
+    assert all(peak is not None and 0.9 * 8192 * size < peak < 1.3 * 8192 * size for peak in peaks)
+
+
+def test_elsewhere_it_is_not_known(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert peak_added(lambda: None, CPU) is None
+    assert peak_added(lambda: None, torch.device("mps")) is None

@@ -1,0 +1,64 @@
+"""The laws of masks hold for every family, and are seen to be broken where they are broken."""
+
+import pytest
+
+from attncli import load_model
+from attncli.checks.laws import check_laws, pad_some
+from attncli.models import encoder
+
+FAMILIES = ["bert", "roberta", "distilbert", "electra"]
+NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
+
+
+def laws_of(model, text="The cat sat on the mat, and it was flat.", pad_to=None):
+    tokens = model.tokenizer.encode(text)
+    return {law.name: law for law in check_laws(model, tokens, pad_some(model, tokens, pad_to))}
+
+
+def test_they_hold_for_real_weights(minilm):
+    laws = laws_of(minilm)
+    assert list(laws) == NAMES
+    assert all(law.holds for law in laws.values())
+    assert laws["forgotten padding mask"].deviation > 100 * laws["padding"].deviation
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_they_hold_for_every_family(tiny, family):
+    laws = laws_of(load_model(str(tiny(family)), device="cpu"), "a b c a d")
+    assert [law.holds for law in laws.values()].count(True) >= 3
+    assert not any(law.holds is False for law in laws.values())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_they_hold_in_other_precisions(dtype):
+    laws = laws_of(load_model("minilm", device="cpu", dtype=dtype))
+    assert all(law.holds for law in laws.values()), laws
+
+
+def test_a_model_that_ignores_its_masks_breaks_them(minilm, monkeypatch):
+    forward = encoder.Encoder.forward
+    monkeypatch.setattr(
+        encoder.Encoder,
+        "forward",
+        lambda self, ids, segments, mask, *rest, **more: forward(self, ids, segments, None, *rest, **more),
+    )
+    laws = laws_of(minilm)
+    assert laws["padding"].holds is False
+    assert laws["causal"].holds is False
+
+
+def test_a_model_that_adds_positions_all_the_same_breaks_the_last(minilm, monkeypatch):
+    forward = encoder.Embeddings.forward
+    monkeypatch.setattr(
+        encoder.Embeddings, "forward", lambda self, ids, segments, positions: forward(self, ids, segments)
+    )
+    laws = laws_of(minilm)
+    assert laws["permutation"].holds is False
+    assert laws["padding"].holds is True
+
+
+def test_a_full_text_leaves_no_room_for_padding(minilm):
+    laws = laws_of(minilm, "word " * 510)
+    assert laws["padding"].holds is None
+    assert "no room" in laws["padding"].note
+    assert laws["causal"].holds is True

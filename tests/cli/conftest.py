@@ -1,0 +1,74 @@
+"""Running the program as a user does: in this process where that is enough, in one of its own where not."""
+
+import io
+import os
+import subprocess
+import sys
+import warnings
+from typing import NamedTuple
+
+import pytest
+
+from attncli.cli import output
+from attncli.cli.app import main
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def attncli(capsys, monkeypatch):
+    """`attncli("run", "A text.")` -> exit code, stdout, stderr. In this process; stdin is nothing."""
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        monkeypatch.setattr(output, "DEBUG", False)
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            try:
+                main([str(argument) for argument in arguments])
+                code = 0
+            except SystemExit as end:
+                code = end.code or 0
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path):
+    """`process("run", "A text.", stdin=b"", env={...})` -> exit code, stdout, stderr. In a process of its own."""
+
+    def run(*arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Result:
+        done = subprocess.run(
+            [sys.executable, "-m", "attncli", *map(str, arguments)],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            env={**os.environ, **(env or {})},
+            cwd=tmp_path,
+            timeout=120,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+def one_line(result: Result) -> str:
+    """The error of a refused request: exit code 2, one line on stderr, nothing on stdout."""
+    assert result.code == 2, result
+    assert result.out == ""
+    lines = result.err.splitlines()
+    assert len(lines) == 1, result.err
+    assert lines[0].startswith("attncli: error: ")
+    return lines[0]
+
+
+@pytest.fixture
+def refused(attncli):
+    """`refused("run", "-l", "9", "A text.")` -> the one line that says why."""
+    return lambda *arguments: one_line(attncli(*arguments))

@@ -1,0 +1,171 @@
+"""Every request that can't be met: one clear line on stderr, exit code 2, no traceback, no file left behind."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TEXT = "The cat sat."
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Every test here starts in an empty folder, and must say which files it made."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["run", "heatmap", "mask", "compare"])
+@pytest.mark.parametrize("text", ["", "   ", "\t\n"])
+def test_no_text(refused, command, text):
+    assert "empty" in refused(command, text)
+
+
+def test_text_without_tokens(refused):
+    assert "tokenizer" in refused("run", "\x00\x01")
+
+
+def test_text_that_is_no_unicode(refused):
+    assert "UTF-8" in refused("run", "a \udcff b")
+
+
+def test_files_that_hold_no_text(refused, elsewhere):
+    assert "No such file" in refused("run", "-f", "missing.txt")
+    assert "directory" in refused("run", "-f", elsewhere)
+    (elsewhere / "latin.txt").write_bytes("ein Müller".encode("latin-1"))
+    assert "not UTF-8 at byte 5" in refused("run", "-f", "latin.txt")
+    (elsewhere / "empty.txt").write_text("\n\n")
+    assert "no text" in refused("run", "-f", "empty.txt")
+    assert "both" in refused("run", "-f", "empty.txt", TEXT)
+
+
+@pytest.mark.parametrize("option", ["-l", "-H"])
+@pytest.mark.parametrize(
+    "value, says",
+    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "no number"), ("", "no number"), ("3-1", "backwards"),
+     ("1.5", "no number"), ("99999999999", "no number")],
+)  # fmt: skip
+def test_layers_and_heads(refused, option, value, says):
+    assert says in refused("run", option, value, TEXT)
+
+
+def test_padding_out_of_range(refused):
+    assert "6" in refused("run", "--pad-to", "5", TEXT)
+    assert "512" in refused("run", "--pad-to", "513", TEXT)
+    assert "Invalid" in refused("run", "--pad-to", "many", TEXT)
+
+
+def test_options_that_mean_nothing(refused):
+    assert "padding, causal, none" in refused("run", "--mask", "future", TEXT)
+    assert "float32" in refused("run", "--dtype", "int8", TEXT)
+    assert "auto" in refused("run", "--device", "abacus", TEXT)
+    assert "--bogus" in refused("run", "--bogus", TEXT)
+    assert "nonsense" in refused("nonsense")
+
+
+def test_models_that_are_not_there(refused, elsewhere):
+    assert "minilm" in refused("run", "-m", "minilmm", TEXT)
+    assert "bert-base" in refused("run", "-m", "bertbase", TEXT)
+    (elsewhere / "model").mkdir()
+    assert "config.json" in refused("run", "-m", "model", TEXT)
+
+
+@pytest.mark.parametrize("command", ["run", "heatmap", "mask"])
+def test_weights_that_are_not_there_are_never_made_up(refused, command):
+    line = refused(command, "-m", "bert-base", TEXT)
+    for way_out in ("attncli[minilm]", "directory", "cache"):
+        assert way_out in line
+
+
+def test_suffix_is_checked_before_the_model(refused):
+    for command in ("run", "heatmap", "mask"):
+        line = refused(command, "-m", "no-such-model", "-o", "maps.doc", TEXT)
+        assert ".doc" in line
+        assert "no-such-model" not in line
+        assert "suffix" in refused(command, "-o", "maps", TEXT)
+
+
+@pytest.mark.parametrize("command, name", [("run", "maps.npz"), ("heatmap", "map.png"), ("mask", "map.svg")])
+def test_places_that_cannot_be_written(refused, elsewhere, command, name):
+    assert "can't write" in refused(command, "-o", elsewhere / "missing" / name, TEXT)
+    (elsewhere / name).mkdir()
+    assert "can't write" in refused(command, "-o", elsewhere / name, TEXT)
+    assert [path.name for path in elsewhere.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("command, name", [("run", "maps.npz"), ("run", "maps.safetensors"), ("run", "maps.json"),
+                                           ("run", "maps.csv"), ("heatmap", "map.png"), ("heatmap", "map.pdf")])  # fmt: skip
+def test_full_disk(elsewhere, command, name):
+    """A limit on the size of files stands in for the disk: what is written past it fails."""
+    (elsewhere / name).write_text("what was here before")
+
+    def little_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "attncli", command, "-o", name, TEXT],
+        preexec_fn=little_room,
+        capture_output=True,
+        text=True,
+        cwd=elsewhere,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert "can't write" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert [path.name for path in elsewhere.iterdir()] == [name]
+    assert (elsewhere / name).read_text() == "what was here before"
+
+
+def test_records_that_are_none(refused, elsewhere, attncli):
+    attncli("run", "-o", "good.npz", TEXT)
+    whole = (elsewhere / "good.npz").read_bytes()
+    (elsewhere / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (elsewhere / "other.safetensors").write_bytes(b"not at all")
+    assert "cut.npz is not a whole attncli record" in refused("heatmap", "--from", "cut.npz")
+    assert "other.safetensors" in refused("heatmap", "--from", "other.safetensors")
+    assert "No such file" in refused("heatmap", "--from", "missing.npz")
+    assert "layer 0 is not in the record" in refused("heatmap", "--from", "good.npz", "-l", "0")
+
+
+def test_debug_shows_where(process):
+    result = process("run", "--debug", "-l", "99", TEXT)
+    assert result.code != 0
+    assert "Traceback" in result.err
+
+
+def test_closed_pipe_ends_quietly(elsewhere):
+    done = subprocess.run(
+        f"{sys.executable} -m attncli run --json -l all {'word ' * 200!r} | head -c 1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_interruption(elsewhere):
+    long = elsewhere / "long.txt"
+    long.write_text(("word " * 400 + "\n") * 400)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "attncli", "run", "-l", "all", "-f", long, "-o", "maps.safetensors"],
+        stderr=subprocess.PIPE, text=True, cwd=elsewhere,
+    )  # fmt: skip
+    time.sleep(6)
+    started.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert time.monotonic() - begun < 5
+    assert "Traceback" not in err
+    assert [path.name for path in elsewhere.iterdir()] == ["long.txt"]
+
+
+def test_words_to_the_terminal_are_harmless(refused):
+    line = refused("run", "-m", "evil\x1b[31m", TEXT)
+    assert "\x1b" not in line and "\\x1b" in line
+    assert os.linesep not in line

@@ -1,0 +1,39 @@
+"""attncli bench: a table for people, a document for programs."""
+
+import json
+
+import pytest
+
+from attncli.checks import bench as measuring
+from attncli.checks.bench import KEPT, Shape
+
+
+@pytest.fixture
+def small(monkeypatch, tiny):
+    """A model, and shapes, that take no time."""
+    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(2, 16, 2, 1)))
+    monkeypatch.setattr(measuring, "PRODUCT", (64, 32, 48))
+    return tiny("bert")
+
+
+def test_json_is_all_there_is_on_stdout(attncli, small):
+    result = attncli("bench", "-m", small, "--quick", "--json", "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert (document["device"], document["weights"], document["dtype"]) == ("cpu", "random", "float32")
+    assert [row["kept"] for row in document["rows"]] == [*KEPT, *KEPT]
+    assert {row["rounds"] for row in document["rows"]} == {1}
+
+
+def test_the_table_has_a_line_a_row_and_says_what_it_was_measured_on(attncli, small):
+    result = attncli("bench", "-m", small, "--device", "cpu")
+    assert (result.code, result.err) == (0, "")
+    lines = [line for line in result.out.splitlines() if line.rstrip().endswith("%")]
+    assert [line[: len("  one, first layer")].strip() for line in lines] == [*KEPT, *KEPT]
+    assert "GFLOP/s" in result.out
+    assert "transformers" in result.out
+
+
+def test_unknown_names_and_devices_are_refused(refused, small):
+    assert "bert-base" in refused("bench", "-m", "bert-bse")
+    assert "device" in refused("bench", "-m", small, "--device", "abacus")

@@ -1,0 +1,207 @@
+"""attncli compare: what it prints, how it ends, and when it takes random weights."""
+
+import json
+
+import pytest
+import torch
+
+from attncli.models import reference
+
+TEXT = "The cat sat on the mat."
+KEYS = ["model", "weights", "against", "dtype", "mask", "texts", "tokens", "queries", "tolerance", "embeddings"]
+KEYS += ["layers", "same"]
+
+
+def document(result):
+    return json.loads(result.out)
+
+
+def test_the_default_model_is_what_transformers_says_it_is(attncli):
+    result = attncli("compare", TEXT)
+    assert result.code == 0 and result.err == ""
+    lines = result.out.splitlines()
+    assert lines[0] == "minilm beside transformers: the largest differences"
+    assert lines[1] == "float32, mask padding, 1 text, 9 tokens"
+    assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == list("012345")
+    assert lines[-1] == "the same: weights within 1e-05, hidden states within 1e-04"
+    assert "\x1b" not in result.out
+
+
+def test_json(attncli):
+    result = attncli("compare", "--json", "--dtype", "float64", "-l", "0,-1", TEXT)
+    assert result.code == 0 and result.err == ""
+    found = document(result)
+    assert sorted(found) == sorted(KEYS)
+    assert found["model"] == document(attncli("run", "--json", "-l", "0", "-H", "0", TEXT))["model"]
+    assert found["weights"] == "pretrained" and found["against"] == "transformers"
+    assert found["tolerance"] == {"weights": 1e-10, "hidden": 1e-10}
+    assert [layer["layer"] for layer in found["layers"]] == [0, 5]
+    assert all(layer.keys() == {"layer", "weights", "hidden", "agreement"} for layer in found["layers"])
+    assert all(layer["weights"] <= 1e-10 and layer["agreement"] == 1 for layer in found["layers"])
+    assert found["embeddings"] <= 1e-10 and found["same"] is True
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+@pytest.mark.parametrize("against", ["transformers", "torch"])
+def test_masks_padding_pairs(attncli, mask, against):
+    options = ("--mask", mask, "--against", against, "--pad-to", "30", "--pair", "It was tired.")
+    found = document(attncli("compare", "--json", *options, TEXT))
+    assert (found["mask"], found["against"], found["tokens"]) == (mask, against, 30)
+    assert found["queries"] == (30 if mask == "none" or against == "torch" else 14)
+    assert found["same"] is True
+    assert (found["embeddings"] is None) == (against == "torch")
+
+
+def test_a_file_of_texts(attncli, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one cat\n\ntwo very big cats\n", encoding="utf-8")
+    found = document(attncli("compare", "--json", "-f", path))
+    assert (found["texts"], found["tokens"], found["same"]) == (2, 4 + 6, True)
+
+
+def test_against_torch(attncli):
+    lines = attncli("compare", "--against", "torch", "-l", "2", TEXT).out.splitlines()
+    assert lines[0] == "minilm beside torch.nn.MultiheadAttention: the largest differences"
+    assert "attention output" in lines[3]
+    assert lines[-1] == "the same: weights within 1e-05, attention outputs within 1e-04"
+
+
+def test_a_text_is_cut_once_and_for_both(attncli):
+    result = attncli("compare", "--json", "-l", "0", "word " * 600)
+    assert result.err == "attncli: kept the first 512 of 602 tokens\n"
+    assert document(result)["tokens"] == 512 and result.code == 0
+
+
+# --- no ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wrong_in_layer_3(monkeypatch):
+    """transformers gets the checkpoint with one row of one matrix changed."""
+    load = reference.load_reference
+
+    def load_wrong(*arguments):
+        loaded = load(*arguments)
+        with torch.no_grad():
+            loaded.network.encoder.layer[3].attention.self.key.weight[7] += 0.05
+        return loaded
+
+    monkeypatch.setattr(reference, "load_reference", load_wrong)
+
+
+@pytest.mark.usefixtures("wrong_in_layer_3")
+def test_a_difference_ends_with_1_and_is_named(attncli):
+    result = attncli("compare", TEXT)
+    assert result.code == 1
+    assert result.out.splitlines()[-1].startswith("NOT the same: layer 3 weights differ by ")
+    assert "--dtype float64" in result.err
+    assert attncli("compare", "-l", "0-2", TEXT).code == 0
+
+
+@pytest.mark.usefixtures("wrong_in_layer_3")
+def test_a_difference_in_json(attncli):
+    result = attncli("compare", "--json", "--dtype", "float64", TEXT)
+    assert result.code == 1 and result.err == ""
+    found = document(result)
+    past = [layer["layer"] for layer in found["layers"] if layer["weights"] > 1e-10]
+    assert past == [3, 4, 5] and found["same"] is False
+
+
+def test_what_is_not_a_number_is_null_and_no(attncli, monkeypatch):
+    run = reference.Reference.run
+
+    def broken(self, tokens, mask):
+        weights, hidden = run(self, tokens, mask)
+        return [weights[0] * float("nan"), *weights[1:]], hidden
+
+    monkeypatch.setattr(reference.Reference, "run", broken)
+    result = attncli("compare", "--json", TEXT)
+    assert result.code == 1 and document(result)["layers"][0]["weights"] is None
+    result = attncli("compare", TEXT)
+    assert result.code == 1 and "NaN" in result.out
+    assert result.out.splitlines()[-1] == "NOT the same: layer 0 weights are not numbers"
+
+
+# --- random weights ---------------------------------------------------------------------------------------
+
+
+def test_an_alias_that_can_not_be_had_is_compared_on_random_weights_and_says_so(attncli):
+    result = attncli("compare", "-m", "electra-small", TEXT)
+    assert result.code == 0
+    [notice] = result.err.splitlines()
+    assert "electra-small's architecture gets RANDOM WEIGHTS (seed 0)" in notice and "can't be fetched" in notice
+    assert result.out.startswith("electra-small's architecture with RANDOM WEIGHTS (seed 0) beside transformers")
+    result = attncli("compare", "-m", "electra-small", "--json", "--against", "torch", TEXT)
+    found = document(result)
+    assert found["weights"] == "random" and found["same"] is True and "RANDOM" in result.err
+    assert found["model"] == {
+        "name": "electra-small",
+        "path": None,
+        "sha256": None,
+        "layers": 12,
+        "heads": 4,
+        "hidden_size": 256,
+    }
+
+
+def test_random_weights_can_be_asked_for(attncli, tiny):
+    result = attncli("compare", "--json", "--weights", "random", "-m", tiny("roberta"), "the cat")
+    assert document(result)["weights"] == "random" and document(result)["same"] is True
+    assert "as asked" in result.err
+    assert document(attncli("compare", "--json", "--weights", "random", TEXT))["weights"] == "random"
+
+
+def test_pretrained_or_nothing(attncli, refused):
+    line = refused("compare", "-m", "electra-small", "--weights", "pretrained", TEXT)
+    assert "not on this machine" in line and "Three ways out" in line
+    assert document(attncli("compare", "--json", "--weights", "pretrained", TEXT))["weights"] == "pretrained"
+
+
+@pytest.mark.parametrize("command", ["run", "heatmap", "mask"])
+def test_no_other_command_takes_random_weights(refused, command, tmp_path):
+    options = ("-o", tmp_path / "out.png") if command == "heatmap" else ()
+    assert "not on this machine" in refused(command, "-m", "electra-small", *options, TEXT)
+
+
+def test_only_a_known_architecture_gets_random_weights(refused, tmp_path):
+    assert "not on this machine" in refused("compare", "-m", "some/repository", TEXT)
+    assert "did you mean bert-base" in refused("compare", "-m", "bert-bas", TEXT)
+    assert "config.json" in refused("compare", "-m", tmp_path, TEXT)
+
+
+def test_a_directory_without_weights_is_an_error_unless_random_ones_are_asked_for(attncli, refused, tiny, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text((tiny("bert") / "config.json").read_text().replace('"vocab_size": ', '"vocab_size": 9'))
+    assert "no weights" in refused("compare", "-m", tmp_path, "the cat")
+    assert document(attncli("compare", "--json", "--weights", "random", "-m", tmp_path, "the cat"))["same"] is True
+
+
+# --- bad requests -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--against", "jax"), "--against 'jax': it is one of transformers, torch"),
+        (("--weights", "heavy"), "--weights 'heavy': it is one of auto, pretrained, random"),
+        (("--mask", "diagonal"), "no mask 'diagonal'"),
+        (("-l", "6"), "layer 6 is out of range"),
+        (("--dtype", "int8"), "no dtype 'int8'"),
+        (("--pad-to", "3"), "can't pad to 3 tokens"),
+    ],
+)
+def test_bad_options(refused, arguments, said):
+    assert said in refused("compare", *arguments, TEXT)
+
+
+def test_what_transformers_refuses(refused, tiny, monkeypatch):
+    import transformers
+
+    def refuse(*_, **__):
+        raise OSError("not today\nand a second line")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", refuse)
+    directory = tiny("bert")
+    assert refused("compare", "-m", directory, "the cat").endswith(
+        f"transformers can't load {directory}: OSError: not today"
+    )

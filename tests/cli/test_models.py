@@ -1,0 +1,139 @@
+"""attncli models: what there is, what is on this machine, and nothing fetched."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from attncli.models.hub import ALIASES
+
+# Python's audit events come before the deed: whoever asks for a connection, or for torch, ends here.
+GUARDED = """
+import sys
+def forbid(event, arguments):
+    if event.startswith(("socket.connect", "socket.getaddrinfo")):
+        raise AssertionError(f"the network was asked for: {event}")
+    if event == "import" and arguments[0] in ("torch", "transformers"):
+        raise AssertionError(f"{arguments[0]} was imported")
+sys.addaudithook(forbid)
+from attncli.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    """`guarded("models")` -> its JSON, from a process in which the network and torch are forbidden."""
+
+    def run(*arguments: str):
+        environment = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "hf")}
+        done = subprocess.run(
+            [sys.executable, "-c", GUARDED, *map(str, arguments), "--json"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture
+def cached_bert_base(tmp_path, tiny):
+    """A Hugging Face cache that holds a small checkpoint under bert-base's name."""
+    repository = tmp_path / "hf" / "hub" / "models--google-bert--bert-base-uncased"
+    snapshot = repository / "snapshots" / ("a" * 40)
+    shutil.copytree(tiny("bert"), snapshot)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("a" * 40)
+    return snapshot
+
+
+def test_the_list_names_every_alias_without_network_or_torch(guarded):
+    entries = guarded("models")["models"]
+    assert [entry["name"] for entry in entries] == list(ALIASES)
+    assert [entry["name"] for entry in entries if entry["default"]] == ["minilm"]
+    shapes = {entry["name"]: (entry["layers"], entry["heads"], entry["hidden_size"]) for entry in entries}
+    assert shapes["minilm"] == (6, 12, 384)
+    assert shapes["bert-large"] == (24, 16, 1024)
+    assert shapes["distilbert"] == (6, 12, 768)
+    assert shapes["electra-small"] == (12, 4, 256)
+
+
+def test_what_is_here_is_said_with_its_place_and_size(guarded, cached_bert_base, minilm):
+    entries = {entry["name"]: entry for entry in guarded("models")["models"]}
+    here = {name for name, entry in entries.items() if entry["on_this_machine"]}
+    assert here == {"minilm", "bert-base"}
+    assert entries["minilm"]["path"] == minilm.info.path
+    assert entries["bert-base"]["origin"] == "cache"
+    assert entries["bert-base"]["path"] == str(cached_bert_base)
+    assert entries["bert-base"]["bytes"] == (cached_bert_base / "model.safetensors").stat().st_size
+    missing = entries["roberta-base"]
+    assert (missing["origin"], missing["path"], missing["bytes"]) == (None, None, None)
+
+
+def test_a_cache_without_its_weights_is_not_here(guarded, cached_bert_base):
+    (cached_bert_base / "model.safetensors").unlink()
+    entries = {entry["name"]: entry for entry in guarded("models")["models"]}
+    assert not entries["bert-base"]["on_this_machine"]
+
+
+def test_show_gives_the_configuration_and_the_hash(guarded, minilm):
+    shown = guarded("models", "show", "minilm")
+    assert shown["sha256"] == minilm.sha256 == ALIASES["minilm"].sha256
+    assert shown["path"] == minilm.info.path
+    assert shown["config"]["layers"] == 6
+    assert shown["config"]["max_tokens"] == 512
+
+
+def test_show_describes_what_is_in_the_directory_not_what_the_alias_promises(guarded, cached_bert_base):
+    config = guarded("models", "show", "bert-base")["config"]
+    assert (config["layers"], config["hidden_size"]) == (4, 32)
+
+
+def test_show_a_directory(guarded, tiny):
+    directory = tiny("electra")
+    shown = guarded("models", "show", directory)
+    weights = (directory / "model.safetensors").read_bytes()
+    assert shown["sha256"] == hashlib.sha256(weights).hexdigest()
+    assert shown["files"] == [{"name": "model.safetensors", "bytes": len(weights)}]
+    assert shown["config"]["embedding_size"] == 20
+    assert (shown["origin"], shown["repo"]) == ("directory", None)
+
+
+def test_for_people(attncli):
+    listed = attncli("models").out
+    assert all(alias in listed for alias in ALIASES)
+    assert "90.9 MB" in listed
+    shown = attncli("models", "show", "minilm").out
+    assert ALIASES["minilm"].sha256 in shown
+    assert "6 x 12" in shown
+
+
+def test_a_path_can_not_command_the_terminal(attncli, tiny, tmp_path):
+    directory = tmp_path / "red\x1b[31m[bold]"
+    shutil.copytree(tiny("bert"), directory)
+    out = attncli("models", "show", directory).out
+    assert "\x1b" not in out
+    assert "red\\x1b[31m[bold]" in out
+
+
+def test_what_is_not_here_is_refused_with_the_way_to_get_it(refused):
+    line = refused("models", "show", "bert-large")
+    assert "not on this machine" in line
+    assert "attncli run -m bert-large" in line
+    assert "minilm" in refused("models", "show", "minilmm")
+
+
+def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
+    assert "config.json" in refused("models", "show", tmp_path)
+    shutil.copy(tiny("bert") / "config.json", tmp_path)
+    assert "has no weights" in refused("models", "show", tmp_path)

@@ -1,0 +1,152 @@
+"""attncli run: views, selections, outputs."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import attncli as library
+
+TEXT = "The trophy does not fit in the suitcase."
+
+
+def test_last_layer_by_default_and_every_head_of_it(attncli):
+    result = attncli("run", TEXT)
+    assert result.code == 0 and result.err == ""
+    assert "layer 5" in result.out
+    assert [f"head {head}" in result.out for head in range(12)] == [True] * 12
+    assert "\x1b" not in result.out  # no terminal, no colour
+
+
+def test_json_is_what_the_library_gives(attncli, minilm):
+    document = json.loads(attncli("run", "--json", "-l", "0,3", "-H", "-1", TEXT).out)
+    record = minilm.attend(TEXT, layers=[0, 3], heads=[11])
+    [entry] = document["records"]
+    assert document["model"].keys() == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
+    assert entry.keys() == {"tokens", "segments", "mask", "attention"}
+    assert entry["tokens"] == record.tokens.text
+    assert [(part["layer"], part["head"]) for part in entry["attention"]] == [(0, 11), (3, 11)]
+    for part in entry["attention"]:
+        assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
+
+
+def test_one_head_shows_every_query_with_its_strongest_keys(attncli, minilm):
+    out = attncli("run", "-l", "0", "-H", "2", TEXT).out
+    record = minilm.attend(TEXT, layers=0, heads=2)
+    weights = record.map(0, 2)
+    for query, token in enumerate(record.tokens.text):
+        [line] = [line for line in out.splitlines() if line.startswith(f"{query:>3} {token}")]
+        best = int(weights[query].argmax())
+        assert f"{record.tokens.text[best]} {weights[query, best]:.3f}" in line
+
+
+def test_top_k(attncli):
+    few = attncli("run", "-H", "0", "--top-k", "1", TEXT).out.splitlines()[-2]
+    many = attncli("run", "-H", "0", "--top-k", "5", TEXT).out.splitlines()[-2]
+    assert len(few) < len(many)
+    assert many.startswith(few)
+
+
+def test_all_layers_are_glyphs(attncli):
+    out = attncli("run", "-l", "all", TEXT).out
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("layer ")] == list("012345")
+    assert "←" in out  # head 0.2
+
+
+def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one cat\n\ntwo very big cats\none dog\n", encoding="utf-8")
+    document = json.loads(attncli("run", "--json", "-f", path).out)
+    assert [len(entry["tokens"]) for entry in document["records"]] == [4, 6, 4]
+    assert document["records"][2]["tokens"][2] == "dog"
+
+
+def test_text_from_stdin(process):
+    result = process("run", "--json", "-l", "0", "-H", "0", stdin=b"a b c\n")
+    assert json.loads(result.out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+    assert process("run", "--json", "-l", "0", "-H", "0", "-f", "-", stdin=b"a b c\n").out == result.out
+
+
+def test_a_sample_sentence_when_nothing_is_given(attncli):
+    result = attncli("run", "-l", "0", "-H", "0")
+    assert result.code == 0
+    assert "The trophy does not fit" in result.err
+
+
+def test_causal_mask_hides_the_future(attncli):
+    document = json.loads(attncli("run", "--json", "--mask", "causal", TEXT).out)
+    [entry] = document["records"]
+    assert entry["mask"] == "causal"
+    for part in entry["attention"]:
+        weights = np.array(part["weights"])
+        assert np.all(np.triu(weights, k=1) == 0)
+        assert np.allclose(weights.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_padding_is_hidden_unless_nothing_is(attncli):
+    for mask, seen in (("padding", False), ("causal", False), ("none", True)):
+        [entry] = json.loads(attncli("run", "--json", "--pad-to", "16", "--mask", mask, TEXT).out)["records"]
+        assert entry["tokens"][-5:] == ["[PAD]"] * 5
+        to_padding = np.array([part["weights"] for part in entry["attention"]])[..., -5:]
+        assert bool(to_padding.any()) is seen
+
+
+def test_pair_has_two_segments(attncli):
+    [entry] = json.loads(attncli("run", "--json", "--pair", "It is small.", TEXT).out)["records"]
+    assert sorted(set(entry["segments"])) == [0, 1]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_saved_record_is_the_same(attncli, minilm, tmp_path, suffix):
+    path = tmp_path / f"maps{suffix}"
+    result = attncli("run", "-l", "all", "-o", path, TEXT)
+    assert (result.code, result.out) == (0, "")
+    record = library.load_record(path)
+    assert np.array_equal(record.weights, minilm.attend(TEXT).weights)
+    assert record.tokens.text == minilm.attend(TEXT).tokens.text
+
+
+def test_saved_for_other_programs(attncli, minilm, tmp_path):
+    record = minilm.attend(TEXT, layers=5, heads=3)
+    attncli("run", "-H", "3", "-o", tmp_path / "maps.csv", TEXT)
+    with (tmp_path / "maps.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(record.tokens) ** 2
+    for row in rows:
+        query, key = int(row["query"]), int(row["key"])
+        assert (row["query_token"], row["key_token"]) == (record.tokens.text[query], record.tokens.text[key])
+        assert np.float32(row["weight"]) == record.map(5, 3)[query, key]
+    attncli("run", "-H", "3", "-o", tmp_path / "maps.json", TEXT)
+    assert (tmp_path / "maps.json").read_text() == attncli("run", "-H", "3", "--json", TEXT).out
+
+
+def test_tokens_are_text_and_never_commands(attncli):
+    hostile = "[bold]x[/bold] \x1b[31mred \x07 \u202egnirts :smile: \x9b5n"
+    for options in (["-l", "all"], ["-H", "0"], []):
+        out = attncli("run", *options, hostile).out
+        assert all(character.isprintable() or character == "\n" for character in out)
+    assert "bold" in attncli("run", hostile).out
+
+
+@pytest.mark.parametrize("options", [[], ["-H", "3"], ["-l", "all"], ["-l", "0,1", "-H", "3"]])
+def test_plain_output_where_blocks_cannot_be_encoded(process, options):
+    result = process("run", *options, TEXT, env={"PYTHONIOENCODING": "ascii"})
+    assert result.code == 0
+    assert result.out.isascii() and "\\u" not in result.out
+
+
+def test_colour_only_where_it_is_wanted(process):
+    def coloured(**env):
+        return "\x1b[" in process("run", TEXT, env={"COLUMNS": "80", "FORCE_COLOR": "1", **env}).out
+
+    assert coloured(TERM="xterm-256color", COLORTERM="truecolor")
+    assert not coloured(TERM="xterm-256color", NO_COLOR="1")
+
+
+def test_a_pipe_gets_whole_rows(attncli):
+    words = " ".join(["word"] * 100)
+    out = attncli("run", "-H", "0", words).out
+    rows = [line for line in out.splitlines() if line[:3].strip().isdigit() and " word " in line]
+    assert len(rows) == 102
+    assert min(map(len, rows)) > 400  # 102 numbers of four columns

@@ -1,0 +1,50 @@
+"""What all tests share: one thread a worker, caches of their own, no network, and the default model."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Set before torch, matplotlib and huggingface_hub are imported: they read these when they are.
+# Programs that a test starts inherit them.
+HOME = tempfile.TemporaryDirectory(prefix="attncli-tests-", ignore_cleanup_errors=True)
+FONTS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
+os.environ["OMP_NUM_THREADS"] = "1"  # as many workers as there are cores, so a thread each
+os.environ.setdefault("MPLCONFIGDIR", str(FONTS))  # looking at all fonts anew takes seconds
+os.environ["XDG_CACHE_HOME"] = HOME.name
+os.environ["HF_HUB_OFFLINE"] = "1"
+for name in ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ATTNCLI_MODEL"):
+    os.environ.pop(name, None)
+
+settings.register_profile("attncli", deadline=None, max_examples=50)
+settings.load_profile("attncli")
+
+
+def pytest_unconfigure() -> None:
+    HOME.cleanup()
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """The default model with its published weights, in float32 on the CPU."""
+    from attncli import load_model
+
+    return load_model("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """`tiny(family, **changes)` -> the directory of a small random checkpoint, made once a session."""
+    from checkpoints import make_checkpoint
+
+    made: dict[str, Path] = {}
+
+    def make(family: str = "bert", **changes) -> Path:
+        key = repr((family, sorted(changes.items())))
+        if key not in made:
+            made[key] = make_checkpoint(tmp_path_factory.mktemp(family), family, **changes)
+        return made[key]
+
+    return make

@@ -1,0 +1,136 @@
+"""config.json -> the numbers of an encoder, against transformers' own configurations."""
+
+import json
+
+import pytest
+import transformers
+from checkpoints import FAMILIES, edit_config, make_config
+
+from attncli.errors import RequestError
+from attncli.models.config import ModelConfig
+
+# What transformers calls a number -> what it is called here.
+NUMBERS = {
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "hidden_size": "hidden_size",
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "position_rows",
+    "pad_token_id": "pad_id",
+}
+NOT_DISTILBERT = {
+    "intermediate_size": "intermediate_size",
+    "hidden_act": "activation",
+    "type_vocab_size": "segments",
+    "layer_norm_eps": "layer_norm_eps",
+}
+DISTILBERT = {"hidden_dim": "intermediate_size", "activation": "activation"}
+
+
+def same(ours: ModelConfig, theirs: transformers.PreTrainedConfig) -> None:
+    rest = DISTILBERT if theirs.model_type == "distilbert" else NOT_DISTILBERT
+    for their_name, our_name in {**NUMBERS, **rest}.items():
+        assert getattr(ours, our_name) == getattr(theirs, their_name), our_name
+    assert ours.embedding_size == getattr(theirs, "embedding_size", theirs.hidden_size)
+    assert ours.model_type == theirs.model_type
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_a_file_leaves_out_is_as_transformers_has_it(family):
+    same(ModelConfig.from_dict({"model_type": family}), transformers.CONFIG_MAPPING[family]())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file_that_transformers_wrote(family, tmp_path):
+    theirs = make_config(
+        family, num_hidden_layers=3, num_attention_heads=2, hidden_size=10, intermediate_size=7, pad_token_id=4
+    )
+    theirs.save_pretrained(tmp_path)
+    ours = ModelConfig.from_file(tmp_path / "config.json")
+    same(ours, theirs)
+    assert ours.head_dim == 5
+    assert ours.layers == 3
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
+def test_robertas_positions_start_behind_its_padding(family):
+    config = ModelConfig.from_dict({"model_type": family, "max_position_embeddings": 514, "pad_token_id": 1})
+    assert (config.position_offset, config.max_tokens) == (2, 512)
+    config = ModelConfig.from_dict({"model_type": family, "max_position_embeddings": 514, "pad_token_id": 3})
+    assert (config.position_offset, config.max_tokens) == (4, 510)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
+def test_the_others_start_at_zero_whatever_their_padding(family):
+    config = ModelConfig.from_dict({"model_type": family, "pad_token_id": 7})
+    assert (config.position_offset, config.max_tokens) == (0, 512)
+
+
+def test_distilbert_has_no_segments_and_the_others_have():
+    assert ModelConfig.from_dict({"model_type": "distilbert"}).segments == 0
+    assert ModelConfig.from_dict({"model_type": "bert", "type_vocab_size": 3}).segments == 3
+
+
+def test_no_padding_token_is_number_zero():
+    assert ModelConfig.from_dict({"model_type": "bert", "pad_token_id": None}).pad_id == 0
+
+
+WRONG = [
+    ({"model_type": "gpt2"}, "gpt2.*bert"),
+    ({"model_type": None}, "model type None"),
+    ({"model_type": ["bert"]}, "model type"),
+    ({"is_decoder": True}, "is_decoder"),
+    ({"position_embedding_type": "relative_key"}, "relative_key"),
+    ({"hidden_act": "tanh"}, "tanh.*gelu"),
+    ({"hidden_act": ["gelu"]}, "activation"),
+    ({"num_attention_heads": 5}, "32 is not divisible by 5"),
+    ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+    ({"num_attention_heads": True}, "num_attention_heads is True"),
+    ({"num_hidden_layers": "4"}, "num_hidden_layers is '4'"),
+    ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+    ({"hidden_size": 32.0}, r"hidden_size is 32\.0"),
+    ({"hidden_size": -32}, "hidden_size is -32"),
+    ({"vocab_size": 10**30}, "vocab_size is 10+"),
+    ({"intermediate_size": [1]}, "intermediate_size"),
+    ({"type_vocab_size": 0}, "type_vocab_size is 0"),
+    ({"max_position_embeddings": 3}, "max_position_embeddings 3"),
+    ({"layer_norm_eps": "1e-12"}, "layer_norm_eps is '1e-12'"),
+    ({"layer_norm_eps": -1.0}, "layer_norm_eps"),
+    ({"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
+    ({"pad_token_id": -1}, "pad_token_id is -1"),
+    ({"pad_token_id": 10_000}, "pad_token_id 10000 is outside"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), WRONG, ids=[json.dumps(one) for one, _ in WRONG])
+def test_a_wrong_value_is_named_with_its_file(changes, says, tmp_path):
+    make_config("bert").save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(RequestError, match=says) as caught:
+        ModelConfig.from_file(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"model_type": "bert"', b"[]", b'"bert"', b"null", b"\xff\xfe\x00", b"[" * 100_000]
+)
+def test_a_garbled_file_is_named(content, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(RequestError) as caught:
+        ModelConfig.from_file(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_no_file(tmp_path):
+    with pytest.raises(RequestError, match=r"config\.json: No such file"):
+        ModelConfig.from_file(tmp_path / "config.json")
+    with pytest.raises(RequestError, match="directory"):
+        ModelConfig.from_file(tmp_path)
+
+
+def test_a_key_too_many_is_nobodys_business(tmp_path):
+    make_config("bert").save_pretrained(tmp_path)
+    edit_config(tmp_path, auto_map={"AutoModel": "evil.Model"}, anything=[1, 2])
+    assert ModelConfig.from_file(tmp_path / "config.json").layers == 4

@@ -1,0 +1,66 @@
+"""The encoder's linear layer against torch's, with and without oneDNN."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.models.linear import Embedding, Linear
+
+sizes = st.integers(1, 70)
+
+
+def filled(module, dtype=torch.float32):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.to(dtype)
+
+
+@given(
+    leading=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    inputs=sizes,
+    outputs=sizes,
+    bias=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_it_is_torchs_in_every_mode(leading, inputs, outputs, bias, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        linear, x = filled(Linear(inputs, outputs, bias=bias)), torch.randn(*leading, inputs)
+    exact = F.linear(x.double(), linear.weight.double(), None if linear.bias is None else linear.bias.double())
+    with torch.inference_mode():
+        by_onednn = linear(x)
+    for found in (by_onednn, linear(x)):
+        assert found.shape == (*leading, outputs)
+        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+
+
+@given(order=st.permutations(range(3)))
+def test_whatever_the_strides(order):
+    torch.manual_seed(0)
+    linear, x = filled(Linear(6, 4)), torch.randn(6, 6, 6).permute(order)[:, ::2]
+    with torch.inference_mode():
+        torch.testing.assert_close(linear(x), F.linear(x.contiguous(), linear.weight, linear.bias))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_other_dtypes_take_torchs_path(dtype):
+    torch.manual_seed(0)
+    linear, x = filled(Linear(9, 5), dtype), torch.randn(2, 9, dtype=dtype)
+    with torch.inference_mode():
+        assert torch.equal(linear(x), F.linear(x, linear.weight, linear.bias))
+
+
+def test_outside_inference_mode_it_has_gradients():
+    linear = filled(Linear(3, 2))
+    linear(torch.ones(4, 3)).sum().backward()
+    assert linear.weight.grad.tolist() == [[4, 4, 4], [4, 4, 4]] and linear.bias.grad.tolist() == [4, 4]
+
+
+def test_nothing_is_drawn_for_values_that_a_checkpoint_brings():
+    before = torch.random.get_rng_state()
+    Linear(30, 30)
+    Embedding(30, 30)
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -1,0 +1,94 @@
+"""Keeps README.md true: what stands under a command there is what the command prints.
+
+    python tests/readme.py
+
+runs every command in the README's ```console blocks and writes what it printed under it, and draws the picture
+at its head. `tests/test_readme.py` fails when that would change anything.
+"""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PICTURE = ROOT / ".readme" / "run.svg"
+PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
+
+BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
+MEASURED = re.compile(r"\d(\.\d+)?e-\d+")  # rounding errors: another processor has others
+PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
+
+
+def regenerated(text: str) -> str:
+    """The README with every console block run anew."""
+    return BLOCK.sub(lambda block: f"```console\n{session(commands(block[1]))}```", text)
+
+
+def commands(block: str) -> list[str]:
+    return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+
+
+def session(lines: list[str]) -> str:
+    """The commands of one block, run in one empty folder, each with what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sample_inputs").symlink_to(ROOT / "sample_inputs")
+        return "".join(f"$ {line}\n{printed(line, folder)}" for line in lines)
+
+
+def printed(line: str, folder: str) -> str:
+    done = subprocess.run(
+        line,
+        shell=True,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", done.stdout).rstrip().splitlines()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def environment(**more: str) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    hidden = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "PYTHONIOENCODING")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**kept, "PATH": path, "HF_HUB_OFFLINE": "1", **more}
+
+
+def without_rounding(text: str) -> str:
+    """The text with the size of rounding errors left out."""
+    return MEASURED.sub("#e-#", text)
+
+
+def picture() -> str:
+    """The terminal, as `PICTURED` fills it, in SVG."""
+    from rich.console import Console
+    from rich.terminal_theme import MONOKAI
+    from rich.text import Text
+
+    shown = subprocess.run(
+        [sys.executable, "-m", "attncli", *PICTURED],
+        env=environment(FORCE_COLOR="1", COLORTERM="truecolor", TERM="xterm-256color", COLUMNS="66"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    console = Console(record=True, width=68, file=io.StringIO(), color_system="truecolor", force_terminal=True)
+    console.print(Text.from_ansi(shown))
+    svg = console.export_svg(title="attncli run", theme=MONOKAI, unique_id="attncli")
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # nothing from the network
+
+
+if __name__ == "__main__":
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(picture(), encoding="utf-8")
+    README.write_text(regenerated(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,55 @@
+"""Records made up for tests, without a model."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.text import Tokens
+
+WORDS = ("cat", "##s", "中", "[x]", "é", "the", "sat")
+
+
+def tokens_of(length: int, padding: int = 0) -> Tokens:
+    """[CLS] words [SEP] [PAD] ..., `length` tokens in all."""
+    real = length - padding
+    text = ["[CLS]", *(WORDS[place % len(WORDS)] for place in range(real - 2)), "[SEP]", *["[PAD]"] * padding]
+    special = [token in ("[CLS]", "[SEP]", "[PAD]") for token in text]
+    return Tokens(
+        text=text,
+        ids=list(range(length)),
+        segments=[0] * length,
+        words=[None if flag else place - 1 for place, flag in enumerate(special)],
+        offsets=[(0, 0) if flag else (place, place + 1) for place, flag in enumerate(special)],
+        special=special,
+        padding=[token == "[PAD]" for token in text],
+    )
+
+
+def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) -> AttentionRecord:
+    """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0."""
+    weights = np.asarray(weights, dtype=np.float32)
+    weights = weights.reshape(-1, *weights.shape[-3:]) if weights.ndim > 2 else weights[None, None]
+    layers, heads, length, _ = weights.shape
+    tokens = tokens_of(length, padding)
+    if mask is None:
+        mask = np.broadcast_to(~np.array(tokens.padding), (length, length))
+    return AttentionRecord(
+        weights=weights,
+        layers=list(range(layers)),
+        heads=list(range(heads)),
+        tokens=tokens,
+        mask=mask,
+        mask_name=mask_name,
+        model=ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 8 * heads),
+    )
+
+
+@st.composite
+def attention_records(draw, padding: int = 0) -> AttentionRecord:
+    """Records of random sizes, whose rows sum to 1 and give [PAD] nothing."""
+    layers, heads = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    length = draw(st.integers(3, 14)) + padding
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weights = numbers.random((layers, heads, length, length)) ** draw(st.sampled_from([1, 8]))
+    weights[..., length - padding :] = 0
+    return record_of(weights / weights.sum(axis=-1, keepdims=True), padding=padding)
