@@ -67,7 +67,7 @@ def forgotten_padding_mask(model: Model, tokens: Tokens, padded: Tokens) -> Law:
         statement,
         deviation,
         True if deviation > tolerance(model) else None,
-        f"weight that leaks to [PAD], by layer: {leaks}",
+        f"weight that leaks to [PAD], by layer {leaks}",
     )
 
 

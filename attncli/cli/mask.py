@@ -122,6 +122,7 @@ def view(look: Look, heads_chosen: bool) -> Iterator[Any]:
 
     yield from masks.mask_maps(look.records, look.heads_to_draw(heads_chosen), output.canvas())
     yield masks.effects_table(look.effects)
+    yield masks.effects_legend()
     yield masks.laws_table(look.laws)
 
 

@@ -126,27 +126,23 @@ def megabytes(count: int | None) -> str:
 
 
 def print_list(entries: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.table import Table
+    """A line a model; the places, which may be long, stand below."""
     from rich.text import Text
 
     from attncli.printable import printable
+    from attncli.render.tables import plain_table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("model", "layers x heads", "hidden", "weights"):
-        table.add_column(name, justify="right" if name in ("hidden", "weights") else "left", no_wrap=True)
-    table.add_column("on this machine", overflow="fold")
+    table = plain_table("model", "layers x heads", "weights", "here")
     for entry in entries:
-        here = f"{entry['origin']}: {entry['path']}" if entry["on_this_machine"] else "no"
         cells = (
             entry["name"] + (" (default)" if entry["default"] else ""),
             f"{entry['layers']} x {entry['heads']}",
-            str(entry["hidden_size"]),
             megabytes(entry["bytes"]),
-            printable(here),
+            entry["origin"] or "no",
         )
         table.add_row(*(Text(cell) for cell in cells), style=None if entry["on_this_machine"] else "dim")
-    output.show(table)
+    places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in entries if entry["on_this_machine"]]
+    output.show(table, *places)
 
 
 def print_entry(entry: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 from attncli.analysis.masking import MaskEffect
 from attncli.record import AttentionRecord
 from attncli.render.cells import Canvas
+from attncli.render.tables import plain_table
 from attncli.render.terminal import (
     PANEL_LINES,
     PANEL_WIDTH,
@@ -62,14 +63,9 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
 
 def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -> Table:
     """Per head: how much weight each mask moved, and what is left on forbidden positions."""
-    table = Table(title="weight that had to move (total variation to the unmasked row, mean over queries)")
-    table.add_column("layer", justify="right")
-    table.add_column("head", justify="right")
-    for name in effects:
-        table.add_column(f"{name}: moved", justify="right")
-        table.add_column(f"{name}: on forbidden", justify="right")
+    table = plain_table("head", *(words for name in effects for words in (f"{name}: moved", "on forbidden")))
     for layer, head in next(iter(effects.values())):
-        row = [str(layer), str(head)]
+        row = [f"{layer}.{head}"]
         for by_head in effects.values():
             effect = by_head[layer, head]
             row += [f"{effect.moved:.3f}", f"{effect.forbidden:g}"]
@@ -77,14 +73,19 @@ def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -
     return table
 
 
+def effects_legend() -> Text:
+    """What the columns of `effects_table` mean."""
+    return Text(
+        "moved: weight that had to move, the total variation to the unmasked row, mean over queries. "
+        "on forbidden: the sum of the weights where the mask forbids any; it must be 0."
+    )
+
+
 def laws_table(laws: Sequence[LawLike]) -> Table:
     """Each law with the largest deviation and a verdict."""
-    table = Table(title="the laws, on this text")
-    table.add_column("law")
-    table.add_column("largest deviation", justify="right")
-    table.add_column("verdict")
+    table = plain_table("law, on this text", "largest deviation", "verdict")
     for law in laws:
-        deviation = "-" if law.deviation is None else f"{law.deviation:.2g}"
+        deviation = "-" if law.deviation is None else f"{law.deviation:.1e}"
         verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
         table.add_row(Text(statement), deviation, verdict)

@@ -1,4 +1,4 @@
-"""Tables for the terminal, made of what --json prints."""
+"""Tables for the terminal; that of `compare` is made of what --json prints."""
 
 from typing import Any
 
@@ -11,13 +11,20 @@ from attncli.printable import printable
 PAST = "bold red"
 
 
+def plain_table(first: str, *others: str) -> Table:
+    """A table without a frame: the first column left, the others right; narrow terminals fold it."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
 def agreement_table(document: dict[str, Any]) -> Table:
     """One row a layer; `document` is what `compare --json` prints. What is past the tolerance is red."""
     beside_network = document["against"] == "transformers"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("layer")
-    for name in ("weights", "hidden states" if beside_network else "attention output", "same strongest key"):
-        table.add_column(name, justify="right", no_wrap=True)
+    vectors = "hidden states" if beside_network else "attention output"
+    table = plain_table("layer", "weights", vectors, "same strongest key")
     tolerance = document["tolerance"]
     if beside_network:
         table.add_row("embeddings", "", size(document["embeddings"], tolerance["hidden"]), "")

@@ -99,8 +99,18 @@ def test_places_that_cannot_be_written(refused, elsewhere, command, name):
     assert [path.name for path in elsewhere.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("command, name", [("run", "maps.npz"), ("run", "maps.safetensors"), ("run", "maps.json"),
-                                           ("run", "maps.csv"), ("heatmap", "map.png"), ("heatmap", "map.pdf")])  # fmt: skip
+FILES = [
+    ("run", "maps.npz"),
+    ("run", "maps.safetensors"),
+    ("run", "maps.json"),
+    ("run", "maps.csv"),
+    ("heatmap", "map.png"),
+    ("heatmap", "map.pdf"),
+    ("mask", "map.svg"),
+]
+
+
+@pytest.mark.parametrize("command, name", FILES)
 def test_full_disk(elsewhere, command, name):
     """A limit on the size of files stands in for the disk: what is written past it fails."""
     (elsewhere / name).write_text("what was here before")
