@@ -1,7 +1,6 @@
 """What reaches the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable
@@ -79,9 +78,8 @@ def canvas(page: int = PAGE_WIDTH) -> "Canvas":
     from attncli.render.cells import Canvas
 
     target = console()
-    fixed = target.is_terminal or "COLUMNS" in os.environ
     return Canvas(
-        width=shutil.get_terminal_size().columns if fixed else page,
+        width=shutil.get_terminal_size().columns if target.is_terminal else page,
         colour=target.color_system is not None and not target.no_color,
         unicode=unicode_output(),
     )

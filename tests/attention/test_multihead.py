@@ -112,6 +112,24 @@ def test_every_path_is_the_formula(case, data):
             torch.testing.assert_close(maps, weights[:, heads])
 
 
+@pytest.mark.parametrize("heads", [[], [2], [3, 0], [1, 0, 2, 3]])
+def test_each_head_takes_one_path(heads, monkeypatch):
+    """Those that are asked for the explicit one, the others the fused one, and none both."""
+    from attncli.attention import multihead
+
+    fused, explicit = [], []
+    for name, seen in (("attend_output", fused), ("attend_texts_into", explicit)):
+        path = getattr(multihead, name)
+        query = 0 if name == "attend_output" else 1
+        monkeypatch.setattr(
+            multihead, name, lambda *a, path=path, seen=seen, query=query: (seen.append(a[query].shape[1]), path(*a))[1]
+        )
+    with torch.inference_mode():
+        maps = torch.empty(1, len(heads), 3, 3)
+        MultiHeadAttention(8, 4).forward_keeping(torch.randn(1, 3, 8), heads=heads, maps=maps)
+    assert (sum(explicit), sum(fused)) == (len(heads), 4 - len(heads))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_stays_near(dtype):
     torch.manual_seed(0)

@@ -1,0 +1,84 @@
+"""--help: at once, and with examples that work when pasted."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attncli.cli.app import app
+
+GROUPS = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
+COMMANDS = [(command.callback.__name__,) for command in app.registered_commands]
+COMMANDS += [(name,) for name in GROUPS]
+COMMANDS += [
+    (name, command.name or command.callback.__name__)
+    for name, group in GROUPS.items()
+    for command in group.registered_commands
+]
+
+
+def help_of(*command: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "attncli", *command, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def examples(text: str) -> list[str]:
+    """The lines between "Examples:" and the next empty line."""
+    block = re.search(r"Examples?:\n(.*?)\n\s*\n", text, flags=re.DOTALL)
+    assert block, text
+    return [line.strip() for line in block[1].splitlines()]
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_examples_work_when_pasted(command, tmp_path):
+    (tmp_path / "sample_inputs").symlink_to(Path(__file__).parents[2] / "sample_inputs")
+    lines = examples(help_of(*command))
+    assert lines
+    for line in lines:
+        if "bench" in line and command:
+            continue  # minutes; tests/cli/test_bench.py runs it small
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        assert "attncli" in shlex.split(line.replace("|", " ").replace("&&", " "))
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_both_names_of_help(attncli, option):
+    assert attncli("run", option).out.startswith("Usage: attncli run")
+    assert attncli(option).out.startswith("Usage: attncli ")
+
+
+def test_nothing_at_all_is_help(attncli):
+    assert attncli().out == attncli("--help").out
+
+
+def test_version(attncli):
+    import attncli as package
+
+    assert attncli("--version").out == f"attncli {package.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_help_imports_nothing_heavy(command):
+    program = (
+        "import sys\nfrom attncli.cli.app import main\n"
+        f"try: main([*{list(command)!r}, '--help'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'numpy', 'transformers', 'matplotlib', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
