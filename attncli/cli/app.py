@@ -73,15 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (RequestError, OSError, MemoryError) as error:
         code = refuse(error)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what Typer raises for a bad option can say so itself
-            if not output.DEBUG:
-                code = refuse(error, f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)")
-            else:
-                raise
-        else:
-            code = refuse(error, usage_line(error))
-    if code == INTERRUPTED:
-        leave_at_once(code)
+        code = refuse(error, usage_line(error) if hasattr(error, "format_message") else mistake(error))
     sys.exit(code)
 
 
@@ -93,6 +85,11 @@ def refuse(error: BaseException, line: str | None = None) -> int:
         line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
     output.words(f"attncli: error: {line or error}")
     return REFUSED
+
+
+def mistake(error: Exception) -> str:
+    """What nobody foresaw."""
+    return f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
 
 
 def usage_line(error: Any) -> str:
@@ -109,10 +106,3 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
         output.words(f"attncli: {message}")
     elif output.DEBUG:
         output.words(f"{category.__name__}: {message}")
-
-
-def leave_at_once(code: int) -> None:
-    """Without waiting for what threads of other libraries still do."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

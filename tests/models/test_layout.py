@@ -45,25 +45,24 @@ def test_no_weights_says_what_was_looked_for(tmp_path):
         weight_files(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../evil.safetensors", "/etc/passwd", "sub/a.safetensors", "..", ".", "", "..\\evil", "a\0b", 3, None, []],
-)  # fmt: skip
+@pytest.mark.parametrize("name", ["../evil.bin", "/etc/passwd", "sub/a.bin", "..", ".", "", "..\\evil.bin", 3, None])
 def test_a_shard_may_not_lead_out_of_the_directory(name, tmp_path):
     inside = tmp_path / "model"
     (inside / "sub").mkdir(parents=True)
-    for place in (tmp_path / "evil.safetensors", inside / "sub" / "a.safetensors"):
+    for place in (tmp_path / "evil.bin", inside / "sub" / "a.bin", inside / "..\\evil.bin"):
         place.touch()
-    path = index(inside, [name])
-    with pytest.raises(RequestError) as caught:
+    index(inside, [name])
+    with pytest.raises(RequestError, match=r"index\.json names .*own directory$"):
         weight_files(inside)
-    assert path.name in str(caught.value) and "\n" not in str(caught.value)
+
+
+MAPS = ["{}", "[]", "3", '{"a": []}']
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"{}", b'{"weight_map": {}}', b'{"weight_map": []}', b'{"weight_map": 3}', b"\xff", b"[" * 9999],
-)  # fmt: skip
+    [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000, *(f'{{"weight_map": {one}}}'.encode() for one in MAPS)],
+)
 def test_a_garbled_index_is_named(content, tmp_path):
     path = tmp_path / "model.safetensors.index.json"
     path.write_bytes(content)
@@ -73,6 +72,9 @@ def test_a_garbled_index_is_named(content, tmp_path):
 
 def test_a_missing_shard_is_named(tmp_path):
     (tmp_path / "a.safetensors").touch()
+    index(tmp_path, ["a.safetensors", "a\0b"])
+    with pytest.raises(RequestError, match="lacks the shard"):
+        weight_files(tmp_path)
     index(tmp_path, ["a.safetensors", "b.safetensors"])
     with pytest.raises(RequestError, match=r"lacks the shard b\.safetensors"):
         weight_files(tmp_path)

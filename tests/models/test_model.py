@@ -66,6 +66,26 @@ def test_minilm_says_what_it_is(minilm):
     assert minilm.tokenizer.max_tokens == 512  # and not the 128 that its tokenizer.json says
 
 
+# --- pairs in every family ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_pair_is_what_the_family_makes_of_it(family, kinds, tmp_path):
+    """BERT and ELECTRA tell the network of the second segment, where it has room for one; the others don't."""
+    changes = {"max_position_embeddings": 64, **({} if family == "distilbert" else {"type_vocab_size": kinds})}
+    model = load_model(str(make_checkpoint(tmp_path, family, **changes)), "cpu")
+    record = model.attend("the cat sat", "it is big")
+    assert set(record.tokens.segments) == {0, 1}
+    told = family in ("bert", "electra") and kinds > 1
+    segments = {"token_type_ids": torch.tensor([record.tokens.segments])} if told else {}
+    with torch.no_grad():
+        expected = make_network(make_config(family, **changes))(
+            torch.tensor([record.tokens.ids]), output_attentions=True, **segments
+        )
+    np.testing.assert_allclose(record.weights, torch.cat(expected.attentions).numpy(), atol=1e-5)
+
+
 # --- masks ----------------------------------------------------------------------------------------------
 
 
