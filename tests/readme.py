@@ -60,7 +60,7 @@ def environment(**more: str) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     hidden = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "PYTHONIOENCODING")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**kept, "PATH": path, "HF_HUB_OFFLINE": "1", **more}
+    return {**kept, "PATH": path, "HF_HUB_OFFLINE": "1", "HF_HOME": "/nowhere", **more}
 
 
 def without_rounding(text: str) -> str:

@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = DONE
     except (RequestError, OSError, MemoryError) as error:
         code = refuse(error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         code = refuse(error, usage_line(error) if hasattr(error, "format_message") else mistake(error))
     sys.exit(code)
 

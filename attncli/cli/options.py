@@ -127,6 +127,9 @@ def stdin_is_piped() -> bool:
 
 def open_model(name: str, device: str, dtype: str) -> "Model":
     """The model that the options name. Raises RequestError as `load_model` does."""
+    from attncli.models.hub import locate
+
+    locate(name)  # what is wrong with a name is said before torch is imported, which takes over a second
     from attncli.models.model import load_model
 
     return load_model(name, device, dtype)
