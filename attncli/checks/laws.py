@@ -22,6 +22,7 @@ class Law:
 
     deviation: the largest absolute difference between two vectors' elements, over all layers and tokens.
     holds: None where it could not be put to the test; `note` says why.
+    leaks: the share of real tokens' weight that goes to [PAD], by layer, where that is what the law is about.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Law:
     deviation: float | None
     holds: bool | None
     note: str = ""
+    leaks: dict[int, float] | None = None
 
 
 def check_laws(model: Model, tokens: Tokens, padded: Tokens) -> list[Law]:
@@ -60,14 +62,14 @@ def forgotten_padding_mask(model: Model, tokens: Tokens, padded: Tokens) -> Law:
     deviation = deviation_by_padding(model, tokens, padded, "none")
     if deviation is None:
         return law(model, "forgotten padding mask", statement, None)
-    record = next(model.attend_tokens([padded], mask="none"))
-    leaks = ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leak_to_padding(record).items())
+    leaks = leak_to_padding(next(model.attend_tokens([padded], mask="none")))
     return Law(
         "forgotten padding mask",
         statement,
         deviation,
         True if deviation > tolerance(model) else None,
-        f"weight that leaks to [PAD], by layer {leaks}",
+        "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items()),
+        leaks,
     )
 
 

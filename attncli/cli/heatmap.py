@@ -61,7 +61,9 @@ def heatmap(
     figure.check_vmax(vmax)
     if saved is None:
         inputs = options.read_inputs(text, pair, file)
-        check_one_text(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap)")
+        options.check_one_text(
+            len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap)"
+        )
         record = options.open_model(model, device, dtype).attend(
             *inputs[0],
             layers="-1" if layer is None else layer,
@@ -72,7 +74,7 @@ def heatmap(
     else:
         check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to)
         records = options.open_saved(saved, layer, head)
-        check_one_text(len(records), "save the one to draw by itself (attncli run -o one.safetensors TEXT)")
+        options.check_one_text(len(records), "save the one to draw by itself (attncli run -o one.safetensors TEXT)")
         record = records[0] if layer is not None else records[0].select(layers=[max(records[0].layers)])
         if mask not in ("padding", record.mask_name):
             raise RequestError(f"{saved} was made with --mask {record.mask_name}: --mask can't change that")
@@ -81,12 +83,6 @@ def heatmap(
     if no_special and figure.left_out(record):
         output.words(f"attncli: {figure.left_out(record)}")
     output.data(str(output_path))
-
-
-def check_one_text(count: int, otherwise: str) -> None:
-    """Raises RequestError when there is not one text, and says what to do `otherwise`."""
-    if count != 1:
-        raise RequestError(f"there are {count} texts and a picture shows one: {otherwise}")
 
 
 def check_as_saved(**given: str | int | None) -> None:

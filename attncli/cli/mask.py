@@ -53,7 +53,7 @@ def mask(
         check_suffix(output_path, options.PICTURES, "a picture")
     inputs = options.read_inputs(text, pair, file)
     if output_path is not None:
-        options.check_one_text(len(inputs), "give the one to draw as TEXT, or alone in the file")
+        options.check_one_text(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask)")
     loaded = options.open_model(model, device, dtype)
     looks = [
         Look(loaded, one, "-1" if layer is None else layer, "all" if head is None else head, pad_to)

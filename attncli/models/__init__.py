@@ -2,5 +2,5 @@
 
 A name becomes a directory (`hub`), its config.json a `ModelConfig` (`config`), its checkpoint (`weights`) an
 `Encoder` (`encoder`); `Model` (`model`) puts them together and yields records. `reference` is the same
-checkpoint in transformers, to compare with.
+checkpoint in transformers, to compare with; `random` an architecture without its published weights.
 """

@@ -88,6 +88,8 @@ class ModelConfig:
         """Read a config.json. Raises RequestError when it is missing, garbled, or not of the BERT family."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
         except OSError as error:
             raise RequestError(f"can't read {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

@@ -29,6 +29,8 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
         unmasked, causal = (minilm.attend(TEXT, mask=name, **where).weights[0, 0, :11] for name in ("none", "causal"))
         assert head["causal"]["moved"] == pytest.approx(float(np.mean(total_variation(causal, unmasked))))
         assert head["causal"]["forbidden"] == head["padding"]["forbidden"] == 0
+    unmasked = minilm.attend(TEXT, mask="none", pad_to=16).weights[:, :, :11, 11:].sum(axis=-1).mean(axis=(1, 2))
+    assert list(text["laws"][1]["leaks"].values()) == pytest.approx(unmasked.tolist(), rel=1e-4)
     assert [law["name"] for law in text["laws"]] == ["padding", "forgotten padding mask", "causal", "permutation"]
 
 
