@@ -1,11 +1,12 @@
 """Options that commands share, and how they become texts and a model."""
 
 import os
+import select
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
@@ -103,7 +104,7 @@ def read_lines(name: str) -> list[str]:
     """The lines of a file that hold something. "-" is stdin. Raises RequestError as `read_inputs` does."""
     shown = "stdin" if name == "-" else name
     try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        content = read_stdin() if name == "-" else Path(name).read_bytes()
         # utf-8-sig: editors on Windows put a byte order mark at the head of a file
         lines = [line.strip() for line in content.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
@@ -114,6 +115,15 @@ def read_lines(name: str) -> list[str]:
     if not lines:
         raise RequestError(f"{shown} has no text in it: put one text on a line")
     return lines
+
+
+def read_stdin() -> bytes:
+    """All of stdin. A user who waits for us, while we wait for stdin, is told so."""
+    with suppress(OSError, ValueError):  # stdin is something that can't be waited for
+        ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
+        if not ready:
+            output.words("attncli: reading texts from stdin, one a line, until it ends")
+    return sys.stdin.buffer.read()
 
 
 def stdin_is_piped() -> bool:

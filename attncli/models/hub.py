@@ -258,7 +258,10 @@ def file_sha256(path: Path) -> str:
 
 def cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attncli"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "attncli"
+    except RuntimeError:  # a user without a home: nothing can be read or written there
+        return Path(os.devnull)
 
 
 def read_memory(path: Path) -> dict[str, str]:

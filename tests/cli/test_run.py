@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -150,3 +152,16 @@ def test_a_pipe_gets_whole_rows(attncli):
     rows = [line for line in out.splitlines() if line[:3].strip().isdigit() and " word " in line]
     assert len(rows) == 102
     assert min(map(len, rows)) > 400  # 102 numbers of four columns
+
+
+def test_who_waits_for_stdin_is_told(tmp_path):
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "attncli", "run", "--json", "-l", "0", "-H", "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "reading texts from stdin" in waiting.stderr.readline()
+    out, _ = waiting.communicate("a b c")
+    assert json.loads(out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
