@@ -8,6 +8,8 @@ from pathlib import Path
 
 from attncli.errors import RequestError
 
+PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
+
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in its place in one step.

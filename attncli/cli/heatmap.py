@@ -53,10 +53,10 @@ def heatmap(
       attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat on the mat."
       attncli run -l all -o maps.npz "The cat sat." && attncli heatmap --from maps.npz -l 2 -H 5
     """
-    from attncli.files import check_suffix
+    from attncli.files import PICTURES, check_suffix
     from attncli.render import figure
 
-    check_suffix(output_path, figure.SUFFIXES, "a picture")
+    check_suffix(output_path, PICTURES, "a picture")
     figure.colour_map(cmap)
     figure.check_vmax(vmax)
     if saved is None:

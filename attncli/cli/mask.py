@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.cli import options, output
-from attncli.files import check_suffix
+from attncli.files import PICTURES, check_suffix
 
 if TYPE_CHECKING:
     from attncli.analysis.masking import MaskEffect
@@ -50,7 +50,7 @@ def mask(
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
     if output_path is not None:
-        check_suffix(output_path, options.PICTURES, "a picture")
+        check_suffix(output_path, PICTURES, "a picture")
     inputs = options.read_inputs(text, pair, file)
     if output_path is not None:
         options.check_one_text(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask)")
@@ -128,7 +128,8 @@ def view(look: Look, heads_chosen: bool) -> Iterator[Any]:
 
 def draw(look: Look, heads_chosen: bool, path: Path) -> None:
     """The maps as a picture: a row a head, a column a mask."""
-    from attncli.render.figure import Panel, panel_grid, save_figure
+    from attncli.render.figure import panel_grid, save_figure
+    from attncli.render.layout import Panel
     from attncli.render.masks import CAPTIONS
 
     heads = look.heads_to_draw(heads_chosen)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
-PICTURES = (".png", ".svg", ".pdf")
 PATIENCE = 1.0  # seconds until the user is told of what takes long
 
 Text = Annotated[
