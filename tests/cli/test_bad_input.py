@@ -160,9 +160,9 @@ def test_closed_pipe_ends_quietly(elsewhere):
 
 def test_interruption(elsewhere):
     long = elsewhere / "long.txt"
-    long.write_text(("word " * 400 + "\n") * 400)
+    long.write_text(("word " * 400 + "\n") * 2000)
     started = subprocess.Popen(
-        [sys.executable, "-m", "attncli", "run", "-l", "all", "-f", long, "-o", "maps.safetensors"],
+        [sys.executable, "-m", "attncli", "run", "-l", "5", "-H", "0", "-f", long, "-o", "maps.safetensors"],
         stderr=subprocess.PIPE, text=True, cwd=elsewhere,
     )  # fmt: skip
     time.sleep(6)
