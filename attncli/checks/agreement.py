@@ -186,15 +186,14 @@ def compare(
         queries += len(rows)
     if not texts_seen:
         raise ValueError("there is no text to compare on")
-    dtype = str(model.dtype).removeprefix("torch.")
     return Agreement(
         against=against,
-        dtype=dtype,
+        dtype=model.dtype_name,
         mask=mask,
         texts=texts_seen,
         tokens=tokens_seen,
         queries=queries,
-        tolerance=TOLERANCES[dtype],
+        tolerance=TOLERANCES[model.dtype_name],
         embeddings=worst(embeddings) if embeddings else None,
         layers=[
             LayerAgreement(

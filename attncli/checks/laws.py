@@ -121,7 +121,7 @@ def law(model: Model, name: str, statement: str, deviation: float | None, note: 
 
 
 def tolerance(model: Model) -> float:
-    return TOLERANCES[str(model.dtype).removeprefix("torch.")].hidden
+    return TOLERANCES[model.dtype_name].hidden
 
 
 def vectors(model: Model, tokens: Tokens, mask: str, positions: bool = True) -> list[Tensor]:

@@ -91,13 +91,13 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings, then layers. It may hold fewer layers than the checkpoint has: the first ones."""
+    """Embeddings, then layers."""
 
-    def __init__(self, config: ModelConfig, layers: int | None = None) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers if layers is None else layers))
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
 
     def forward(
         self,

@@ -93,6 +93,11 @@ class Model:
             hidden_size=self.config.hidden_size,
         )
 
+    @property
+    def dtype_name(self) -> str:
+        """What it computes in, as --dtype says it."""
+        return str(self.dtype).removeprefix("torch.")
+
     def attend(
         self,
         text: str,
@@ -194,7 +199,7 @@ class Model:
             _, layer, head, _ = bad[0]
             raise RequestError(
                 f"layer {layers[layer]}, head {heads[head]} of {self.place.name} has scores too large for "
-                f"{str(self.dtype).removeprefix('torch.')}: another --dtype has more room, or the weights are damaged"
+                f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
             )
 
     def encode(self, group: Sequence[Tokens], mask: Tensor, layers: Sequence[int], heads: Sequence[int]) -> Tensor:

@@ -12,10 +12,10 @@ from attncli.render.cells import Canvas
 from attncli.render.tables import plain_table
 from attncli.render.terminal import (
     PANEL_LINES,
-    PANEL_WIDTH,
-    beside,
     fit,
+    in_rows,
     legend,
+    panel_size,
     picture,
     scale,
     shown_name,
@@ -43,9 +43,7 @@ class LawLike(Protocol):
 def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas) -> list[Text]:
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
-    columns = min(len(some.tokens), canvas.width)
-    width = min(max(columns, PANEL_WIDTH), canvas.width)
-    across = max(1, (canvas.width + 2) // (width + 2))
+    columns, width = panel_size(some, canvas)
     words = title([shown_name(some.model.name), "what masks do", size(some)], canvas)
     lines = [words, *legend(some, canvas), scale(canvas), Text()]
     for layer, head in heads:
@@ -56,8 +54,7 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
             ]
             for name, record in records.items()
         ]
-        for start in range(0, len(panels), across):
-            lines += [*beside(panels[start : start + across], width), Text()]
+        lines += in_rows(panels, width, canvas)
     return lines
 
 

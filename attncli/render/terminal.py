@@ -67,14 +67,12 @@ def shown_name(name: str) -> str:
 
 def legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     """The tokens with their numbers, as many on a line as fit."""
-    entries = [f"{number} {printable(token)}" for number, token in enumerate(record.tokens.text)]
     lines, line = [], Text()
-    for entry in entries:
-        if line and cell_len(line.plain) + 2 + cell_len(entry) > canvas.width:
+    for place, token in enumerate(map(printable, record.tokens.text)):
+        if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
             lines.append(line)
             line = Text()
-        index, _, token = entry.partition(" ")
-        line.append(("  " if line else "") + index + " ", style=faint(canvas))
+        line.append(f"  {place} " if line else f"{place} ", style=faint(canvas))
         line.append(token)
     return [*lines, line]
 
@@ -135,9 +133,7 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
     """Each head of the record as a small map, several beside each other, with what it looks at most."""
     length = len(record.tokens)
     summaries = summarise(record)
-    columns = min(length, canvas.width)
-    width = min(max(columns, PANEL_WIDTH), canvas.width)
-    across = max(1, (canvas.width + 2) // (width + 2))
+    columns, width = panel_size(record, canvas)
     lines: list[Text] = []
     for layer in record.layers:
         lines += [heading(record, f"layer {layer}", canvas), *legend(record, canvas), scale(canvas)]
@@ -147,9 +143,21 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
         panels = [
             panel(record, layer, head, summaries[layer, head], canvas, columns, width, top_k) for head in record.heads
         ]
-        for start in range(0, len(panels), across):
-            lines += [*beside(panels[start : start + across], width), Text()]
+        lines += in_rows(panels, width, canvas)
     return lines[:-1]
+
+
+def panel_size(record: AttentionRecord, canvas: Canvas) -> tuple[int, int]:
+    """Columns of a small map, and of its panel, whose caption may be wider."""
+    columns = min(len(record.tokens), canvas.width)
+    return columns, min(max(columns, PANEL_WIDTH), canvas.width)
+
+
+def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:
+    """Panels side by side as far as the canvas reaches, an empty line after every row of them."""
+    across = max(1, (canvas.width + 2) // (width + 2))
+    rows = [panels[start : start + across] for start in range(0, len(panels), across)]
+    return [line for row in rows for line in (*beside(row, width), Text())]
 
 
 def picture_rows(canvas: Canvas) -> int:
@@ -170,9 +178,8 @@ def panel(
     """One small map: its number and pattern, the picture, and the keys that get most weight."""
     share = max(summary.shares.values())
     kind = summary.label if summary.label == "broad" else f"{summary.label} {number(share)}"
-    title = Text(fit(f"head {head}  {kind}", width, canvas), style=strong(canvas))
     return [
-        title,
+        Text(fit(f"head {head}  {kind}", width, canvas), style=strong(canvas)),
         *picture(record.map(layer, head), canvas, columns, PANEL_LINES),
         Text(most_keys(record, layer, head, width, top_k, canvas), style=faint(canvas)),
     ]
