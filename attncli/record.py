@@ -7,7 +7,7 @@ pickle is ever read, and shapes and numbers are checked.
 import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ Bools = npt.NDArray[np.bool_]
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "special": bool, "padding": bool}
+ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
+VECTOR_ARRAYS = ("neurons", "query", "key")  # in files of records with vectors
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
 
 
@@ -40,12 +42,46 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """The queries and keys of some heads: what their scores are made of.
+
+    With d = head_dim, a head's map is softmax(q k^T / sqrt(d)) over the keys that its mask allows, up to the
+    rounding of the dtype that the model computed in.
+
+    heads: (layer, head), their numbers in the model, each once. query, key: float32 `[head, token, head_dim]`,
+    in the order of `heads`; not divided by sqrt(head_dim) yet.
+    """
+
+    heads: list[tuple[int, int]]
+    query: Floats
+    key: Floats
+
+    def of(self, layer: int, head: int) -> tuple[Floats, Floats]:
+        """Query and key of one head, `[token, head_dim]` each, by its numbers in the model.
+
+        Raises KeyError for a head whose vectors are not here.
+        """
+        if (layer, head) not in self.heads:
+            raise KeyError(f"the vectors of layer {layer}, head {head} are not in this record")
+        place = self.heads.index((layer, head))
+        return self.query[place], self.key[place]
+
+    def select(self, layers: Sequence[int], heads: Sequence[int]) -> "Vectors | None":
+        """The vectors of those heads that are among these layers and heads; None when there is none."""
+        places = [place for place, (layer, head) in enumerate(self.heads) if layer in layers and head in heads]
+        if not places:
+            return None
+        return Vectors([self.heads[place] for place in places], self.query[places], self.key[places])
+
+
+@dataclass(frozen=True)
 class AttentionRecord:
     """The attention of one text.
 
     weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to.
     layers, heads: the numbers, in the model, of what stands along the first two axes.
     mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
+    vectors: the queries and keys of some of these heads, where they were asked for.
     """
 
     weights: Floats
@@ -55,6 +91,7 @@ class AttentionRecord:
     mask: Bools
     mask_name: str
     model: ModelInfo
+    vectors: Vectors | None = None
 
     def map(self, layer: int, head: int) -> Floats:
         """The `[query, key]` weights of one head, by its numbers in the model.
@@ -76,18 +113,18 @@ class AttentionRecord:
                 raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
         rows = [self.layers.index(layer) for layer in layers]
         columns = [self.heads.index(head) for head in heads]
-        return AttentionRecord(
+        return replace(
+            self,
             weights=self.weights[np.ix_(rows, columns)],
             layers=list(layers),
             heads=list(heads),
-            tokens=self.tokens,
-            mask=self.mask,
-            mask_name=self.mask_name,
-            model=self.model,
+            vectors=None if self.vectors is None else self.vectors.select(layers, heads),
         )
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Whole or not at all.
+
+        .json and .csv hold the weights only, not the vectors.
 
         Raises RequestError for another suffix or an unwritable place.
         """
@@ -145,14 +182,19 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
 
 
 def arrays(record: AttentionRecord) -> dict[str, Any]:
-    """The numbers of a record, under the names that its files use."""
-    return {
+    """The numbers of a record, under the names that its files use: ARRAYS, and VECTOR_ARRAYS where it has vectors."""
+    numbers = {
         "weights": np.ascontiguousarray(record.weights),
         "layers": np.array(record.layers, dtype=np.int64),
         "heads": np.array(record.heads, dtype=np.int64),
         "segments": np.array(record.tokens.segments, dtype=np.int64),
         "mask": np.ascontiguousarray(record.mask),
     }
+    if record.vectors is not None:
+        numbers["neurons"] = np.array(record.vectors.heads, dtype=np.int64)
+        numbers["query"] = np.ascontiguousarray(record.vectors.query)
+        numbers["key"] = np.ascontiguousarray(record.vectors.key)
+    return numbers
 
 
 def labels(record: AttentionRecord) -> dict[str, Any]:
@@ -248,8 +290,8 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
 
 def read_npz(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
     with np.load(path, allow_pickle=False) as file:
-        numbers = {name: file[name] for name in ("weights", "layers", "heads", "segments", "mask")}
-        yield numbers, json.loads(str(file["labels"]))
+        names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name in file)]
+        yield {name: file[name] for name in names}, json.loads(str(file["labels"]))
 
 
 def read_safetensors(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
@@ -261,9 +303,10 @@ def read_safetensors(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any
             if metadata.get("format") != FORMAT:
                 raise ValueError("it was not written by attncli")
             every = json.loads(metadata["records"])
+            there = set(file.keys())
             for number, rest in enumerate(every):
-                names = ("weights", "layers", "heads", "segments", "mask")
                 end = "" if len(every) == 1 else f".{number}"
+                names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name + end in there)]
                 yield {name: file.get_tensor(name + end) for name in names}, rest
     except SafetensorError as error:
         raise ValueError(first_line(error)) from error
@@ -293,7 +336,24 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     check_kind("model", [model.name, model.path, model.sha256], str)
     check_kind("model", [model.layers, model.heads, model.hidden_size], int)
     check_kind("layers and heads", [*layers, *heads], int)
-    return AttentionRecord(weights, layers, heads, tokens, mask, rest["mask_name"], model)
+    vectors = build_vectors(numbers, layers, heads, length) if numbers.keys() & set(VECTOR_ARRAYS) else None
+    return AttentionRecord(weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors)
+
+
+def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], length: int) -> Vectors:
+    """The vectors in a file's contents. Raises ValueError or KeyError where they don't fit the rest."""
+    neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
+    if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
+        raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
+    pairs = [(layer, head) for layer, head in neurons.tolist()]
+    if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
+        raise ValueError("neurons are not some of its heads, each once")
+    for name, array in (("query", query), ("key", key)):
+        if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[2]):
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
+        if array.size == 0 or not np.isfinite(array).all():
+            raise ValueError(f"{name} is empty or holds what is not a number")
+    return Vectors(pairs, query, key)
 
 
 def check_kind(what: str, values: Iterable[Any], kind: Any) -> None:

@@ -15,7 +15,7 @@ from records import attention_records, record_of, tokens_of
 from safetensors.numpy import load_file, save_file
 
 from attncli import RequestError, load_record, load_records, save_records
-from attncli.record import AttentionRecord, number_list
+from attncli.record import AttentionRecord, Vectors, number_list
 
 NATIVE = (".npz", ".safetensors")
 
@@ -25,9 +25,10 @@ def records(draw) -> AttentionRecord:
     """Any numbers of layers and heads in any order, words and characters of every kind, all masks."""
     record = draw(attention_records(padding=draw(st.integers(0, 3))))
     layers, heads, length, _ = record.weights.shape
+    head_dim = draw(st.integers(1, 5))
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     words = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1, max_size=4))
-    return dataclasses.replace(
+    record = dataclasses.replace(
         record,
         layers=numbers.permutation(30)[:layers].tolist(),
         heads=numbers.permutation(30)[:heads].tolist(),
@@ -35,6 +36,16 @@ def records(draw) -> AttentionRecord:
         mask=numbers.random(length) < 0.5,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
     )
+    pairs = [(layer, head) for layer in record.layers for head in record.heads]
+    neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
+    return with_vectors(record, neurons, head_dim) if neurons else record
+
+
+def with_vectors(record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4) -> AttentionRecord:
+    """With queries and keys of these heads, every number another's."""
+    shape = (2, len(neurons), len(record.tokens), head_dim)
+    query, key = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7
+    return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
 
 
 def with_whole_mask(record: AttentionRecord) -> AttentionRecord:
@@ -47,13 +58,21 @@ records_of_models = records().map(with_whole_mask)
 
 
 def same(found: AttentionRecord, expected: AttentionRecord) -> None:
-    for field in dataclasses.fields(AttentionRecord):
+    same_fields(found, expected)
+    assert all(type(number) is int for number in [*found.layers, *found.heads])
+    if found.vectors is not None:
+        assert all(type(number) is int for pair in found.vectors.heads for number in pair)
+
+
+def same_fields(found: object, expected: object) -> None:
+    for field in dataclasses.fields(expected):
         here, there = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(there, np.ndarray):
             assert here.dtype == there.dtype and np.array_equal(here, there), field.name
+        elif isinstance(there, Vectors):
+            same_fields(here, there)
         else:
             assert here == there, field.name
-    assert all(type(number) is int for number in [*found.layers, *found.heads])
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +126,18 @@ def test_safetensors_has_the_same_tensors(folder):
     tensors = load_file(folder / "r.safetensors")
     assert set(tensors) == {"weights", "layers", "heads", "segments", "mask"}
     assert np.array_equal(tensors["weights"], record.weights)
+
+
+def test_vectors_are_three_more_arrays_where_there_are_any(folder):
+    record = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)], head_dim=5)
+    record.save(folder / "v.safetensors")
+    record.save(folder / "v.npz")
+    with np.load(folder / "v.npz", allow_pickle=False) as file:
+        for tensors in (load_file(folder / "v.safetensors"), file):
+            assert tensors["neurons"].tolist() == [[1, 2], [0, 0]] and tensors["neurons"].dtype == np.int64
+            for name in ("query", "key"):
+                assert tensors[name].dtype == np.float32 and tensors[name].shape == (2, 4, 5)
+                assert np.array_equal(tensors[name], getattr(record.vectors, name))
 
 
 def test_a_record_of_a_model_comes_back(minilm, folder):
@@ -186,6 +217,11 @@ def test_a_part_of_a_record(record, data):
     for layer in part.layers:
         for head in part.heads:
             assert np.array_equal(part.map(layer, head), record.map(layer, head))
+    every = record.vectors.heads if record.vectors else []
+    staying = [(layer, head) for layer, head in every if layer in part.layers and head in part.heads]
+    assert (part.vectors.heads if part.vectors else []) == staying
+    for layer, head in staying:
+        assert np.array_equal(part.vectors.of(layer, head), record.vectors.of(layer, head))
 
 
 def test_what_is_not_in_a_record():
@@ -197,6 +233,15 @@ def test_what_is_not_in_a_record():
         record.select(None, [2])
     with pytest.raises(KeyError, match="layer 2, head 5"):
         record.map(2, 5)
+    with pytest.raises(KeyError, match="layer 5, head 1"):
+        with_vectors(record, [(5, 7), (2, 1)]).vectors.of(5, 1)
+
+
+def test_the_vectors_of_a_head_are_its_own():
+    vectors = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)]).vectors
+    for place, (layer, head) in enumerate([(1, 2), (0, 0)]):
+        query, key = vectors.of(layer, head)
+        assert np.array_equal(query, vectors.query[place]) and np.array_equal(key, vectors.key[place])
 
 
 @given(numbers=st.lists(st.integers(0, 30), unique=True))
@@ -259,7 +304,7 @@ def test_a_full_disk_leaves_nothing_behind(suffix, folder):
 
 # --- what is no record ----------------------------------------------------------------------------------
 
-GOOD = record_of(np.full((2, 3, 6, 6), 1 / 6))
+GOOD = with_vectors(record_of(np.full((2, 3, 6, 6), 1 / 6)), [(1, 2), (0, 0)])
 
 
 def refused(path: Path) -> str:
@@ -345,18 +390,27 @@ def rewrite(path: Path, labels: object = None, **arrays: object) -> None:
         np.savez(file, **parts)
 
 
-def weights(change) -> np.ndarray:
-    array = GOOD.weights.copy()
-    change(array)
+def test_a_file_without_vectors_has_none(folder):
+    """As all were before there were any."""
+    rewrite(folder / "old.npz", neurons=None, query=None, key=None)
+    same(load_record(folder / "old.npz"), dataclasses.replace(GOOD, vectors=None))
+
+
+def changed(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray:
+    array = array.copy()
+    array[place] = value
     return array
+
+
+NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vectors.key
 
 
 @pytest.mark.parametrize(
     ("name", "array"),
     [
-        ("weights", weights(lambda w: w.__setitem__((1, 2, 3, 4), np.nan))),
-        ("weights", weights(lambda w: w.__setitem__((1, 2, 3, 4), np.inf))),
-        ("weights", weights(lambda w: w.__setitem__((1, 2, 3, 4), -1e-3))),
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.nan)),
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.inf)),
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), -1e-3)),
         ("weights", GOOD.weights.astype(np.float64)),
         ("weights", GOOD.weights[:, :, :5]),
         ("weights", GOOD.weights[0]),
@@ -370,6 +424,32 @@ def weights(change) -> np.ndarray:
         ("mask", np.ones((6, 6), dtype=np.int64)),
         ("mask", np.ones((6, 5), dtype=bool)),
         ("labels", None),
+        ("neurons", None),
+        ("neurons", NEURONS.astype(np.float64)),
+        ("neurons", NEURONS.astype(bool)),
+        ("neurons", NEURONS.astype(str)),
+        ("neurons", NEURONS[:1]),
+        ("neurons", NEURONS[0]),
+        ("neurons", NEURONS[:, :1]),
+        ("neurons", np.array([[1, 2], [1, 2]])),
+        ("neurons", np.array([[1, 2], [2, 0]])),
+        ("neurons", np.array([[1, 2], [0, 3]])),
+        ("neurons", np.array([[1, 2], [0, -1]])),
+        ("query", None),
+        ("query", QUERY.astype(np.float64)),
+        ("query", QUERY.astype(str)),
+        ("query", QUERY[:1]),
+        ("query", QUERY[:, :5]),
+        ("query", QUERY[..., :3]),
+        ("query", QUERY[..., 0]),
+        ("query", QUERY[..., None]),
+        ("query", np.float32(1)),
+        ("query", changed(QUERY, (1, 2, 3), np.nan)),
+        ("key", None),
+        ("key", KEY.astype(np.float16)),
+        ("key", KEY[:, :5]),
+        ("key", KEY[..., :3]),
+        ("key", changed(KEY, (0, 0, 0), -np.inf)),
     ],
 )
 def test_arrays_that_do_not_fit_together(name, array, folder):
@@ -379,6 +459,13 @@ def test_arrays_that_do_not_fit_together(name, array, folder):
             parts = {part: file[part] for part in file.files if part != "labels"}
         np.savez(folder / "unfit.npz", **parts)
     refused(folder / "unfit.npz")
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 4), (2, 6, 0), (2, 6), (2, 6, 2, 2)])
+def test_vectors_of_no_head_no_width_or_another_shape(shape, folder):
+    vector = np.zeros(shape, np.float32)
+    rewrite(folder / "empty.npz", neurons=NEURONS[: shape[0]], query=vector, key=vector)
+    assert "query is " in refused(folder / "empty.npz")
 
 
 def test_no_layer_and_no_token(folder):

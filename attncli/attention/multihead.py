@@ -13,7 +13,7 @@ split into heads: each [batch, head, token, head_dim = d_model / heads]
                              output Linear
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -77,16 +77,19 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         heads: Sequence[int] = (),
         maps: Tensor | None = None,
+        vectors: Mapping[int, Tensor] | None = None,
     ) -> Tensor:
         """The output of `forward`; only the weights of the chosen `heads` are ever there, in `maps`.
 
         `maps` is storage of the caller's, `[batch, len(heads), query, key]`; the other heads go through
-        torch's fused kernel. With `heads`, inference only.
+        torch's fused kernel. `vectors` is storage for the query and the key of some heads of self-attention,
+        by head: `[2, batch, token, head_dim]`. With `heads` or `vectors`, inference only.
 
         Returns output `[batch, query, d_model]`. Raises ValueError for another score than scaled_dot.
         """
         self.check_score()
         query, key, value = self.project(x, memory)
+        keep_vectors(vectors, query, key, range(self.heads))
         mask = four_dimensions(mask)
         others = [head for head in range(self.heads) if head not in heads]
         if maps is None or len(heads) == 0:
@@ -113,10 +116,18 @@ class MultiHeadAttention(nn.Module):
             self.split_heads(self.value(memory)),
         )
 
-    def maps_into(self, maps: Tensor, x: Tensor, mask: Tensor | None = None, heads: Sequence[int] = ()) -> None:
+    def maps_into(
+        self,
+        maps: Tensor,
+        x: Tensor,
+        mask: Tensor | None = None,
+        heads: Sequence[int] = (),
+        vectors: Mapping[int, Tensor] | None = None,
+    ) -> None:
         """Self-attention's weights of the chosen heads and nothing else: no value, no output.
 
-        Only these heads' queries and keys are projected. `maps` and errors as in `forward_keeping`.
+        Only these heads' queries and keys are projected. `maps`, `vectors` (of some of `heads`) and errors as in
+        `forward_keeping`.
         """
         self.check_score()
         mask = four_dimensions(mask)
@@ -124,6 +135,7 @@ class MultiHeadAttention(nn.Module):
         rows = rows.to(x.device)
         query = self.split_heads(linear_rows(self.query, x, rows))
         key = self.split_heads(linear_rows(self.key, x, rows))
+        keep_vectors(vectors, query, key, heads)
         nothing = key[..., :0]  # values of width 0: the weighted sum costs nothing
         attend_texts_into(maps, query, key, nothing, heads_of(mask, heads))
 
@@ -137,6 +149,12 @@ class MultiHeadAttention(nn.Module):
 
     def join_heads(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(-2)  # [b, h, t, d] -> [b, t, h * d]
+
+
+def keep_vectors(vectors: Mapping[int, Tensor] | None, query: Tensor, key: Tensor, heads: Sequence[int]) -> None:
+    """Copy query and key `[batch, head, token, head_dim]`, whose heads are `heads`, to where `vectors` has room."""
+    for head, place in (vectors or {}).items():
+        place[0], place[1] = query[:, heads.index(head)], key[:, heads.index(head)]
 
 
 def attend_texts_into(maps: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

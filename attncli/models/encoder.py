@@ -8,7 +8,7 @@ One layer, post-norm as published (Vaswani et al. 2017, figure 1, left; Devlin e
 Inference only: there is no dropout.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,10 +25,12 @@ class Encoded(NamedTuple):
     weights: `[batch, layer, head, query, key]`, of the layers and heads asked for.
     hidden: `[batch, token, hidden_size]` each: the embeddings' output, then every layer's; empty unless
     asked for.
+    vectors: `[2, batch, neuron, token, head_dim]`: queries, then keys, in the order of the `neurons` asked for.
     """
 
     weights: Tensor
     hidden: list[Tensor]
+    vectors: Tensor
 
 
 class Embeddings(nn.Module):
@@ -83,9 +85,10 @@ class EncoderLayer(nn.Module):
         mask: Tensor | None = None,
         heads: Sequence[int] = (),
         maps: Tensor | None = None,
+        vectors: Mapping[int, Tensor] | None = None,
     ) -> Tensor:
-        """x `[batch, token, hidden_size]` -> the same shape; `heads` and `maps` as in MultiHeadAttention."""
-        attended = self.attention.forward_keeping(x, mask=mask, heads=heads, maps=maps)
+        """x `[batch, token, hidden_size]` -> the same shape; `heads`, `maps`, `vectors` as in MultiHeadAttention."""
+        attended = self.attention.forward_keeping(x, mask=mask, heads=heads, maps=maps, vectors=vectors)
         x = self.attention_norm(x + attended)
         return self.mlp_norm(x + self.down(self.activation(self.up(x))))
 
@@ -108,29 +111,33 @@ class Encoder(nn.Module):
         heads: Sequence[int] = (),
         hidden: bool = False,
         positions: bool = True,
+        neurons: Sequence[tuple[int, int]] = (),
     ) -> Encoded:
         """Run the tokens through the network and keep what is asked for.
 
         ids, segments: int `[batch, token]`; mask: bool, broadcasts to `[batch, head, query, key]`, True where
-        a query may look. `layers` and `heads` (counted from 0) say whose weights to keep. Unless `hidden` is
-        asked for, nothing after the weights of the last layer in `layers` is computed.
+        a query may look. `layers` and `heads` (counted from 0) say whose weights to keep; `neurons`, which are
+        (layer, head) and some of these, whose queries and keys. Unless `hidden` is asked for, nothing after the
+        weights of the last layer in `layers` is computed.
         """
         batch, length = ids.shape
         x = self.embeddings(ids, segments, positions)
         weights = torch.empty(batch, len(layers), len(heads), length, length, dtype=x.dtype, device=x.device)
+        vectors = torch.empty(2, batch, len(neurons), length, self.config.head_dim, dtype=x.dtype, device=x.device)
         last = max(layers, default=-1)
         states = [x] if hidden else []
         for number in range(len(self.layers)):
             layer = self.layer(number)
             maps = weights[:, layers.index(number)] if number in layers else None
+            places = {head: vectors[:, :, place] for place, (of, head) in enumerate(neurons) if of == number}
             if not hidden and number >= last:
                 if maps is not None:
-                    layer.attention.maps_into(maps, x, mask, heads)
+                    layer.attention.maps_into(maps, x, mask, heads, places)
                 break
-            x = layer(x, mask, heads, maps)
+            x = layer(x, mask, heads, maps, places)
             if hidden:
                 states.append(x)
-        return Encoded(weights, states)
+        return Encoded(weights, states, vectors)
 
     def layer(self, number: int) -> EncoderLayer:
         layer = self.layers[number]

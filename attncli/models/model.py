@@ -10,11 +10,12 @@ from torch import Tensor
 from attncli.attention import causal_mask, combine_masks, padding_mask
 from attncli.errors import Notice, RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.encoder import Encoder
+from attncli.models.encoder import Encoded, Encoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.layout import CONFIG_FILE, weight_files
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters, open_checkpoint, some_of
-from attncli.record import AttentionRecord, Floats, ModelInfo
+from attncli.neurons import Neurons, select_neurons
+from attncli.record import AttentionRecord, Floats, ModelInfo, Vectors
 from attncli.selection import Selection, select
 from attncli.text import Tokenizer, Tokens
 
@@ -106,16 +107,19 @@ class Model:
         heads: Selection = "all",
         mask: str = "padding",
         pad_to: int | None = None,
+        neurons: Neurons = None,
     ) -> AttentionRecord:
         """The attention of one text, or of a pair of texts.
 
         layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
         mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing.
         pad_to: append [PAD] up to so many tokens.
+        neurons: whose queries and keys to keep too, as `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
+        (layer, head), "all"; None or "none" for nobody's. They are some of the layers and heads asked for.
 
-        Raises RequestError for an empty text, or a layer, head, mask or length out of range.
+        Raises RequestError for an empty text, or a layer, head, neuron, mask or length out of range.
         """
-        return next(self.attend_many([text], [pair], layers, heads, mask, pad_to))
+        return next(self.attend_many([text], [pair], layers, heads, mask, pad_to, neurons))
 
     def attend_many(
         self,
@@ -125,12 +129,13 @@ class Model:
         heads: Selection = "all",
         mask: str = "padding",
         pad_to: int | None = None,
+        neurons: Neurons = None,
     ) -> Iterator[AttentionRecord]:
         """The attention of many texts, in their order; neighbours of one length go through the network together.
 
         Arguments and errors as for `attend`.
         """
-        yield from self.attend_tokens(self.tokenize_many(texts, pairs, pad_to), layers, heads, mask)
+        yield from self.attend_tokens(self.tokenize_many(texts, pairs, pad_to), layers, heads, mask, neurons)
 
     def attend_tokens(
         self,
@@ -138,13 +143,15 @@ class Model:
         layers: Selection = "all",
         heads: Selection = "all",
         mask: str = "padding",
+        neurons: Neurons = None,
     ) -> Iterator[AttentionRecord]:
         """`attend_many` for texts that are tokens already. Arguments and errors as for `attend`."""
         wanted_layers = select(layers, self.config.layers, "layer")
         wanted_heads = select(heads, self.config.heads, "head")
+        wanted_neurons = select_neurons(neurons, wanted_layers, wanted_heads, self.config.layers, self.config.heads)
         check_mask_name(mask)
         for group in self.groups(texts):
-            yield from self.attend_group(group, wanted_layers, wanted_heads, mask)
+            yield from self.attend_group(group, wanted_layers, wanted_heads, mask, wanted_neurons)
 
     def groups(self, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
         """Neighbours of one length, as many at a time as go through the network together."""
@@ -172,16 +179,23 @@ class Model:
         return BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
 
     def attend_group(
-        self, group: Sequence[Tokens], layers: Sequence[int], heads: Sequence[int], mask: str
+        self,
+        group: Sequence[Tokens],
+        layers: Sequence[int],
+        heads: Sequence[int],
+        mask: str,
+        neurons: Sequence[tuple[int, int]] = (),
     ) -> Iterator[AttentionRecord]:
         """Texts of one length, in one forward pass."""
         allowed = self.mask(group, mask)
-        weights = self.encode(group, allowed, layers, heads)
-        kept = weights.to(device="cpu", dtype=torch.float32).numpy()
+        encoded = self.encode(group, allowed, layers, heads, neurons)
+        kept = encoded.weights.to(device="cpu", dtype=torch.float32).numpy()
+        vectors = encoded.vectors.to(device="cpu", dtype=torch.float32).numpy()
         self.check_finite(kept, layers, heads)
+        self.check_vectors_finite(vectors, neurons)
         masks = allowed.expand(len(group), 1, *allowed.shape[-2:])[:, 0].cpu().numpy()
         length = len(group[0])
-        for tokens, one, its_mask in zip(group, kept, masks, strict=True):
+        for tokens, one, its_mask, query, key in zip(group, kept, masks, *vectors, strict=True):
             yield AttentionRecord(
                 weights=one,
                 layers=list(layers),
@@ -190,6 +204,7 @@ class Model:
                 mask=np.broadcast_to(its_mask, (length, length)),
                 mask_name=mask,
                 model=self.info,
+                vectors=Vectors(list(neurons), query, key) if neurons else None,
             )
 
     def check_finite(self, weights: Floats, layers: Sequence[int], heads: Sequence[int]) -> None:
@@ -197,18 +212,33 @@ class Model:
         bad = np.argwhere(~np.isfinite(weights[..., 0]))
         if len(bad):
             _, layer, head, _ = bad[0]
-            raise RequestError(
-                f"layer {layers[layer]}, head {heads[head]} of {self.place.name} has scores too large for "
-                f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
-            )
+            raise self.too_large("scores", layers[layer], heads[head])
 
-    def encode(self, group: Sequence[Tokens], mask: Tensor, layers: Sequence[int], heads: Sequence[int]) -> Tensor:
-        """Weights `[batch, layer, head, query, key]` of texts of one length, in the model's own dtype."""
+    def check_vectors_finite(self, vectors: Floats, neurons: Sequence[tuple[int, int]]) -> None:
+        """Raises RequestError when a query or a key is no number: at a token that the mask hides, no weight says so."""
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=(0, 1, 3, 4)))
+        if len(bad):
+            raise self.too_large("queries or keys", *neurons[bad[0]])
+
+    def too_large(self, what: str, layer: int, head: int) -> RequestError:
+        return RequestError(
+            f"layer {layer}, head {head} of {self.place.name} has {what} too large for "
+            f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
+        )
+
+    def encode(
+        self,
+        group: Sequence[Tokens],
+        mask: Tensor,
+        layers: Sequence[int],
+        heads: Sequence[int],
+        neurons: Sequence[tuple[int, int]] = (),
+    ) -> Encoded:
+        """Weights and vectors of texts of one length, in the model's own dtype."""
         self.need(max(layers) + 1)
+        inputs, shown = self.inputs(group), None if bool(mask.all()) else mask
         with torch.inference_mode():
-            return self.encoder(
-                *self.inputs(group), None if bool(mask.all()) else mask, list(layers), list(heads)
-            ).weights
+            return self.encoder(*inputs, shown, list(layers), list(heads), neurons=neurons)
 
     def hidden_states(
         self, tokens: Tokens, mask: Tensor, layers: Sequence[int] = (), positions: bool = True

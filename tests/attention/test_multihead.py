@@ -112,6 +112,28 @@ def test_every_path_is_the_formula(case, data):
             torch.testing.assert_close(maps, weights[:, heads])
 
 
+@given(settings_of().filter(lambda case: case[2] is None), st.data())
+def test_queries_and_keys_that_are_kept_are_those_of_the_formula(case, data):
+    """Of some of the heads whose weights are kept; the maps and the output are what they are without."""
+    mha, x, _, mask = case
+    heads = data.draw(st.lists(st.integers(0, mha.heads - 1), min_size=1, unique=True), label="heads")
+    neurons = data.draw(st.lists(st.sampled_from(heads), unique=True), label="neurons")
+    with torch.inference_mode():
+        query, key, _ = mha.project(x)
+        output, weights, _ = mha(x, mask=mask)
+        for path in (mha.forward_keeping, mha.maps_into):
+            maps = torch.full((*weights[:, heads].shape,), torch.nan, dtype=F64)
+            vectors = {head: torch.full((2, *query[:, head].shape), torch.nan, dtype=F64) for head in neurons}
+            if path == mha.maps_into:
+                mha.maps_into(maps, x, mask, heads, vectors)
+            else:
+                torch.testing.assert_close(mha.forward_keeping(x, None, mask, heads, maps, vectors), output)
+            torch.testing.assert_close(maps, weights[:, heads])
+            for head, (kept_query, kept_key) in vectors.items():
+                torch.testing.assert_close(kept_query, query[:, head])
+                torch.testing.assert_close(kept_key, key[:, head])
+
+
 @pytest.mark.parametrize("heads", [[], [2], [3, 0], [1, 0, 2, 3]])
 def test_each_head_takes_one_path(heads, monkeypatch):
     """Those that are asked for the explicit one, the others the fused one, and none both."""

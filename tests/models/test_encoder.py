@@ -161,6 +161,49 @@ def test_a_request_gets_these_layers_and_heads_in_its_order(data):
     torch.testing.assert_close(some, every[:, layers][:, :, heads])
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+@settings(max_examples=10)
+def test_queries_and_keys_are_those_of_transformers(family, data):
+    """What its own projections give, in the last layer that runs and in those before, in the order asked for."""
+    config = make_config(family)
+    network = make_network(config).double()
+    encoder = our_encoder(config, network, torch.float64)
+    layers, heads = (data.draw(st.permutations(range(4)).flatmap(prefixes), label=what) for what in ("layers", "heads"))
+    pairs = [(layer, head) for layer in layers for head in heads]
+    neurons = data.draw(st.lists(st.sampled_from(pairs), unique=True), label="neurons")
+    theirs: dict[str, list[Tensor]] = {"query": [], "key": []}
+    for name, module in network.named_modules():  # in the order of the layers
+        kind = {"query": "query", "q_lin": "query", "key": "key", "k_lin": "key"}.get(name.rpartition(".")[-1])
+        if kind is not None:
+            module.register_forward_hook(lambda _, inputs, output, kind=kind: theirs[kind].append(output))
+    ids = torch.randint(5, 50, (2, 6), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        network(ids)
+        found = encoder(ids, None, None, layers, heads, neurons=neurons).vectors
+    assert found.shape == (2, 2, len(neurons), 6, 8) and len(theirs["query"]) == len(theirs["key"]) == 4
+    for kind, ours in zip(("query", "key"), found, strict=True):
+        for place, (layer, head) in enumerate(neurons):
+            expected = theirs[kind][layer][..., 8 * head : 8 * (head + 1)]
+            torch.testing.assert_close(ours[:, place], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("layers", [[3], [0, 2], [0, 1, 2, 3]])
+@pytest.mark.parametrize("heads", [[1], [0, 1, 2, 3]])
+def test_keeping_queries_and_keys_takes_no_more_arithmetic(layers, heads):
+    """They are what was projected anyway."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = make_config("bert")
+    encoder = our_encoder(config, make_network(config), torch.float64)
+    counts = []
+    for neurons in ([], [(layer, head) for layer in layers for head in heads]):
+        with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+            encoder(torch.tensor([[2, 3, 4]]), layers=layers, heads=heads, neurons=neurons)
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 0
+
+
 def prefixes(order: list[int]) -> st.SearchStrategy[list[int]]:
     return st.integers(1, len(order)).map(lambda count: list(order[:count]))
 

@@ -201,6 +201,88 @@ def test_a_long_text_is_cut_with_a_notice(minilm):
     assert len(record.tokens) == 512 and record.tokens.text[-1] == "[SEP]"
 
 
+# --- queries and keys -----------------------------------------------------------------------------------
+
+
+def maps_again(record) -> list[np.ndarray]:
+    """softmax(q k^T / sqrt(head_dim)) over the allowed keys, for every head whose vectors are there."""
+    maps = []
+    for layer, head in record.vectors.heads:
+        query, key = (part.astype(np.float64) for part in record.vectors.of(layer, head))
+        scores = np.where(record.mask, query @ key.T / np.sqrt(query.shape[-1]), -np.inf)
+        exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        maps.append(exponents / exponents.sum(axis=-1, keepdims=True))
+    return maps
+
+
+def vectors_make_the_maps(record, near: float = 1e-5) -> None:
+    maps = [record.map(layer, head) for layer, head in record.vectors.heads]
+    np.testing.assert_allclose(maps, maps_again(record), atol=near)
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+def test_queries_and_keys_make_the_maps(mask, minilm):
+    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, neurons="all")
+    assert every.vectors.heads == [(layer, head) for layer in range(6) for head in range(12)]
+    assert every.vectors.query.shape == every.vectors.key.shape == (72, 40, 32)
+    assert every.vectors.query.dtype == every.vectors.key.dtype == np.float32
+    vectors_make_the_maps(every)
+    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, neurons="4.7,1.2,-2.0")
+    assert some.vectors.heads == [(4, 7), (1, 2), (4, 0)]
+    for layer, head in some.vectors.heads:
+        np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
+    """Whatever is kept, of each of several texts that go through the network together."""
+    model = load_model(str(tiny(family)), "cpu")
+    layers, heads = (
+        data.draw(st.lists(st.integers(0, 3), min_size=1, unique=True), label=what) for what in ("layers", "heads")
+    )
+    pairs = [(layer, head) for layer in layers for head in heads]
+    neurons = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="neurons")
+    mask = data.draw(st.sampled_from(["padding", "causal", "none"]), label="mask")
+    texts = ["the cat sat", "on the cat", "it is big", "the big cat sat on it"]
+    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, neurons=neurons):
+        assert record.vectors.heads == neurons
+        vectors_make_the_maps(record)
+
+
+def test_keeping_queries_and_keys_changes_nothing_else(minilm):
+    plain = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1])
+    for neurons in (None, "none", []):
+        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], neurons=neurons).vectors is None
+    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], neurons="all")
+    assert kept.vectors.heads == [(0, 3), (0, 1), (2, 3), (2, 1)]
+    assert np.array_equal(kept.weights, plain.weights)
+
+
+@pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-6), ("float16", 0.01), ("bfloat16", 0.05)])
+def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
+    """Half precision rounds the scores on their way to the maps: what the vectors give is near, not the same."""
+    record = load_model("minilm", "cpu", dtype).attend(TEXT, neurons="0.all,5.3")
+    assert record.vectors.query.dtype == record.vectors.key.dtype == np.float32
+    vectors_make_the_maps(record, near)
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"neurons": "4.12"}, "head 12 .*0 to 11"),
+        ({"neurons": "6.0"}, "layer 6 .*0 to 5"),
+        ({"neurons": "4"}, "'4' is no LAYER.HEAD"),
+        ({"neurons": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
+        ({"neurons": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
+    ],
+)
+def test_neurons_that_cannot_be_had(request_, says, minilm):
+    with pytest.raises(RequestError, match=says):
+        minilm.attend(TEXT, **request_)
+
+
 # --- how it is computed ---------------------------------------------------------------------------------
 
 
@@ -241,6 +323,8 @@ def test_a_gpu_gives_the_same(mask, minilm):
         record = model.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
         expected = minilm.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
         np.testing.assert_allclose(record.weights, expected.weights, atol=1e-4)
+    record = model.attend(TEXT, OTHER, mask=mask, pad_to=40, neurons="all")
+    vectors_make_the_maps(record)
 
 
 def test_scores_too_large_for_the_dtype_are_said(tmp_path):
@@ -254,6 +338,29 @@ def test_scores_too_large_for_the_dtype_are_said(tmp_path):
     assert np.isfinite(model.attend("the cat", layers=0).weights).all()
     with pytest.raises(RequestError, match=r"layer 1, head 2 .*too large for float32.*--dtype"):
         model.attend("the cat", layers="0-1", heads=2)
+
+
+def test_a_key_too_large_for_the_dtype_is_said_where_the_mask_hides_it(tmp_path):
+    """Queries of 0 make every score 0, whatever the keys are: only [PAD]'s is too large, and nobody looks there."""
+    network = make_network(make_config("bert"))
+    with torch.no_grad():
+        embeddings, attention = network.embeddings, network.encoder.layer[0].attention.self
+        embeddings.LayerNorm.weight.fill_(1)
+        embeddings.LayerNorm.bias.zero_()
+        embeddings.word_embeddings.weight[:, 0] = 0
+        embeddings.word_embeddings.weight[0, 0] = 1000  # [PAD]: sqrt(32) after the norm, where others are small
+        attention.query.weight.zero_()
+        attention.query.bias.zero_()
+        attention.key.weight[17].zero_()
+        attention.key.weight[17, 0] = 8e37
+    directory = make_checkpoint(tmp_path)
+    network.save_pretrained(directory)
+    model = load_model(str(directory), "cpu")
+    assert np.isfinite(model.attend("the cat", layers=0, neurons="all").vectors.key).all()
+    assert np.isfinite(model.attend("the cat", layers=0, pad_to=9).weights).all()
+    with pytest.raises(RequestError, match=r"layer 0, head 2 .*queries or keys too large for float32.*--dtype"):
+        model.attend("the cat", layers=0, pad_to=9, neurons="all")
+    assert model.attend("the cat", layers=0, pad_to=9, neurons="0.1,0.3").vectors.heads == [(0, 1), (0, 3)]
 
 
 def test_loading_and_attending_say_nothing(tiny, capfd):
