@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,14 @@ from attncli.errors import RequestError
 from attncli.files import check_suffix, write_whole
 from attncli.text import Tokens, first_line
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
+LOADED = (".safetensors", ".npz")  # those that are read again
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "special": bool, "padding": bool}
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
@@ -129,6 +133,43 @@ class AttentionRecord:
         Raises RequestError for another suffix or an unwritable place.
         """
         save_records([self], path)
+
+    def page(self, path: str | Path | None = None, **options: Any) -> str:
+        """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
+
+        Options are those of `attncli view`: layers, heads (numbers), view, query, segments, special, words,
+        threshold, title: see `attncli.render.page.page`. For several texts or masks call that with a list.
+
+        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        """
+        from attncli.render.page import page, save_page
+
+        document = page(self.select(options.pop("layers", None), options.pop("heads", None)), **options)
+        if path is not None:
+            save_page(document, path)
+        return document
+
+    def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
+        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
+
+        Options are those of `attncli heatmap`: layers, heads (numbers), style, mean, special, words, segments, query,
+        vmax, cmap, title, width, font, font_size: see `attncli.render.figure.heatmap`; and dpi.
+
+        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        """
+        from attncli.render.figure import DPI, heatmap, save_figure
+
+        dpi = options.pop("dpi", DPI)
+        drawn = heatmap(self.select(options.pop("layers", None), options.pop("heads", None)), **options)
+        if path is not None:
+            save_figure(drawn, path, dpi)
+        return drawn
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page, in a frame."""
+        from attncli.render.page.document import frame
+
+        return frame(self.page())
 
     def document(self) -> dict[str, Any]:
         """This text's entry under "records" in `run --json`."""
@@ -272,8 +313,8 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
-    if suffix not in (".safetensors", ".npz"):
-        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from .safetensors or .npz")
+    if suffix not in LOADED:
+        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from {' or '.join(LOADED)}")
     try:
         with path.open("rb"):
             pass

@@ -1,5 +1,6 @@
 """Which layers and heads are meant: "3", "0,3,5", "0-3", "-1", "all", or numbers."""
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -52,3 +53,31 @@ def position(number: int, count: int, what: str) -> int:
 
 def choices(count: int, what: str) -> str:
     return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"'
+
+
+NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
+
+
+def select_token(name: str, tokens: Sequence[str]) -> int:
+    """Which token is meant: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
+
+    A number is always an index; a token that is a number is named as in "7#1". Where no token reads so exactly,
+    capitals do not matter.
+
+    Raises RequestError, which names tokens like it, when there is none.
+    """
+    if re.fullmatch(r"-?\d{1,9}", name):
+        if not -len(tokens) <= int(name) < len(tokens):
+            raise RequestError(f"token {name} is out of range: tokens are 0 to {len(tokens) - 1}")
+        return int(name) % len(tokens)
+    match = NTH.fullmatch(name)
+    text, count = (match["text"], int(match["count"])) if match and name not in tokens else (name, 1)
+    places = [place for place, token in enumerate(tokens) if token == text]
+    places = places or [place for place, token in enumerate(tokens) if token.casefold() == text.casefold()]
+    if not places:
+        there = list(dict.fromkeys(tokens))
+        near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
+        raise RequestError(f"no token {text!r} in the text: it has {', '.join(near)}")
+    if count > len(places):
+        raise RequestError(f"token {name!r}: {text!r} is there {len(places)} times")
+    return places[count - 1]

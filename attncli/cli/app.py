@@ -15,6 +15,7 @@ from attncli.cli.heatmap import heatmap
 from attncli.cli.mask import mask
 from attncli.cli.models import models
 from attncli.cli.run import run
+from attncli.cli.view import view
 from attncli.errors import Notice, RequestError
 
 DONE, REFUSED, INTERRUPTED = 0, 2, 130
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(compare)
 app.command()(heatmap)
+app.command()(view)
 app.command()(mask)
 app.command()(bench)
 app.add_typer(models)

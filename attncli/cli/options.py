@@ -71,6 +71,23 @@ Saved = Annotated[
     Path | None,
     typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz); no model is run."),
 ]
+Neurons = Annotated[
+    str | None,
+    typer.Option("--neurons", metavar="L.H", help='Save q and k of these heads too: "4.7", "4.0-3", "4.all", "all".'),
+]
+NoSpecial = Annotated[
+    bool,
+    typer.Option("--no-special", help="Leave out [CLS], [SEP], [PAD]; rows no longer sum to 1 then."),
+]
+Words = Annotated[bool, typer.Option("--words", help="Put the pieces of a word together.")]
+Segments = Annotated[
+    str,
+    typer.Option("--segments", metavar="AB", help='Of a pair: "AB" is from the first text to the second; "all".'),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="TOKEN", help='Hold one query: "it", "it#2" (the second one), or its number.'),
+]
 Debug = Annotated[
     bool,
     typer.Option("--debug", help="Show where an error came from.", callback=output.set_debug, is_eager=True),
@@ -185,6 +202,14 @@ def counted(things: Iterable[T], total: int) -> Iterator[T]:
         for thing in things:
             yield thing
             advance()
+
+
+def check_as_saved(**given: str | int | None) -> None:
+    """Raises RequestError when an option asks for another text than the saved one."""
+    for name, value in given.items():
+        if value is not None:
+            option = "TEXT" if name == "text" else "--" + name.replace("_", "-")
+            raise RequestError(f"--from draws what was saved: {option} can't be given with it")
 
 
 def check_one_text(count: int, otherwise: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.cli import options, output
+from attncli.errors import RequestError
 from attncli.files import check_suffix
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def run(
     head: options.Head = None,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
+    neurons: options.Neurons = None,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many of the strongest keys to name.")] = 3,
     output_path: Annotated[
         Path | None,
@@ -46,10 +48,12 @@ def run(
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
-    from attncli.record import SUFFIXES, document_text, save_records
+    from attncli.record import LOADED, SUFFIXES, document_text, save_records
 
     if output_path is not None:
         check_suffix(output_path, SUFFIXES, "a record")
+    if neurons is not None and (output_path is None or output_path.suffix.lower() not in LOADED):
+        raise RequestError(f"--neurons is for a saved record: give -o with {' or '.join(LOADED)}")
     inputs = options.read_inputs(text, pair, file)
     records = options.open_model(model, device, dtype).attend_many(
         [one.text for one in inputs],
@@ -58,6 +62,7 @@ def run(
         heads="all" if head is None else head,
         mask=mask,
         pad_to=pad_to,
+        neurons=neurons,
     )
     if output_path is not None:
         kept = list(options.counted(records, len(inputs)))

@@ -1,0 +1,54 @@
+// Colours: of the theme, of heads, and of weights.
+
+import { page } from "./data.js";
+import { state } from "./state.js";
+
+// "magma" (matplotlib) at equal distances, dark to light: even steps to the eye.
+const MAGMA = [
+  [0, 0, 4], [20, 14, 54], [59, 15, 112], [100, 26, 128], [140, 41, 129], [183, 55, 121],
+  [222, 73, 104], [247, 112, 92], [254, 159, 109], [254, 207, 146], [252, 253, 191],
+];
+
+/** Whether the page is dark now: by its switch, else by the system. */
+export function isDark() {
+  return state.theme === "system" ? matchMedia("(prefers-color-scheme: dark)").matches : state.theme === "dark";
+}
+
+/** The theme's colours, by the names that style.css gives them. */
+export function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  return Object.fromEntries(
+    ["paper", "ink", "faint", "edge", "panel", "accent", "mark", "plus", "minus"].map((name) => [name, colour(name)]),
+  );
+}
+
+/** The colour of a head's lines, the same in every view and in attncli's pictures. */
+export function headColour(head) {
+  return page.colours[head % page.colours.length];
+}
+
+/** [red, green, blue] of a share from 0 to 1: nothing is the lightest on light paper, the darkest on dark. */
+export function shareColour(share, dark) {
+  const place = Math.min(Math.max(dark ? share : 1 - share, 0), 1) * (MAGMA.length - 1);
+  const low = Math.min(Math.floor(place), MAGMA.length - 2);
+  return MAGMA[low].map((value, part) => Math.round(value + (MAGMA[low + 1][part] - value) * (place - low)));
+}
+
+/** 256 colours from 0 to 1 as pixels, to look up. */
+export function pixelTable(dark) {
+  const table = new Uint32Array(256);
+  const bytes = new Uint8ClampedArray(table.buffer);
+  for (let step = 0; step < 256; step++) bytes.set([...shareColour(step / 255, dark), 255], step * 4);
+  return table;
+}
+
+/** How a colour is written. */
+export function rgb([red, green, blue]) {
+  return `rgb(${red},${green},${blue})`;
+}
+
+/** A colour that can be read on [red, green, blue]. */
+export function inkOn([red, green, blue]) {
+  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#1d2126" : "#ffffff";
+}

@@ -1,0 +1,150 @@
+// The buttons and menus above the chart: they show the state and change it.
+
+import { scrollToToken, zoom, zoomToFit } from "./chart.js";
+import { headColour, isDark } from "./colour.js";
+import { page } from "./data.js";
+import { saveSvg, savePng } from "./save.js";
+import { change, state } from "./state.js";
+import { axes } from "./units.js";
+import { kind } from "./words.js";
+
+const element = (name) => document.getElementById(name);
+const MASKS = ["none", "causal", "padding"];
+const STEP = 1.3; // of a zoom by button or key
+
+/** Make what depends on the page, and begin to listen. */
+export function makeControls() {
+  fill("text", page.texts.map((text, number) => [number, text.title]));
+  fill("layer", page.layers.map((layer) => [layer, layer]));
+  fill("head", page.heads.map((head) => [head, head]));
+  element("texts").hidden = page.texts.length === 1;
+
+  element("text").addEventListener("change", (event) => change({ text: Number(event.target.value), token: null, corner: "0,0" }));
+  element("layer").addEventListener("change", (event) => change({ layer: Number(event.target.value) }));
+  element("head").addEventListener("change", (event) => change({ head: Number(event.target.value), heads: [Number(event.target.value)] }));
+  element("token").addEventListener("change", chooseToken);
+  element("segments").addEventListener("change", (event) => change({ segments: event.target.value }));
+  element("special").addEventListener("change", (event) => change({ special: event.target.checked }));
+  element("words").addEventListener("change", (event) => change({ words: event.target.checked }));
+  element("threshold").addEventListener("input", (event) => change({ threshold: Number(event.target.value) }));
+  element("theme").addEventListener("click", switchTheme);
+  element("save-svg").addEventListener("click", saveSvg);
+  element("save-png").addEventListener("click", savePng);
+  element("help").addEventListener("click", () => element("keys").showModal());
+
+  choice("views", "view", (button) => button.dataset.view);
+  choice("thumbs", "thumbs", (button) => button.dataset.thumbs);
+  element("zooms").addEventListener("click", ({ target }) => zoomBy(target.dataset.zoom));
+  makeHeads();
+  for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
+  choice("masks", "mask", (one) => one.dataset.mask);
+}
+
+function fill(name, options) {
+  element(name).replaceChildren(...options.map(([value, label]) => new Option(label, value)));
+}
+
+function button(label, data) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = label;
+  Object.assign(made.dataset, data);
+  return made;
+}
+
+/** A row of buttons of which one is pressed. */
+function choice(row, name, valueOf) {
+  element(row).addEventListener("click", ({ target }) => {
+    if (target.tagName === "BUTTON") change({ [name]: valueOf(target) });
+  });
+}
+
+/** The masks of the page, in an order of their own. */
+export function allMasks() {
+  const names = new Set(page.texts.flatMap((text) => text.masks.map((mask) => mask.name)));
+  return MASKS.filter((name) => names.has(name));
+}
+
+function makeHeads() {
+  for (const head of page.heads) {
+    const made = button(String(head), { head: String(head) });
+    made.style.setProperty("--head", headColour(head));
+    made.style.borderColor = headColour(head);
+    made.addEventListener("click", () => toggle(head));
+    made.addEventListener("dblclick", () => change({ head, heads: state.heads.length === 1 ? page.heads : [head] }));
+    element("heads").append(made);
+  }
+}
+
+function toggle(head) {
+  const shown = state.heads.includes(head);
+  change({
+    head: shown ? state.head : head,
+    heads: page.heads.filter((other) => (other === head ? !shown : state.heads.includes(other))),
+  });
+}
+
+function chooseToken({ target }) {
+  change({ token: target.value === "none" ? null : Number(target.value) });
+  scrollToToken();
+}
+
+export function switchTheme() {
+  change({ theme: isDark() ? "light" : "dark" });
+}
+
+/** "in", "out" or "fit". */
+export function zoomBy(direction) {
+  if (direction === "fit") zoomToFit();
+  else if (direction) zoom(direction === "in" ? STEP : 1 / STEP);
+}
+
+/** Show the state. */
+export function showState() {
+  const { view } = state;
+  document.documentElement.dataset.theme = state.theme;
+  element("masks").hidden = allMasks().length < 2;
+  element("heads").hidden = view !== "heads";
+  element("one-head").hidden = view === "heads";
+  element("thumbs").hidden = view !== "model";
+  element("zooms").hidden = view !== "matrix";
+  element("segment-filter").hidden = !page.texts[state.text].segments.includes(1);
+  press("views", (one) => one.dataset.view === view);
+  press("masks", (one) => one.dataset.mask === state.mask);
+  press("thumbs", (one) => one.dataset.thumbs === state.thumbs);
+  press("heads", (one) => state.heads.includes(Number(one.dataset.head)));
+  for (const one of element("heads").children) {
+    const head = Number(one.dataset.head);
+    one.classList.toggle("current", head === state.head);
+    one.title = `Head ${head}: ${kind(state.layer, head)}`;
+    one.setAttribute("aria-label", one.title);
+  }
+  element("text").value = state.text;
+  element("layer").value = state.layer;
+  element("head").value = state.head;
+  element("segments").value = state.segments;
+  element("special").checked = state.special;
+  element("words").checked = state.words;
+  element("threshold").value = state.threshold;
+  element("least").textContent = state.threshold.toFixed(3);
+  showTokens();
+}
+
+let listed = ""; // what the menu of tokens was made for
+
+function showTokens() {
+  const name = [state.text, state.words, state.special, state.side, state.segments].join();
+  if (listed !== name) {
+    listed = name;
+    const { queries, keys } = axes();
+    const units = state.side === "query" ? queries : keys;
+    fill("token", [["none", "none"], ...units.map((unit) => [unit.members[0], `${unit.members[0]} ${unit.label}`])]);
+  }
+  const { queries, keys } = axes();
+  const unit = (state.side === "query" ? queries : keys).find((one) => one.members.includes(state.token));
+  element("token").value = unit ? unit.members[0] : "none";
+}
+
+function press(row, pressed) {
+  for (const one of element(row).children) one.setAttribute("aria-pressed", String(pressed(one)));
+}

@@ -1,0 +1,119 @@
+// What the page holds: texts, and for each mask the maps of all layers and heads, and q and k of some heads.
+// Numbers lie in chunks, base64 of a zlib stream, which are decoded when they are first asked for.
+
+/** The description of everything, as attncli wrote it: see payload.py. */
+export const page = JSON.parse(document.getElementById("page").textContent);
+
+const KEPT_MAPS = 48; // of 512 tokens a megabyte each
+
+const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
+const maps = new Map(); // "text mask layer head" -> Float32Array [query * tokens + key]
+
+/** The bytes of a chunk, or null if they are not there yet: `whenDecoded` then tells. */
+function bytesOf(id) {
+  if (!chunks.has(id)) {
+    chunks.set(id, null);
+    decode(document.getElementById(id).textContent).then((bytes) => {
+      chunks.set(id, bytes);
+      whenDecoded();
+    });
+  }
+  return chunks.get(id);
+}
+
+async function decode(text) {
+  const packed = fromBase64(text);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // browsers of 2025 and later
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let place = 0; place < bytes.length; place++) bytes[place] = characters.charCodeAt(place);
+  return bytes;
+}
+
+/** Decode ahead the layers that the user may turn to next: all of this text and mask, the nearest first. */
+export function decodeAhead(text, name, layer) {
+  const near = page.layers.indexOf(layer);
+  const ids = maskOf(text, name).maps;
+  const waiting = [...ids.keys()].filter((place) => !chunks.has(ids[place]));
+  if (waiting.length === 0 || ids.some((id) => chunks.get(id) === null)) return; // one at a time
+  bytesOf(ids[waiting.sort((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]]);
+}
+
+let whenDecoded = () => {};
+
+/** `callback` is called each time a chunk has been decoded. */
+export function onDecoded(callback) {
+  whenDecoded = callback;
+}
+
+/** What the page holds of text number `text` under the mask of this name. */
+export function maskOf(text, name) {
+  return page.texts[text].masks.find((mask) => mask.name === name);
+}
+
+/**
+ * The weights of one head, [query * tokens + key], or null if they are not decoded yet.
+ * A weight is stored as a level from 0 to `levels`: weight = (level / levels) ^ power. Of each layer there are
+ * the low bytes of all levels and then the high bytes, both in the order [head][query][key].
+ */
+export function weightsOf(text, name, layer, head) {
+  const place = `${text} ${name} ${layer} ${head}`;
+  if (maps.has(place)) return maps.get(place);
+  const mask = maskOf(text, name);
+  const bytes = bytesOf(mask.maps[page.layers.indexOf(layer)]);
+  if (bytes === null) return null;
+  const tokens = page.texts[text].tokens.length;
+  const cells = tokens * tokens;
+  const low = page.heads.indexOf(head) * cells;
+  const high = low + page.heads.length * cells;
+  const values = levelValues(mask.levels, mask.power);
+  const weights = new Float32Array(cells);
+  for (let cell = 0; cell < cells; cell++) weights[cell] = values[bytes[low + cell] | (bytes[high + cell] << 8)];
+  if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
+  maps.set(place, weights);
+  return weights;
+}
+
+const tables = new Map();
+
+function levelValues(levels, power) {
+  const name = `${levels} ${power}`;
+  if (!tables.has(name)) {
+    tables.set(name, Float32Array.from({ length: levels + 1 }, (_, level) => (level / levels) ** power));
+  }
+  return tables.get(name);
+}
+
+/** Whether a query may look at a key; null if the mask is not decoded yet. */
+export function allowed(text, name, query, key) {
+  const bytes = bytesOf(maskOf(text, name).allowed);
+  if (bytes === null) return null;
+  const cell = query * page.texts[text].tokens.length + key;
+  return Boolean(bytes[cell >> 3] & (128 >> (cell & 7)));
+}
+
+/** q and k of one head, `{size, query, key}`, each Float32Array [token * size + element]; null if not decoded yet. */
+export function vectorsOf(text, name, layer, head) {
+  const neurons = maskOf(text, name).neurons;
+  const place = neurons.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
+  const bytes = bytesOf(neurons.chunk);
+  if (bytes === null) return null;
+  const length = page.texts[text].tokens.length * neurons.size;
+  const numbers = (start) => new Float32Array(bytes.buffer, start * length * 4, length);
+  return { size: neurons.size, query: numbers(place), key: numbers(neurons.heads.length + place) };
+}
+
+/** Whether the page holds q and k of this head. */
+export function hasVectors(text, name, layer, head) {
+  return maskOf(text, name).neurons.heads.some((pair) => pair[0] === layer && pair[1] === head);
+}
+
+/** What a head does most: `{label, share, entropy}`. */
+export function kindOf(text, name, layer, head) {
+  return maskOf(text, name).kinds[page.layers.indexOf(layer)][page.heads.indexOf(head)];
+}

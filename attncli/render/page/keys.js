@@ -1,0 +1,72 @@
+// The keyboard. The dialog in template.html tells the user of these keys.
+
+import { open, scrollToToken } from "./chart.js";
+import { allMasks, switchTheme, zoomBy } from "./controls.js";
+import { maskOf, page } from "./data.js";
+import { change, state, VIEWS } from "./state.js";
+import { axes } from "./units.js";
+
+const KEYS = {
+  1: () => change({ view: VIEWS[0] }),
+  2: () => change({ view: VIEWS[1] }),
+  3: () => change({ view: VIEWS[2] }),
+  4: () => change({ view: VIEWS[3] }),
+  ArrowLeft: () => goToHead(-1),
+  ArrowRight: () => goToHead(1),
+  ArrowUp: () => change({ layer: next(page.layers, state.layer, -1) }),
+  ArrowDown: () => change({ layer: next(page.layers, state.layer, 1) }),
+  j: () => goToToken(1),
+  k: () => goToToken(-1),
+  o: () => change({ side: state.side === "query" ? "key" : "query" }),
+  Escape: () => change({ token: null }),
+  m: nextMask,
+  w: () => change({ words: !state.words }),
+  s: () => change({ special: !state.special }),
+  d: switchTheme,
+  "+": () => zoomBy("in"),
+  "=": () => zoomBy("in"),
+  "-": () => zoomBy("out"),
+  0: () => zoomBy("fit"),
+  "?": () => document.getElementById("keys").showModal(),
+};
+
+/** The neighbour of `now` in a list, `step` further, and no further than its ends. */
+function next(list, now, step) {
+  return list[Math.min(Math.max(list.indexOf(now) + step, 0), list.length - 1)];
+}
+
+function goToHead(step) {
+  const head = next(page.heads, state.head, step);
+  change({ head, heads: [head] });
+}
+
+function goToToken(step) {
+  const { queries, keys } = axes();
+  const units = state.side === "query" ? queries : keys;
+  const now = units.findIndex((unit) => unit.members.includes(state.token));
+  const place = now < 0 ? (step > 0 ? 0 : units.length - 1) : Math.min(Math.max(now + step, 0), units.length - 1);
+  if (units.length) change({ token: units[place].members[0] });
+  scrollToToken();
+}
+
+function nextMask() {
+  const masks = allMasks().filter((name) => maskOf(state.text, name));
+  change({ mask: masks[(masks.indexOf(state.mask) + 1) % masks.length] });
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("keys").open) return;
+  const { tagName, type } = event.target;
+  if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they have keys of their own
+  if (event.key === "Enter" && state.view === "model" && (tagName === "DIV" || tagName === "BODY")) {
+    open(state);
+  } else if (Object.hasOwn(KEYS, event.key)) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
+}
+
+/** Begin to listen. */
+export function listenToKeys() {
+  document.addEventListener("keydown", press);
+}

@@ -1,0 +1,28 @@
+// attncli's page: every head of a text. This file puts the others together.
+//
+//   data.js    what the page holds                    units.js    tokens or words, after the filters
+//   state.js   what is being looked at                colour.js   colours of theme, heads and weights
+//   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
+//   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
+//   words.js   captions and values                    readout.js, save.js    the side panel, SVG and PNG
+
+import { listen, redraw } from "./chart.js";
+import { makeControls, showState } from "./controls.js";
+import { decodeAhead, onDecoded } from "./data.js";
+import { listenToKeys } from "./keys.js";
+import { readOut } from "./readout.js";
+import { onChange, readHash, state } from "./state.js";
+
+makeControls();
+onChange(showState);
+onChange(readOut);
+onChange(redraw);
+onDecoded(() => {
+  readOut();
+  redraw();
+  setTimeout(() => decodeAhead(state.text, state.mask, state.layer)); // after that drawing
+});
+listen();
+listenToKeys();
+addEventListener("hashchange", readHash);
+readHash();

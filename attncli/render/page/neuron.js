@@ -1,0 +1,169 @@
+// Neuron: for one head and one query, q, every k, their product element by element, the score, and the weight.
+//   score = Σ_i q_i k_i     scaled = score / √size     weight = softmax of scaled over the keys that may be looked at
+
+import { allowed, hasVectors, maskOf, page, vectorsOf, weightsOf } from "./data.js";
+import { fitted } from "./paint.js";
+import { state } from "./state.js";
+import { axes } from "./units.js";
+import { caption } from "./words.js";
+
+const CAPTION = 26;
+const HEADER = 84; // caption, q, headings
+const ROW = 20;
+const GAP = 8;
+const SIZE = 12;
+const [NARROW, WIDE] = [{ number: 48, bar: 24 }, { number: 62, bar: 60 }]; // widths of columns
+const ROOMY = 600;
+const ROUNDING = 0.001; // by more than this a weight of q and k differs from the model's own
+
+/** The query that is shown: the token that is held, else the first that is a word. */
+export function shownQuery() {
+  const { special } = page.texts[state.text];
+  return state.token ?? Math.max(0, special.indexOf(false));
+}
+
+function layout(width) {
+  const size = maskOf(state.text, state.mask).neurons.size;
+  const { number, bar } = width < ROOMY ? NARROW : WIDE;
+  const label = Math.min(110, width * 0.2);
+  const room = (width - label - 3 * number - bar - 4 * GAP) / (2 * size);
+  const element = Math.min(9, Math.max(1.5, room));
+  const k = label + GAP;
+  const product = k + size * element + GAP;
+  const score = product + size * element + GAP;
+  return { size, label, element, k, product, scaled: score + number, weight: score + 2 * number, bar, end: score + 3 * number + bar + GAP };
+}
+
+/** The keys that are shown: pieces, not words, for a word has no q and no k. */
+function shownKeys() {
+  const { tokens } = page.texts[state.text];
+  const left = new Set(axes().keys.flatMap((unit) => unit.members));
+  return [...tokens.keys()].filter((key) => left.has(key));
+}
+
+export function measure(width) {
+  const there = hasVectors(state.text, state.mask, state.layer, state.head);
+  return there ? { width: Math.max(width, layout(width).end), height: HEADER + ROW * shownKeys().length + GAP } : { width, height: 120 };
+}
+
+/** From q and k to weights, `{query, key, score, scaled, weight, may}`; lists are by key. Null if not decoded yet. */
+export function scores(query) {
+  const vectors = vectorsOf(state.text, state.mask, state.layer, state.head);
+  const tokens = page.texts[state.text].tokens.length;
+  if (vectors === null || allowed(state.text, state.mask, query, 0) === null) return null;
+  const { size } = vectors;
+  const q = vectors.query.subarray(query * size, (query + 1) * size);
+  const score = new Float64Array(tokens);
+  for (let key = 0; key < tokens; key++) {
+    for (let i = 0; i < size; i++) score[key] += q[i] * vectors.key[key * size + i];
+  }
+  const scaled = score.map((one) => one / Math.sqrt(size));
+  const may = [...score.keys()].map((key) => allowed(state.text, state.mask, query, key));
+  const largest = scaled.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), -Infinity);
+  const raised = scaled.map((one, key) => (may[key] ? Math.exp(one - largest) : 0));
+  const sum = raised.reduce((total, one) => total + one, 0);
+  return { ...vectors, q, score, scaled, may, weight: raised.map((one) => (sum ? one / sum : 0)) };
+}
+
+export function at(x, y, width, height, area) {
+  if (!hasVectors(state.text, state.mask, state.layer, state.head)) return null;
+  const place = layout(width);
+  const key = y - area.y > HEADER ? shownKeys()[Math.floor((y - HEADER) / ROW)] : undefined;
+  const strip = [place.k, place.product].find((start) => x >= start && x < start + place.size * place.element);
+  const element = strip === undefined ? undefined : Math.floor((x - strip) / place.element);
+  const onQuery = y - area.y > CAPTION && y - area.y < CAPTION + ROW && strip === place.k;
+  return key !== undefined || onQuery ? { key, element, strip: strip === place.product ? "product" : "k" } : null;
+}
+
+export function draw(painter, area, pointed, colours) {
+  const query = shownQuery();
+  const { tokens, special } = page.texts[state.text];
+  if (!hasVectors(state.text, state.mask, state.layer, state.head)) {
+    drawMissing(painter, area, colours);
+    return true;
+  }
+  const found = scores(query);
+  if (found === null) return false;
+  const place = layout(area.width);
+  const keys = shownKeys();
+  const top = area.y; // the header stays while keys move under it
+  const largest = (numbers) => numbers.reduce((most, one) => Math.max(most, Math.abs(one)), 0) || 1;
+  const [most, mostProduct] = [Math.max(largest(found.q), largest(found.key)), largest(products(found, keys))];
+
+  painter.clip(area.x, top + HEADER, area.width, area.height - HEADER);
+  keys.forEach((key, row) => {
+    const y = HEADER + row * ROW;
+    if (y + ROW < area.y + HEADER || y > area.y + area.height) return;
+    if (pointed?.key === key) painter.rect(area.x, y, area.width, ROW, { fill: colours.mark });
+    const middle = y + ROW / 2;
+    const fill = found.may[key] ? (special[key] ? colours.faint : colours.ink) : colours.faint;
+    painter.text(fitted(tokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
+    strip(place.k, y, (i) => found.key[key * place.size + i], most);
+    strip(place.product, y, (i) => found.q[i] * found.key[key * place.size + i], mostProduct);
+    const data = { query, key, score: found.score[key], scaled: found.scaled[key], weight: found.weight[key] };
+    painter.text(found.score[key].toFixed(2), place.scaled - GAP, middle, { fill, size: SIZE, align: "right" });
+    painter.text(found.scaled[key].toFixed(2), place.weight - GAP, middle, { fill, size: SIZE, align: "right" });
+    if (found.may[key]) painter.rect(place.weight, y + 4, Math.max(0.5, place.bar * found.weight[key]), ROW - 8, { fill: colours.accent, data });
+    painter.text(found.may[key] ? found.weight[key].toFixed(4) : "masked", place.weight + place.bar + GAP, middle, { fill, size: SIZE });
+  });
+  painter.endClip();
+
+  const apart = difference(query, found.weight);
+  const warning = apart > maskOf(state.text, state.mask).error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
+  const words = caption(`layer ${state.layer}`, `head ${state.head}`, ...warning);
+  painter.text(fitted(words, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
+  painter.text(fitted(tokens[query], SIZE, place.label - GAP), place.label, top + CAPTION + ROW / 2, { fill: colours.ink, size: SIZE, align: "right", bold: true });
+  strip(place.k, top + CAPTION, (i) => found.q[i], most);
+  const name = (text, x, align = "left") => painter.text(text, x, top + HEADER - 12, { fill: colours.faint, size: SIZE, align });
+  painter.text("q", place.product, top + CAPTION + ROW / 2, { fill: colours.faint, size: SIZE });
+  name("key", place.label, "right");
+  name("k", place.k);
+  name("q × k", place.product);
+  name("score", place.scaled - GAP, "right");
+  name(`/ √${place.size}`, place.weight - GAP, "right");
+  name("weight", place.weight);
+  return true;
+
+  /** One vector as coloured cells: orange above 0, blue below, the stronger the larger. */
+  function strip(x, y, element, scale) {
+    for (let i = 0; i < place.size; i++) {
+      const one = element(i);
+      painter.rect(x + i * place.element, y + 3, place.element - 0.5, ROW - 6, { fill: one > 0 ? colours.plus : colours.minus, alpha: Math.min(1, Math.abs(one) / scale) });
+    }
+    painter.rect(x, y + 3, place.size * place.element, ROW - 6, { stroke: colours.edge, lineWidth: 0.5 });
+  }
+}
+
+/** How far the weights made of q and k are from those that the model used (in half precision it rounds on the way). */
+function difference(query, weight) {
+  const own = weightsOf(state.text, state.mask, state.layer, state.head);
+  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, Math.abs(one - own[query * weight.length + key])), 0);
+}
+
+function products(found, keys) {
+  return keys.flatMap((key) => Array.from(found.q, (one, i) => one * found.key[key * found.size + i]));
+}
+
+function drawMissing(painter, area, colours) {
+  const heads = maskOf(state.text, state.mask).neurons.heads.map((pair) => pair.join("."));
+  const lines = [
+    `q and k of head ${state.layer}.${state.head} are not in this page.`,
+    heads.length ? `It has those of ${heads.slice(0, 24).join(", ")}${heads.length > 24 ? ", …" : ""}.` : "It has those of no head.",
+    `attncli view --neurons ${state.layer}.${state.head} makes a page that has them.`,
+  ];
+  lines.forEach((line, number) => {
+    painter.text(fitted(line, 13, area.width - 2 * GAP), area.x + GAP, area.y + 24 + number * 24, { fill: number ? colours.faint : colours.ink });
+  });
+}
+
+export function tip({ key, element, strip }) {
+  const query = shownQuery();
+  const found = scores(query);
+  if (found === null) return "";
+  const { tokens } = page.texts[state.text];
+  if (element === undefined) return `${tokens[query]} (${query}) → ${tokens[key]} (${key}): weight ${found.weight[key].toFixed(6)}`;
+  const q = found.q[element];
+  if (key === undefined) return `q[${element}] = ${q.toFixed(4)}`;
+  const k = found.key[key * found.size + element];
+  return strip === "k" ? `k[${element}] = ${k.toFixed(4)}` : `q[${element}] × k[${element}] = ${q.toFixed(4)} × ${k.toFixed(4)} = ${(q * k).toFixed(4)}`;
+}

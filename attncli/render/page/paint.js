@@ -1,0 +1,170 @@
+// The two things that views draw on: a canvas, to be seen, and SVG, to be saved. Both take the same five orders.
+// `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
+
+export const FONT = "system-ui, sans-serif";
+const MIDDLE = 0.35; // of a font's size: from a line's middle down to its baseline
+
+const measuring = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is, in pixels. */
+export function textWidth(text, size, bold = false) {
+  measuring.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
+  return measuring.measureText(text).width;
+}
+
+/** `text`, or as much of its head as fits into `width` pixels with "…". */
+export function fitted(text, size, width) {
+  if (textWidth(text, size) <= width) return text;
+  const characters = [...text];
+  let [low, high] = [0, characters.length];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (textWidth(`${characters.slice(0, middle).join("")}…`, size) <= width) low = middle;
+    else high = middle - 1;
+  }
+  return `${characters.slice(0, low).join("")}…`;
+}
+
+/** Pixels [rows * columns] as a picture that both painters can place. */
+export function picture(pixels, rows, columns) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [columns, rows];
+  const image = new ImageData(new Uint8ClampedArray(pixels.buffer), columns, rows);
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+export class CanvasPainter {
+  vector = false;
+
+  constructor(context) {
+    this.context = context;
+  }
+
+  rect(x, y, width, height, { fill, stroke, alpha = 1, lineWidth = 1 } = {}) {
+    this.context.globalAlpha = alpha;
+    if (fill) {
+      this.context.fillStyle = fill;
+      this.context.fillRect(x, y, width, height);
+    }
+    if (stroke) {
+      this.context.strokeStyle = stroke;
+      this.context.lineWidth = lineWidth;
+      this.context.strokeRect(x, y, width, height);
+    }
+  }
+
+  line(x1, y1, x2, y2, { stroke, alpha = 1, lineWidth = 1 } = {}) {
+    const { context } = this;
+    context.globalAlpha = alpha;
+    context.strokeStyle = stroke;
+    context.lineWidth = lineWidth;
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x2, y2);
+    context.stroke();
+  }
+
+  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha = 1 } = {}) {
+    const { context } = this;
+    context.globalAlpha = alpha;
+    context.fillStyle = fill;
+    context.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
+    context.textAlign = align;
+    context.textBaseline = "middle";
+    context.save();
+    context.translate(x, y);
+    context.rotate((turn * Math.PI) / 180);
+    context.fillText(text, 0, 0);
+    context.restore();
+  }
+
+  image(image, x, y, width, height) {
+    this.context.globalAlpha = 1;
+    this.context.imageSmoothingEnabled = false;
+    this.context.drawImage(image, x, y, width, height);
+  }
+
+  /** Draw only inside a rectangle, until `endClip`. */
+  clip(x, y, width, height) {
+    this.context.save();
+    this.context.beginPath();
+    this.context.rect(x, y, width, height);
+    this.context.clip();
+  }
+
+  endClip() {
+    this.context.restore();
+  }
+}
+
+export class SvgPainter {
+  vector = true;
+
+  /** `area` is the part of the drawing that is kept: {x, y, width, height}. */
+  constructor({ x, y, width, height }, paper) {
+    this.open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" font-family="${FONT}">`;
+    this.parts = [];
+    this.clips = 0;
+    this.rect(x, y, width, height, { fill: paper });
+  }
+
+  rect(x, y, width, height, { fill = "none", stroke, alpha, lineWidth, data } = {}) {
+    this.shape("rect", { x, y, width, height, fill, stroke, opacity: alpha, "stroke-width": lineWidth }, data);
+  }
+
+  line(x1, y1, x2, y2, { stroke, alpha, lineWidth, data } = {}) {
+    this.shape("line", { x1, y1, x2, y2, stroke, "stroke-opacity": alpha, "stroke-width": lineWidth }, data);
+  }
+
+  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha } = {}) {
+    const anchor = { left: undefined, center: "middle", right: "end" }[align];
+    this.shape(
+      "text",
+      {
+        x, y: y + MIDDLE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined, "fill-opacity": alpha,
+        transform: turn ? `rotate(${turn} ${written(x)} ${written(y)})` : undefined,
+        "xml:space": "preserve",
+      },
+      {},
+      text,
+    );
+  }
+
+  image(image, x, y, width, height) {
+    this.shape("image", { x, y, width, height, href: image.toDataURL(), preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+  }
+
+  clip(x, y, width, height) {
+    const name = `clip${this.clips++}`;
+    this.parts.push(`<clipPath id="${name}">`);
+    this.rect(x, y, width, height);
+    this.parts.push(`</clipPath><g clip-path="url(#${name})">`);
+  }
+
+  endClip() {
+    this.parts.push("</g>");
+  }
+
+  shape(name, attributes, data = {}, text = "") {
+    const all = Object.entries(attributes).concat(Object.entries(data).map(([key, value]) => [`data-${key}`, String(value)]));
+    const list = all.filter(([, value]) => value !== undefined).map(([key, value]) => ` ${key}="${escaped(written(value))}"`);
+    this.parts.push(`<${name}${list.join("")}>${escaped(text)}</${name}>`);
+  }
+
+  /** The whole document. */
+  document() {
+    return `${this.open}${this.parts.join("\n")}</svg>\n`;
+  }
+}
+
+function written(value) {
+  return typeof value === "number" ? String(Math.round(value * 1000) / 1000) : value;
+}
+
+/** Text as XML may hold it: no markup, no control characters, no half of a surrogate pair. */
+function escaped(text) {
+  return text
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Surrogate}/gu, "\ufffd")
+    .replace(/[&<>"]/g, (character) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[character]);
+}

@@ -1,0 +1,141 @@
+"""Records -> what a page holds: a description in JSON, and chunks of packed numbers. data.js reads both."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attncli import __version__
+from attncli.analysis.patterns import summarise
+from attncli.analysis.words import word_groups, word_text
+from attncli.errors import RequestError
+from attncli.printable import printable
+from attncli.record import AttentionRecord
+from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
+from attncli.render.palette import HEAD_COLOURS
+from attncli.text import Tokens, shorten
+
+LONGEST_TITLE = 60
+
+
+class Chunks:
+    """Packed numbers by name; a name is the id of an element of the page."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def add(self, text: str) -> str:
+        name = f"chunk{len(self.texts)}"
+        self.texts[name] = text
+        return name
+
+
+def payload(records: Sequence[AttentionRecord], start: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The description of a page of these records, and its chunks by name.
+
+    Neighbours of the same tokens under different masks are one text. `start` is the state that the page opens with.
+
+    Raises RequestError when there is no record, or they are not all of one model, layers and heads.
+    """
+    check_alike(records)
+    first = records[0]
+    scale = pick_scale([record.weights for record in records])
+    chunks = Chunks()
+    texts = [text_entry(group, scale, chunks) for group in by_text(records)]
+    description = {
+        "version": __version__,
+        "model": {
+            "name": printable(first.model.name),
+            "sha256": printable(first.model.sha256),
+            "layers": first.model.layers,
+            "heads": first.model.heads,
+        },
+        "layers": first.layers,
+        "heads": first.heads,
+        "colours": list(HEAD_COLOURS),
+        "texts": texts,
+        "start": start,
+    }
+    return description, chunks.texts
+
+
+def check_alike(records: Sequence[AttentionRecord]) -> None:
+    """Raises RequestError when the records can't stand in one page."""
+    if not records:
+        raise RequestError("there is no record to make a page of")
+    for record in records[1:]:
+        for what, one, other in (
+            ("models", record.model.name, records[0].model.name),
+            ("layers", record.layers, records[0].layers),
+            ("heads", record.heads, records[0].heads),
+        ):
+            if one != other:
+                raise RequestError(f"a page has the same {what} for all texts, not {other} and {one}: make two pages")
+
+
+def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
+    """Neighbours of the same tokens, under a mask each, together."""
+    groups: list[list[AttentionRecord]] = []
+    for record in records:
+        last = groups[-1] if groups else []
+        if last and last[0].tokens == record.tokens and record.mask_name not in [one.mask_name for one in last]:
+            last.append(record)
+        else:
+            groups.append([record])
+    return groups
+
+
+def text_entry(group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks) -> dict[str, Any]:
+    """One text, with its maps under every mask."""
+    tokens = group[0].tokens
+    groups = word_groups(tokens)
+    words = [printable(word_text(tokens, pieces)) for pieces in groups]
+    return {
+        "title": title_of(tokens, words, groups),
+        "tokens": [printable(token) for token in tokens.text],
+        "segments": tokens.segments,
+        "special": tokens.special,
+        "words": list(zip(words, groups, strict=True)),
+        "masks": [mask_entry(record, scale, chunks) for record in group],
+    }
+
+
+def title_of(tokens: Tokens, words: Sequence[str], groups: Sequence[Sequence[int]]) -> str:
+    """The beginning of a text, for the menu of texts."""
+    real = [word for word, pieces in zip(words, groups, strict=True) if not tokens.special[pieces[0]]]
+    return shorten(" ".join(real), LONGEST_TITLE) or "(no words)"
+
+
+def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[str, Any]:
+    """The maps of one text under one mask: weights, what may be attended to, what each head does, q and k."""
+    summaries = summarise(record)
+    kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
+    return {
+        "name": printable(record.mask_name),
+        "levels": scale.levels,
+        "power": scale.power,
+        "error": scale.error,
+        "maps": [chunks.add(text) for text in pack_layers(list(record.weights), scale)],
+        "allowed": chunks.add(packed(np.packbits(record.mask).tobytes())),
+        "kinds": [
+            [
+                {
+                    "label": kind.label,
+                    "share": round(max(kind.shares.values()), 4),
+                    "entropy": round(kind.entropy, 4),
+                }
+                for kind in row
+            ]
+            for row in kinds
+        ],
+        "neurons": neurons_entry(record, chunks),
+    }
+
+
+def neurons_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
+    """q of every head that the record has it of, then k: float32, `[head, token, head_dim]`."""
+    vectors = record.vectors
+    if vectors is None:
+        return {"heads": [], "size": 0, "chunk": None}
+    numbers = np.stack([vectors.query, vectors.key]).astype("<f4")
+    return {"heads": vectors.heads, "size": numbers.shape[-1], "chunk": chunks.add(packed(numbers.tobytes()))}

@@ -1,0 +1,61 @@
+// Beside the chart, in words and as a table: what can be seen there, for whoever reads rather than looks.
+
+import { page } from "./data.js";
+import { shownQuery } from "./neuron.js";
+import { state } from "./state.js";
+import { axes, placeOf, shownWeights } from "./units.js";
+import { about, kind, value } from "./words.js";
+
+const ROWS = 8;
+
+const said = document.getElementById("said");
+const values = document.getElementById("values");
+
+/** Say what the state shows now. */
+export function readOut() {
+  document.getElementById("about").textContent = about();
+  const token = state.view === "neuron" ? shownQuery() : state.token;
+  const side = state.view === "neuron" ? "query" : state.side;
+  const found = token === null ? null : strongest(token, side);
+  values.hidden = found === null;
+  const head = `Layer ${state.layer}, head ${state.head}: ${kind(state.layer, state.head)}.`;
+  if (found === null) {
+    tell(`${head} Point at a token, or hold one: j and k, or a click.`);
+    return;
+  }
+  const { tokens } = page.texts[state.text];
+  const partner = side === "query" ? "key" : "query";
+  const best = found[0];
+  tell(`${head} ${side} ${token} “${tokens[token]}”: strongest ${partner} ${best ? `“${best.label}” ${value(best.weight)}` : "none"}.`);
+  values.tHead.rows[0].cells[0].textContent = side === "query" ? "looks at" : "is looked at by";
+  values.tBodies[0].replaceChildren(...found.map(row));
+}
+
+/** Text that has not changed is not said again. */
+function tell(text) {
+  if (said.textContent !== text) said.textContent = text;
+}
+
+/** The partners with the largest weights, `[{label, place, weight}]`; null where the token is filtered out. */
+function strongest(token, side) {
+  const { queries, keys } = axes();
+  const place = placeOf(side === "query" ? queries : keys, token);
+  const weights = place < 0 ? null : shownWeights(queries, keys, state.layer, state.head);
+  if (weights === null) return null;
+  const cell = (other) => (side === "query" ? place * keys.length + other : other * keys.length + place);
+  return (side === "query" ? keys : queries)
+    .map((unit, other) => ({ label: unit.label, place: unit.members[0], weight: weights[cell(other)] }))
+    .filter((one) => one.weight > 0 && one.weight >= state.threshold)
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, ROWS);
+}
+
+function row({ label, place, weight }) {
+  const line = document.createElement("tr");
+  const name = document.createElement("bdi");
+  name.textContent = label;
+  const cell = line.insertCell();
+  cell.append(name, ` ${place}`);
+  line.insertCell().textContent = value(weight);
+  return line;
+}

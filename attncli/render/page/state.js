@@ -1,0 +1,115 @@
+// What is being looked at. All views draw this one state; the address's hash holds it.
+
+import { maskOf, page } from "./data.js";
+
+export const VIEWS = ["heads", "model", "matrix", "neuron"];
+export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
+
+const number = (text, choices) => (/^-?\d{1,6}$/.test(text) && choices.includes(Number(text)) ? Number(text) : undefined);
+const oneOf = (choices) => (text) => (choices.includes(text) ? text : undefined);
+const yesNo = (text) => ({ yes: true, no: false })[text];
+const between = (low, high) => (text) => {
+  const value = Number(text);
+  return text !== "" && value >= low && value <= high ? value : undefined;
+};
+
+// How each part of the state is read from the hash: undefined for what can't be. A hash is text from outside.
+const READERS = {
+  text: (text) => number(text, [...page.texts.keys()]),
+  mask: (text) => (page.texts.some((one) => one.masks.some((mask) => mask.name === text)) ? text : undefined),
+  view: oneOf(VIEWS),
+  layer: (text) => number(text, page.layers),
+  head: (text) => number(text, page.heads),
+  heads: (text) => text.split(",").filter(Boolean).map((part) => number(part, page.heads)).filter((head) => head !== undefined),
+  token: (text) => (text === "none" ? null : (number(text, [...Array(longest()).keys()]) ?? undefined)),
+  side: oneOf(["query", "key"]),
+  segments: oneOf(SEGMENTS),
+  special: yesNo,
+  words: yesNo,
+  threshold: between(0, 1),
+  thumbs: oneOf(["matrix", "lines"]),
+  cell: between(0, 100), // pixels a token in Matrix; 0: as many as fit
+  corner: (text) => (/^\d{1,6},\d{1,6}$/.test(text) ? text : undefined), // the first query and key that are seen in Matrix
+  theme: oneOf(["system", "light", "dark"]),
+};
+
+function longest() {
+  return Math.max(...page.texts.map((text) => text.tokens.length));
+}
+
+/** How a page begins where its hash says nothing. */
+export const START = {
+  text: 0,
+  mask: page.texts[0].masks[0].name,
+  view: "heads",
+  layer: page.layers[0],
+  head: page.heads[0],
+  heads: page.heads,
+  token: null,
+  side: "query",
+  segments: "all",
+  special: true,
+  words: false,
+  threshold: 0,
+  thumbs: "matrix",
+  cell: 0,
+  corner: "0,0",
+  theme: "system",
+  ...page.start,
+};
+
+/** The state itself: read it anywhere, change it with `change`. */
+export const state = { ...START };
+
+const listeners = [];
+
+/** `listener` is called after each change. */
+export function onChange(listener) {
+  listeners.push(listener);
+}
+
+/** Change some of the state, write it into the hash, and tell everyone. */
+export function change(changes) {
+  settle(changes);
+  try {
+    history.replaceState(null, "", location.pathname + location.search + hash());
+  } catch {
+    // a page in a frame without an address of its own has no hash to keep
+  }
+  for (const listener of listeners) listener();
+}
+
+/** Take over `changes`, and keep the state possible: a token and a mask are those of the text. */
+function settle(changes) {
+  Object.assign(state, changes);
+  const text = page.texts[state.text];
+  if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
+  if (state.token !== null && state.token >= text.tokens.length) state.token = null;
+  if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
+  if (!text.segments.includes(1)) state.segments = "all";
+}
+
+/** The state as "#layer=3&head=1": only what differs from the start. */
+export function hash() {
+  const parts = Object.keys(READERS)
+    .filter((name) => written(state[name]) !== written(START[name]))
+    .map((name) => `${name}=${encodeURIComponent(written(state[name])).replaceAll("%2C", ",")}`);
+  return parts.length ? `#${parts.join("&")}` : "";
+}
+
+function written(value) {
+  if (value === null) return "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return String(value);
+}
+
+/** Go to what the hash says; what it does not say is as at the start. */
+export function readHash() {
+  const changes = { ...START };
+  for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
+    const value = Object.hasOwn(READERS, name) ? READERS[name](text) : undefined;
+    if (value !== undefined) changes[name] = value;
+  }
+  settle(changes);
+  for (const listener of listeners) listener();
+}

@@ -1,0 +1,53 @@
+// What is said about what is seen: captions, values, and the sentence for screen readers.
+
+import { kindOf, maskOf, page } from "./data.js";
+import { state } from "./state.js";
+
+/** A weight as it is shown. */
+export function value(weight) {
+  return weight.toFixed(3);
+}
+
+/** "minilm · layer 3 · heads 0, 2 · mask padding" */
+export function caption(...parts) {
+  const filters = [
+    state.segments === "all" ? "" : [...state.segments].join(" → "),
+    state.special ? "" : "without special tokens",
+    state.words ? "words" : "",
+    state.threshold > 0 ? `weights from ${state.threshold}` : "",
+  ];
+  return [page.model.name, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
+}
+
+/** "previous 0.78" */
+export function kind(layer, head) {
+  const { label, share } = kindOf(state.text, state.mask, layer, head);
+  return label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`;
+}
+
+/** Numbers as a list with runs: "0-3, 5". */
+export function numberList(numbers) {
+  const runs = [];
+  for (const number of numbers) {
+    const last = runs.at(-1);
+    if (last && number === last[1] + 1) last[1] = number;
+    else runs.push([number, number]);
+  }
+  return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
+}
+
+/** What stands below every view: where the numbers are from, and how exact they are. */
+export function about() {
+  const { model } = page;
+  const text = page.texts[state.text];
+  const { error } = maskOf(state.text, state.mask);
+  return [
+    `${model.name}, ${model.layers} layers of ${model.heads} heads`,
+    `${text.tokens.length} tokens; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
+    `weights are stored within ${error.toPrecision(1)} of the true ones`,
+    model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
+    `made by attncli ${page.version}`,
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
