@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.errors import RequestError
-from attncli.selection import select
+from attncli.selection import select, select_token
 
 counts = st.integers(1, 30)
 
@@ -96,3 +96,52 @@ def test_any_text_is_numbers_in_range_or_a_refusal_in_one_line(text, count):
         assert len(str(error).splitlines()) == 1
     else:
         assert chosen and all(0 <= number < count for number in chosen) and len(set(chosen)) == len(chosen)
+
+
+# --- tokens by name -------------------------------------------------------------------------------------
+
+TOKENS = ["[CLS]", "It", "said", "it", "7", "it", "#", "a#2", "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("it", 3),
+        ("it#2", 5),
+        ("It", 1),
+        ("SAID", 2),
+        ("[CLS]", 0),
+        ("4", 4),
+        ("7", 7),
+        ("-1", 8),
+        ("7#1", 4),
+        ("#", 6),
+        ("a#2", 7),
+    ],
+)
+def test_a_token_is_named_by_its_text_or_its_number(name, place):
+    assert select_token(name, TOKENS) == place
+
+
+@given(st.lists(st.text(), min_size=1, max_size=8))
+def test_every_token_has_a_number(tokens):
+    for place in range(len(tokens)):
+        assert select_token(str(place), tokens) == place
+        assert select_token(str(place - len(tokens)), tokens) == place
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("it#3", "'it' is there 2 times"),
+        ("sayd", "no token 'sayd' in the text: it has said"),
+        ("zebra", "no token 'zebra' in the text: it has .*It"),
+        ("9", "token 9 is out of range: tokens are 0 to 8"),
+        ("-10", "token -10 is out of range"),
+        ("", "no token ''"),
+        ("it#0", "no token 'it#0'"),
+    ],
+)
+def test_a_token_that_is_not_there_is_refused(name, line):
+    with pytest.raises(RequestError, match=line):
+        select_token(name, TOKENS)
