@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from attncli.errors import RequestError
 from attncli.files import check_suffix, write_whole
+from attncli.selection import Selection, select
 from attncli.text import Tokens, first_line
 
 if TYPE_CHECKING:
@@ -107,23 +108,30 @@ class AttentionRecord:
         one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
         return one
 
-    def select(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> "AttentionRecord":
-        """The same record with fewer layers or heads. Raises RequestError when one is not in it."""
-        layers = self.layers if layers is None else list(layers)
-        heads = self.heads if heads is None else list(heads)
-        for what, wanted, there in (("layer", layers, self.layers), ("head", heads, self.heads)):
-            missing = [number for number in wanted if number not in there]
-            if missing:
-                raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
+    def select(self, layers: Selection | None = None, heads: Selection | None = None) -> "AttentionRecord":
+        """The same record with fewer layers or heads, named as in `Model.attend`: numbers are the model's.
+
+        Raises RequestError when one is not in the record, or not even in the model.
+        """
+        layers = self.chosen("layer", layers, self.layers, self.model.layers)
+        heads = self.chosen("head", heads, self.heads, self.model.heads)
         rows = [self.layers.index(layer) for layer in layers]
         columns = [self.heads.index(head) for head in heads]
         return replace(
             self,
             weights=self.weights[np.ix_(rows, columns)],
-            layers=list(layers),
-            heads=list(heads),
+            layers=layers,
+            heads=heads,
             vectors=None if self.vectors is None else self.vectors.select(layers, heads),
         )
+
+    def chosen(self, what: str, selection: Selection | None, there: Sequence[int], count: int) -> list[int]:
+        """The layers or heads meant, all that are `there` by default; `count` is how many the model has."""
+        wanted = list(there) if selection is None else select(selection, count, what)
+        missing = [number for number in wanted if number not in there]
+        if missing:
+            raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
+        return wanted
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Whole or not at all.
@@ -137,7 +145,7 @@ class AttentionRecord:
     def page(self, path: str | Path | None = None, **options: Any) -> str:
         """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
 
-        Options are those of `attncli view`: layers, heads (numbers), view, query, segments, special, words,
+        Options are those of `attncli view`: layers, heads (as for `select`), view, query, segments, special, words,
         threshold, title: see `attncli.render.page.page`. For several texts or masks call that with a list.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.
@@ -152,7 +160,7 @@ class AttentionRecord:
     def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
         """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
 
-        Options are those of `attncli heatmap`: layers, heads (numbers), style, mean, special, words, segments, query,
+        Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words, segments, query,
         vmax, cmap, title, width, font, font_size: see `attncli.render.figure.heatmap`; and dpi.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.
@@ -376,7 +384,8 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     check_kind("mask_name", [rest["mask_name"]], str)
     check_kind("model", [model.name, model.path, model.sha256], str)
     check_kind("model", [model.layers, model.heads, model.hidden_size], int)
-    check_kind("layers and heads", [*layers, *heads], int)
+    check_numbers("layers", layers, model.layers)
+    check_numbers("heads", heads, model.heads)
     vectors = build_vectors(numbers, layers, heads, length) if numbers.keys() & set(VECTOR_ARRAYS) else None
     return AttentionRecord(weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors)
 
@@ -395,6 +404,12 @@ def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], 
         if array.size == 0 or not np.isfinite(array).all():
             raise ValueError(f"{name} is empty or holds what is not a number")
     return Vectors(pairs, query, key)
+
+
+def check_numbers(what: str, numbers: Sequence[int], count: int) -> None:
+    """Raises ValueError when these are not some of `count` layers or heads, each once."""
+    if len(set(numbers)) < len(numbers) or not all(type(number) is int and 0 <= number < count for number in numbers):
+        raise ValueError(f"{what} {number_list(sorted(numbers))} are not some of the model's {count}")
 
 
 def check_kind(what: str, values: Iterable[Any], kind: Any) -> None:

@@ -32,6 +32,7 @@ def records(draw) -> AttentionRecord:
         record,
         layers=numbers.permutation(30)[:layers].tolist(),
         heads=numbers.permutation(30)[:heads].tolist(),
+        model=dataclasses.replace(record.model, layers=30, heads=30),
         tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
         mask=numbers.random(length) < 0.5,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
@@ -225,12 +226,16 @@ def test_a_part_of_a_record(record, data):
 
 
 def test_what_is_not_in_a_record():
-    record = dataclasses.replace(record_of(np.full((2, 3, 4, 4), 0.25)), layers=[2, 5], heads=[0, 1, 7])
+    made = record_of(np.full((2, 3, 4, 4), 0.25))
+    of = dataclasses.replace(made.model, layers=6, heads=8)
+    record = dataclasses.replace(made, layers=[2, 5], heads=[0, 1, 7], model=of)
     assert np.array_equal(record.map(5, 7), record.weights[1, 2])
     with pytest.raises(RequestError, match=r"layer 3 is not in the record: it holds 2,5"):
         record.select([2, 3])
     with pytest.raises(RequestError, match=r"head 2 is not in the record: it holds 0-1,7"):
         record.select(None, [2])
+    with pytest.raises(RequestError, match=r"layer 6 is out of range: layers are 0 to 5"):
+        record.select("6")
     with pytest.raises(KeyError, match="layer 2, head 5"):
         record.map(2, 5)
     with pytest.raises(KeyError, match="layer 5, head 1"):
@@ -420,6 +425,9 @@ NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vec
         ("layers", np.array([0.0, 1.0])),
         ("layers", np.array(["0", "1"])),
         ("layers", np.array(2)),
+        ("layers", np.array([0, 0])),
+        ("layers", np.array([0, 2])),
+        ("layers", np.array([-1, 0])),
         ("heads", None),
         ("mask", np.ones((6, 6), dtype=np.int64)),
         ("mask", np.ones((6, 5), dtype=bool)),

@@ -167,15 +167,8 @@ def open_saved(path: Path, layer: str | None, head: str | None) -> "list[Attenti
     Raises RequestError when the file is no record, or does not hold what is chosen.
     """
     from attncli.record import load_records
-    from attncli.selection import select
 
-    return [
-        record.select(
-            None if layer is None else select(layer, record.model.layers, "layer"),
-            None if head is None else select(head, record.model.heads, "head"),
-        )
-        for record in load_records(path)
-    ]
+    return [record.select(layer, head) for record in load_records(path)]
 
 
 @contextmanager
