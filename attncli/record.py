@@ -160,8 +160,8 @@ class AttentionRecord:
     def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
         """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
 
-        Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words, segments, query,
-        vmax, cmap, title, width, font, font_size: see `attncli.render.figure.heatmap`; and dpi.
+        Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
+        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.render.figure.heatmap`; and dpi.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.
         """

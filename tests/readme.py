@@ -9,6 +9,7 @@ at its head. `tests/test_readme.py` fails when that would change anything.
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / ".readme" / "run.svg"
+PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
 
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
-MEASURED = re.compile(r"\d(\.\d+)?e-\d+")  # rounding errors: another processor has others
+MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+")  # rounding errors: another processor has others
 PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
 
 
@@ -88,7 +90,26 @@ def picture() -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # nothing from the network
 
 
+def draw_page(path: Path) -> None:
+    """The page, as a browser shows it."""
+    from playwright.sync_api import sync_playwright
+
+    import attncli
+
+    sentence = "The trophy does not fit in the suitcase because it is too big."
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        page = Path(folder) / "view.html"
+        attncli.load_model("minilm").attend(sentence).page(page, query="it")
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 900, "height": 460})
+        tab.goto(f"{page.as_uri()}#layer=3&heads=1,8,11")
+        tab.wait_for_selector("#chart[data-drawn]")
+        tab.screenshot(path=path)
+        browser.close()
+
+
 if __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
+    draw_page(PAGE_PICTURE)
     PICTURE.write_text(picture(), encoding="utf-8")
     README.write_text(regenerated(README.read_text(encoding="utf-8")), encoding="utf-8")
