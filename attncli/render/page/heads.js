@@ -12,7 +12,7 @@ const ROW = 20;
 const SIZE = 13; // of labels
 const GAP = 6;
 const VALUE = 50; // width of a column of values
-const MOST_VALUES = 4; // heads whose values stand beside each other
+const VALUES = 0.2; // of the width, for the values of each head; where they need more, the largest stands alone
 const WIDEST = 460; // of the lines
 const LEAST = 1 / 255; // a weight below this is no opacity at all
 const MOST_LINES = 2000;
@@ -25,7 +25,8 @@ export function measure(width) {
 
 function layout({ queries, keys }, width) {
   const widest = (units) => Math.max(0, ...units.map((unit) => textWidth(unit.label, SIZE, true)));
-  const values = VALUE * Math.min(state.heads.length || 1, state.heads.length > MOST_VALUES ? 1 : MOST_VALUES);
+  const each = VALUE * Math.max(1, state.heads.length);
+  const values = each > VALUES * width ? VALUE : each;
   const most = Math.max(40, width * 0.3 - values);
   const [left, right] = [Math.min(widest(queries), most), Math.min(widest(keys), most)];
   const lines = Math.min(WIDEST, Math.max(60, width - left - right - 2 * (values + 3 * GAP)));
@@ -139,7 +140,7 @@ function drawValues(painter, place, queries, keys, side, held, middle, colours) 
     const cell = side === "query" ? held * keys.length + row : row * keys.length + held;
     let values = maps.map(({ head, weights }) => ({ head, weight: weights[cell] }));
     const strongest = values.reduce((best, one) => (one.weight > best.weight ? one : best), { weight: 0 });
-    if (values.length > MOST_VALUES) values = [strongest];
+    if (values.length * VALUE > place.values) values = [strongest];
     if (!(strongest.weight >= Math.max(state.threshold, LEAST))) return;
     const [x, step, align] = side === "query" ? [place.outerRight, VALUE, "left"] : [place.outerLeft, -VALUE, "right"];
     const background = side === "query" ? place.to + GAP / 2 : place.outerLeft + GAP / 2;
