@@ -1,28 +1,43 @@
 """The mathematics of attention: pure functions and modules on tensors, without files or printing.
 
-Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom),
-`attend` (scores -> mask -> softmax -> weighted sum), `multihead` (many of them side by side),
-`positions` (how a network that sees a set learns of an order).
+Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom), `normalise` (from scores
+to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (many of them side by
+side), `positions` (how a network that sees a set learns of an order), `transformer` (layers of encoder and decoder).
 """
 
 from attncli.attention.attend import Attention, attend, attend_into, attend_output
 from attncli.attention.masks import causal_mask, combine_masks, memory_mask, padding_mask
 from attncli.attention.multihead import MultiHeadAttention
+from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
-from attncli.attention.scores import SCORES, dot, scaled_dot
+from attncli.attention.scores import SCORES, Additive, Bilinear, Concat, Content, Location, dot, scaled_dot
+from attncli.attention.transformer import DecoderStep, EncoderStep, TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
+    "NORMALISERS",
     "SCORES",
+    "Additive",
     "Attention",
+    "Bilinear",
+    "Concat",
+    "Content",
+    "DecoderStep",
+    "EncoderStep",
     "LearnedPositions",
+    "Location",
     "MultiHeadAttention",
     "SinusoidalPositions",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
     "attend",
     "attend_into",
     "attend_output",
     "causal_mask",
     "combine_masks",
     "dot",
+    "hard_max",
+    "hard_sample",
+    "masked_softmax",
     "memory_mask",
     "padding_mask",
     "scaled_dot",

@@ -1,4 +1,4 @@
-"""Attention itself: scores -> mask -> softmax -> weighted sum of the values.
+"""Attention itself: scores -> mask -> normalise -> weighted sum of the values.
 
 `attend` is the formula as the tutorials write it. `attend_output` gives its output alone, through torch's
 fused kernel, for when nobody asks for the weights. `attend_into` writes the weights into storage that the
@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.attention.normalise import Normaliser, masked_softmax
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
 
@@ -31,6 +32,7 @@ def attend(
     value: Tensor,
     mask: Tensor | None = None,
     score: ScoreFunction = scaled_dot,
+    normalise: Normaliser = masked_softmax,
 ) -> Attention:
     """Attention(Q, K, V) = softmax(s(Q, K)) V   (Vaswani et al. 2017, equation 1).
 
@@ -46,21 +48,9 @@ def attend(
     """
     check_shapes(key, value, mask)
     scores = score(query, key)  # [..., query, key]
-    weights = masked_softmax(scores, mask)  # [..., query, key]
+    weights = normalise(scores, mask)  # [..., query, key]
     output = weights @ value  # [..., query, key] x [..., key, d_v] -> [..., query, d_v]
     return Attention(output, weights, scores)
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """w_ij = exp(s_ij) / Σ_l exp(s_il), the sum over the keys l that query i may attend to; elsewhere 0.
-
-    Half-precision scores are exponentiated in float32, as BERT's published code does.
-    """
-    wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
-    if mask is None:
-        return torch.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
-    weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1, dtype=wide)
-    return weights.masked_fill(~mask, 0.0).to(scores.dtype)  # a row of -inf alone is NaN until here
 
 
 def attend_output(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:

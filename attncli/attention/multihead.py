@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.attention.attend import Attention, attend, attend_into, attend_output
+from attncli.attention.normalise import Normaliser, masked_softmax
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
 
@@ -32,7 +33,8 @@ class MultiHeadAttention(nn.Module):
 
     Self-attention is `mha(x)`, cross-attention `mha(x, memory)`.
 
-    `linear` is the class of the four projections, for whoever has a faster one than torch's.
+    score, normalise: of all heads alike; a score that learns something shares it between them. `linear` is the
+    class of the four projections, for whoever has a faster one than torch's.
 
     Raises ValueError when `d_model` is not divisible by `heads`.
     """
@@ -45,6 +47,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         score: ScoreFunction = scaled_dot,
         linear: type[nn.Linear] = nn.Linear,
+        normalise: Normaliser = masked_softmax,
     ) -> None:
         super().__init__()
         if heads < 1 or d_model % heads != 0:
@@ -53,6 +56,7 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.head_dim = d_model // heads
         self.score = score
+        self.normalise = normalise
         self.query = linear(d_model, d_model, bias=bias)
         self.key = linear(d_memory, d_model, bias=bias)
         self.value = linear(d_memory, d_model, bias=bias)
@@ -67,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         Returns output `[batch, query, d_model]`, weights and scores `[batch, head, query, key]`.
         """
         query, key, value = self.project(x, memory)
-        attention = attend(query, key, value, mask, self.score)
+        attention = attend(query, key, value, mask, self.score, self.normalise)
         return attention._replace(output=self.output(self.join_heads(attention.output)))
 
     def forward_keeping(
@@ -140,9 +144,9 @@ class MultiHeadAttention(nn.Module):
         attend_texts_into(maps, query, key, nothing, heads_of(mask, heads))
 
     def check_score(self) -> None:
-        """Raises ValueError when the scores are not those that torch's fused kernel computes."""
-        if self.score is not scaled_dot:
-            raise ValueError("only forward takes another score than the scaled dot product")
+        """Raises ValueError when the weights are not those that torch's fused kernel computes."""
+        if self.score is not scaled_dot or self.normalise is not masked_softmax:
+            raise ValueError("only forward takes another score than the scaled dot product, or another normaliser")
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [b, t, h * d] -> [b, h, t, d]

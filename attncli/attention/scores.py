@@ -1,12 +1,15 @@
 """Scoring functions s(q, k): how well each key fits each query.
 
-Every scoring function maps query `[..., query, d_k]` and key `[..., key, d_k]` to scores
-`[..., query, key]`; the leading dimensions broadcast. A new one is written here and entered in `SCORES`.
+Every scoring function maps query `[..., query, d_k]` and key `[..., key, d_k]` to scores `[..., query, key]`; the
+leading dimensions broadcast. Some are functions; those that learn something are modules, called in the same way. A
+new one is written here and entered in `SCORES`.
 """
 
 from collections.abc import Callable
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 
@@ -28,4 +31,114 @@ def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
     return dot(query / query.shape[-1] ** 0.5, key)
 
 
-SCORES: dict[str, ScoreFunction] = {"dot": dot, "scaled_dot": scaled_dot}
+class Additive(nn.Module):
+    """s(q, k) = vᵀ tanh(W q + U k)   (Bahdanau et al. 2015, appendix A.1.2, without biases as there).
+
+    query is W, key is U, energy is v. `d_hidden` is how many units tanh has, d_k by default; queries and keys
+    may differ in size.
+    """
+
+    def __init__(self, d_k: int, d_query: int | None = None, d_hidden: int | None = None) -> None:
+        super().__init__()
+        d_hidden = d_k if d_hidden is None else d_hidden
+        self.query = nn.Linear(d_k if d_query is None else d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_k, d_hidden, bias=False)
+        self.energy = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        # Every query meets every key: [..., query, 1, d_hidden] + [..., 1, key, d_hidden]
+        hidden = torch.tanh(self.query(query)[..., :, None, :] + self.key(key)[..., None, :, :])
+        scores: Tensor = self.energy(hidden)[..., 0]  # [..., query, key]
+        return scores
+
+
+class Bilinear(nn.Module):
+    """s(q, k) = qᵀ W k   (Luong et al. 2015, "general", section 3.1).
+
+    weight is W, `[d_query, d_k]`. With W = I it is `dot`; with W = W_Qᵀ W_K on a layer's inputs it is the score
+    that a head of a Transformer computes, before the division.
+    """
+
+    def __init__(self, d_k: int, d_query: int | None = None) -> None:
+        super().__init__()
+        d_query = d_k if d_query is None else d_query
+        self.weight = nn.Parameter(torch.empty(d_query, d_k))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return dot(query @ self.weight, key)
+
+
+class Concat(nn.Module):
+    """s(q, k) = vᵀ tanh(W [q; k])   (Luong et al. 2015, "concat", section 3.1).
+
+    hidden is W, energy is v. The same family as `Additive`, whose W and U stand beside each other in this W;
+    written here as its paper has it: query and key are put together first.
+    """
+
+    def __init__(self, d_k: int, d_query: int | None = None, d_hidden: int | None = None) -> None:
+        super().__init__()
+        d_hidden = d_k if d_hidden is None else d_hidden
+        self.hidden = nn.Linear((d_k if d_query is None else d_query) + d_k, d_hidden, bias=False)
+        self.energy = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        pairs = (*leading, query.shape[-2], key.shape[-2])
+        both = torch.cat(
+            [
+                query[..., :, None, :].expand(*pairs, query.shape[-1]),
+                key[..., None, :, :].expand(*pairs, key.shape[-1]),
+            ],
+            dim=-1,
+        )  # [..., query, key, d_query + d_k]
+        scores: Tensor = self.energy(torch.tanh(self.hidden(both)))[..., 0]
+        return scores
+
+
+class Location(nn.Module):
+    """s(q, k_j) = (W q)_j   (Luong et al. 2015, equation 8, "location").
+
+    What the key holds does not matter, only where it stands. weight is W, `[positions, d_k]`.
+
+    Raises ValueError when there are more keys than positions.
+    """
+
+    def __init__(self, d_k: int, positions: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(positions, d_k))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        keys = key.shape[-2]
+        if keys > len(self.weight):
+            raise ValueError(f"{keys} keys, and scores were learned for {len(self.weight)} positions")
+        leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        return dot(query, self.weight[:keys]).expand(*leading, -1, -1)
+
+
+class Content(nn.Module):
+    """s(q, k) = β (q · k) / (|q| |k|)   (Graves et al. 2014, equations 5 and 6): content-based addressing.
+
+    The cosine is at most 1, so softmax of it alone is nearly uniform: the key strength β > 0 sharpens it. There a
+    controller emits β; here it is learned: β = softplus(strength), 1 at first. A vector of length 0 scores 0.
+    """
+
+    def __init__(self, d_k: int | None = None) -> None:
+        super().__init__()
+        self.strength = nn.Parameter(torch.tensor(1.0).expm1().log())  # softplus(log(e - 1)) = 1
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return F.softplus(self.strength) * dot(F.normalize(query, dim=-1), F.normalize(key, dim=-1))
+
+
+# By name: what makes the scoring function for queries and keys of d_k elements.
+SCORES: dict[str, Callable[[int], ScoreFunction]] = {
+    "dot": lambda d_k: dot,
+    "scaled_dot": lambda d_k: scaled_dot,
+    "additive": Additive,
+    "bilinear": Bilinear,
+    "concat": Concat,
+    "location": Location,
+    "content": Content,
+}

@@ -1,20 +1,36 @@
-"""Scoring functions against sums written out, and against each other."""
+"""Scoring functions against sums written out, against each other, and against cases computed by hand."""
+
+import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from attncli.attention import SCORES, dot, scaled_dot
+from attncli.attention import SCORES, Additive, Bilinear, Concat, Content, Location, attend, dot, scaled_dot
 
 sizes = st.integers(1, 6)
+names = st.sampled_from(sorted(SCORES))
+
+
+def randn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def made(name: str, d_k: int, seed: int = 0):
+    """The scoring function of this name, with its parameters drawn from a seed, in float64."""
+    torch.manual_seed(seed)
+    score = SCORES[name](d_k)
+    return score.double() if isinstance(score, torch.nn.Module) else score
+
+
+# --- the plain ones -------------------------------------------------------------------------------------
 
 
 @given(leading=st.lists(sizes, max_size=3), queries=sizes, keys=sizes, d_k=sizes, seed=st.integers(0, 2**32))
 def test_dot_is_the_sum_of_products(leading, queries, keys, d_k, seed):
-    random = torch.Generator().manual_seed(seed)
-    q = torch.randn(*leading, queries, d_k, generator=random, dtype=torch.float64)
-    k = torch.randn(*leading, keys, d_k, generator=random, dtype=torch.float64)
+    q, k = randn(seed, *leading, queries, d_k), randn(seed + 1, *leading, keys, d_k)
     expected = torch.einsum("...qd,...kd->...qk", q, k)
     torch.testing.assert_close(dot(q, k), expected)
     torch.testing.assert_close(scaled_dot(q, k), expected / d_k**0.5)
@@ -27,12 +43,6 @@ def test_by_hand():
     assert scaled_dot(q, k).tolist() == [[2.0, -1.0]]  # d_k is 4
 
 
-def test_leading_dimensions_broadcast():
-    q, k = torch.randn(2, 3, 4, 5), torch.randn(3, 6, 5)
-    for score in SCORES.values():
-        assert score(q, k).shape == (2, 3, 4, 6)
-
-
 @pytest.mark.parametrize("d_k", [16, 256])
 def test_scaling_keeps_the_variance_at_one(d_k):
     random = torch.Generator().manual_seed(0)
@@ -41,5 +51,121 @@ def test_scaling_keeps_the_variance_at_one(d_k):
     assert scaled_dot(q, k).var().item() == pytest.approx(1, rel=0.1)
 
 
-def test_the_table_holds_what_is_written():
-    assert SCORES["dot"] is dot and SCORES["scaled_dot"] is scaled_dot and len(SCORES) == 2
+# --- all of them ----------------------------------------------------------------------------------------
+
+
+@given(names, st.lists(sizes, max_size=3), sizes, sizes, sizes, st.integers(0, 99))
+def test_leading_dimensions_are_so_many_scores_side_by_side(name, leading, queries, keys, d_k, seed):
+    score = made(name, d_k, seed)
+    q, k = randn(seed, *leading, queries, d_k), randn(seed + 1, *leading, keys, d_k)
+    found = score(q, k)
+    assert found.shape == (*leading, queries, keys)
+    flat = [score(one, other) for one, other in zip(q.reshape(-1, queries, d_k), k.reshape(-1, keys, d_k), strict=True)]
+    torch.testing.assert_close(found.reshape(-1, queries, keys), torch.stack(flat))
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_leading_dimensions_broadcast(name):
+    q, k = randn(0, 2, 3, 4, 5), randn(1, 3, 6, 5)
+    score = made(name, 5)
+    torch.testing.assert_close(score(q, k), score(q, k.expand(2, 3, 6, 5)))
+    assert score(q[0, 0], k).shape == (3, 4, 6)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORES if name != "location"])
+def test_keys_in_another_order_have_their_scores_in_that_order(name):
+    score, q, k = made(name, 5), randn(0, 4, 5), randn(1, 6, 5)
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    torch.testing.assert_close(score(q, k[order]), score(q, k)[:, order])
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_all_go_through_the_one_attend(name):
+    score, q, k, v = made(name, 5), randn(0, 4, 5), randn(1, 6, 5), randn(2, 6, 3)
+    output, weights, scores = attend(q, k, v, score=score)
+    torch.testing.assert_close(scores, score(q, k))
+    torch.testing.assert_close(weights, torch.softmax(scores, dim=-1))
+    torch.testing.assert_close(output, weights @ v)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORES if isinstance(made(name, 4), torch.nn.Module)])
+def test_what_can_be_learned_gets_a_gradient(name):
+    score = made(name, 4)
+    attend(randn(0, 3, 4), randn(1, 5, 4), randn(2, 5, 2), score=score).output.square().sum().backward()
+    for parameter in score.parameters():
+        assert parameter.grad is not None and parameter.grad.abs().sum() > 0
+
+
+# --- by hand --------------------------------------------------------------------------------------------
+
+
+def filled(parameter: Tensor, numbers) -> None:
+    with torch.no_grad():
+        parameter.copy_(torch.tensor(numbers))
+
+
+def test_additive_by_hand():
+    """Bahdanau et al. 2015, A.1.2: vᵀ tanh(W q + U k), with tanh(x) left in the expectation."""
+    score = Additive(d_k=1, d_query=2, d_hidden=2)
+    filled(score.query.weight, [[1.0, 0.0], [0.0, 2.0]])
+    filled(score.key.weight, [[1.0], [-1.0]])
+    filled(score.energy.weight, [[3.0, 1.0]])
+    found = score(torch.tensor([[0.5, 0.25]]), torch.tensor([[0.5], [1.5]]))
+    expected = [3 * math.tanh(1.0) + math.tanh(0.0), 3 * math.tanh(2.0) + math.tanh(-1.0)]
+    assert found[0].tolist() == pytest.approx(expected)
+    assert expected == pytest.approx([2.284782, 2.130489], abs=1e-6)
+
+
+def test_bilinear_by_hand():
+    score = Bilinear(d_k=2, d_query=3)
+    filled(score.weight, [[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    # q W = (1 + 6, 2 + 6) = (7, 8)
+    assert score(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[1.0, 0.0], [1.0, -1.0]])).tolist() == [[7.0, -1.0]]
+
+
+def test_bilinear_with_the_unit_matrix_is_dot():
+    score = Bilinear(4).double()
+    filled(score.weight, torch.eye(4).tolist())
+    q, k = randn(0, 2, 3, 4), randn(1, 2, 5, 4)
+    torch.testing.assert_close(score(q, k), dot(q, k))
+
+
+def test_bilinear_with_a_heads_two_projections_is_that_heads_score():
+    """qᵀ (W_Qᵀ W_K) k on the inputs is (W_Q q) · (W_K k)."""
+    to_query, to_key = randn(2, 3, 6), randn(3, 3, 6)
+    score = Bilinear(6).double()
+    filled(score.weight, (to_query.T @ to_key).tolist())
+    x, y = randn(0, 4, 6), randn(1, 5, 6)
+    torch.testing.assert_close(score(x, y), dot(x @ to_query.T, y @ to_key.T))
+
+
+def test_concat_is_additive_with_its_two_matrices_beside_each_other():
+    additive, concat = Additive(4, d_query=3, d_hidden=5).double(), Concat(4, d_query=3, d_hidden=5).double()
+    filled(concat.hidden.weight, torch.cat([additive.query.weight, additive.key.weight], dim=1).tolist())
+    filled(concat.energy.weight, additive.energy.weight.tolist())
+    q, k = randn(0, 2, 3, 3), randn(1, 2, 5, 4)
+    torch.testing.assert_close(concat(q, k), additive(q, k))
+
+
+def test_location_asks_the_query_alone():
+    score = Location(2, positions=4)
+    filled(score.weight, [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [5.0, 5.0]])
+    q = torch.tensor([[2.0, 3.0]])
+    assert score(q, torch.randn(3, 2)).tolist() == [[2.0, 3.0, 5.0]]
+    with pytest.raises(ValueError, match="5 keys, and scores were learned for 4 positions"):
+        score(q, torch.randn(5, 2))
+
+
+def test_content_is_the_cosine_times_its_strength():
+    score = Content()
+    q = torch.tensor([[3.0, 4.0]])
+    k = torch.tensor([[6.0, 8.0], [-3.0, -4.0], [-4.0, 3.0], [0.0, 0.0]])
+    assert score(q, k)[0].tolist() == pytest.approx([1.0, -1.0, 0.0, 0.0], abs=1e-6)
+    filled(score.strength, 5.0)
+    assert score(q, k)[0, 0].item() == pytest.approx(math.log1p(math.exp(5)), rel=1e-5)
+
+
+@given(st.floats(0.1, 100), st.floats(0.1, 100))
+def test_content_does_not_ask_for_lengths(one, other):
+    score, q, k = Content().double(), randn(0, 3, 4), randn(1, 5, 4)
+    torch.testing.assert_close(score(one * q, other * k), score(q, k))

@@ -1,0 +1,127 @@
+"""The layers of the Transformer's encoder and decoder (Vaswani et al. 2017, section 3.1 and figure 1).
+
+A sublayer is wrapped in a residual connection and a LayerNorm. Post-norm is what the paper has,
+x <- norm(x + sublayer(x)); pre-norm is what most later models have, x <- x + sublayer(norm(x)), which trains without
+a warm-up (Xiong et al. 2020).
+
+    encoder:   x ── self-attention ── feed-forward ──► x
+    decoder:   x ── self-attention (causal) ── cross-attention to the memory ── feed-forward ──► x
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.attention.attend import Attention
+from attncli.attention.multihead import MultiHeadAttention
+from attncli.attention.scores import ScoreFunction, scaled_dot
+
+
+class EncoderStep(NamedTuple):
+    """What an encoder layer gives: output `[batch, token, d_model]`, and its self-attention."""
+
+    output: Tensor
+    attention: Attention
+
+
+class DecoderStep(NamedTuple):
+    """What a decoder layer gives: output `[batch, query, d_model]`, its self-attention and its cross-attention."""
+
+    output: Tensor
+    attention: Attention
+    cross: Attention
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = W_2 max(0, W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2): every token by itself."""
+
+    def __init__(self, d_model: int, d_hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_hidden)
+        self.down = nn.Linear(d_hidden, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model]` -> the same shape."""
+        y: Tensor = self.down(torch.relu(self.up(x)))
+        return y
+
+
+class TransformerEncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network. Drawn at the head of this file; without dropout.
+
+    d_hidden: the feed-forward network's, 4 d_model by default. norm_first: pre-norm instead of post-norm. score: as
+    in MultiHeadAttention.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_hidden: int | None = None,
+        norm_first: bool = False,
+        score: ScoreFunction = scaled_dot,
+    ) -> None:
+        super().__init__()
+        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(d_model, heads, score=score)
+        self.feed_forward = FeedForward(d_model, 4 * d_model if d_hidden is None else d_hidden)
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> EncoderStep:
+        """x `[batch, token, d_model]`; mask: bool, broadcasts to `[batch, head, query, key]`, True = may attend."""
+        x, attention = attended(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
+        return EncoderStep(added(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention)
+
+
+class TransformerDecoderLayer(nn.Module):
+    """Self-attention, cross-attention to the encoder's output, then the feed-forward network.
+
+    Arguments as for TransformerEncoderLayer; d_memory is the size of the memory's vectors, d_model by default.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_hidden: int | None = None,
+        norm_first: bool = False,
+        score: ScoreFunction = scaled_dot,
+        d_memory: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(d_model, heads, score=score)
+        self.cross = MultiHeadAttention(d_model, heads, d_memory, score=score)
+        self.feed_forward = FeedForward(d_model, 4 * d_model if d_hidden is None else d_hidden)
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.cross_norm = nn.LayerNorm(d_model)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+
+    def forward(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> DecoderStep:
+        """x `[batch, query, d_model]`, memory `[batch, key, d_memory]`.
+
+        mask (usually `causal_mask`) is for the self-attention, memory_mask for the cross-attention: bool, broadcast
+        to `[batch, head, query, key]`, True = may attend.
+        """
+        x, attention = attended(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
+        x, cross = attended(x, self.cross_norm, self.norm_first, lambda y: self.cross(y, memory, memory_mask))
+        return DecoderStep(added(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention, cross)
+
+
+def added(x: Tensor, norm: nn.LayerNorm, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    """A sublayer with its residual connection: norm(x + sublayer(x)), or x + sublayer(norm(x)) with norm_first."""
+    y: Tensor = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
+    return y
+
+
+def attended(
+    x: Tensor, norm: nn.LayerNorm, norm_first: bool, sublayer: Callable[[Tensor], Attention]
+) -> tuple[Tensor, Attention]:
+    """`added` for a sublayer that is an attention: what it gives too."""
+    attention = sublayer(norm(x) if norm_first else x)
+    return (x + attention.output if norm_first else norm(x + attention.output)), attention
