@@ -31,6 +31,7 @@ CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token
 TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "special": bool, "padding": bool}
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
 VECTOR_ARRAYS = ("neurons", "query", "key")  # in files of records with vectors
+KINDS = ("encoder", "decoder", "cross")
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
 
 
@@ -85,8 +86,11 @@ class AttentionRecord:
 
     weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to.
     layers, heads: the numbers, in the model, of what stands along the first two axes.
+    tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
     mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
     vectors: the queries and keys of some of these heads, where they were asked for.
+    kind: which attention it is: "encoder" or "decoder", both of a text to itself, or "cross", of what a decoder
+    writes (tokens) to what an encoder has read (key_tokens).
     """
 
     weights: Floats
@@ -97,6 +101,13 @@ class AttentionRecord:
     mask_name: str
     model: ModelInfo
     vectors: Vectors | None = None
+    key_tokens: Tokens | None = None
+    kind: str = "encoder"
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens along the keys."""
+        return self.tokens if self.key_tokens is None else self.key_tokens
 
     def map(self, layer: int, head: int) -> Floats:
         """The `[query, key]` weights of one head, by its numbers in the model.
@@ -181,8 +192,12 @@ class AttentionRecord:
 
     def document(self) -> dict[str, Any]:
         """This text's entry under "records" in `run --json`."""
+        more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
+        if self.key_tokens is not None:
+            more["key_tokens"] = self.key_tokens.text
         return {
             "tokens": self.tokens.text,
+            **more,
             "segments": self.tokens.segments,
             "mask": self.mask_name,
             "attention": [
@@ -248,7 +263,13 @@ def arrays(record: AttentionRecord) -> dict[str, Any]:
 
 def labels(record: AttentionRecord) -> dict[str, Any]:
     """The rest of a record: what is not an array of numbers."""
-    return {"tokens": asdict(record.tokens), "mask_name": record.mask_name, "model": asdict(record.model)}
+    return {
+        "tokens": asdict(record.tokens),
+        "key_tokens": None if record.key_tokens is None else asdict(record.key_tokens),
+        "mask_name": record.mask_name,
+        "kind": record.kind,
+        "model": asdict(record.model),
+    }
 
 
 def write_npz(records: Sequence[AttentionRecord], path: Path) -> None:
@@ -292,12 +313,12 @@ def write_csv(records: Sequence[AttentionRecord], path: Path) -> None:
 
 
 def csv_rows(text: int, record: AttentionRecord) -> Iterator[tuple[Any, ...]]:
-    tokens = record.tokens.text
+    tokens, keys = record.tokens.text, record.keys.text
     for layer in record.layers:
         for head in record.heads:
             for query, row in enumerate(record.map(layer, head).tolist()):
                 for key, weight in enumerate(row):
-                    yield text, layer, head, query, key, tokens[query], tokens[key], weight
+                    yield text, layer, head, query, key, tokens[query], keys[key], weight
 
 
 # --- loading --------------------------------------------------------------------------------------------
@@ -363,34 +384,47 @@ def read_safetensors(path: Path) -> Iterable[tuple[dict[str, Any], dict[str, Any
 
 def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     """A record from a file's contents. Raises ValueError, TypeError or KeyError where they don't fit together."""
-    tokens = Tokens(**{field.name: rest["tokens"][field.name] for field in fields(Tokens)})
-    tokens = Tokens(**{**vars(tokens), "offsets": [(int(a), int(b)) for a, b in tokens.offsets]})
+    tokens = build_tokens(rest["tokens"])
+    key_tokens = None if rest.get("key_tokens") is None else build_tokens(rest["key_tokens"])
+    queries, keys = len(tokens), len(tokens if key_tokens is None else key_tokens)
     weights, mask = numbers["weights"], numbers["mask"]
     layers, heads = numbers["layers"].tolist(), numbers["heads"].tolist()
-    length = len(tokens.text)
-    if weights.dtype != np.float32 or weights.shape != (len(layers), len(heads), length, length):
-        raise ValueError(f"weights are {weights.dtype} {list(weights.shape)} for {length} tokens")
+    if weights.dtype != np.float32 or weights.shape != (len(layers), len(heads), queries, keys):
+        raise ValueError(f"weights are {weights.dtype} {list(weights.shape)} for {queries} queries and {keys} keys")
     if 0 in weights.shape:
         raise ValueError("it holds no weights")
-    if mask.dtype != np.bool_ or mask.shape != (length, length):
-        raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {length} tokens")
+    if mask.dtype != np.bool_ or mask.shape != (queries, keys):
+        raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {queries} queries and {keys} keys")
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError("a weight is negative or not a number")
-    if any(len(part) != length for part in vars(tokens).values()):
-        raise ValueError("not every token has an id, a segment, a word and an offset")
     model = ModelInfo(**rest["model"])
-    for name, kind in TOKEN_KINDS.items():
-        check_kind(name, getattr(tokens, name), kind)
+    attention = rest.get("kind", KINDS[0])
+    if attention not in KINDS:
+        raise ValueError(f"no attention of the kind {attention!r}")
     check_kind("mask_name", [rest["mask_name"]], str)
     check_kind("model", [model.name, model.path, model.sha256], str)
     check_kind("model", [model.layers, model.heads, model.hidden_size], int)
     check_numbers("layers", layers, model.layers)
     check_numbers("heads", heads, model.heads)
-    vectors = build_vectors(numbers, layers, heads, length) if numbers.keys() & set(VECTOR_ARRAYS) else None
-    return AttentionRecord(weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors)
+    whose = numbers, layers, heads, queries, keys
+    vectors = build_vectors(*whose) if numbers.keys() & set(VECTOR_ARRAYS) else None
+    return AttentionRecord(
+        weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors, key_tokens, attention
+    )
 
 
-def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], length: int) -> Vectors:
+def build_tokens(parts: dict[str, Any]) -> Tokens:
+    """Tokens from a file's contents. Raises ValueError, TypeError or KeyError where they don't fit together."""
+    tokens = Tokens(**{field.name: parts[field.name] for field in fields(Tokens)})
+    tokens = Tokens(**{**vars(tokens), "offsets": [(int(a), int(b)) for a, b in tokens.offsets]})
+    if any(len(part) != len(tokens.text) for part in vars(tokens).values()):
+        raise ValueError("not every token has an id, a segment, a word and an offset")
+    for name, kind in TOKEN_KINDS.items():
+        check_kind(name, getattr(tokens, name), kind)
+    return tokens
+
+
+def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:
     """The vectors in a file's contents. Raises ValueError or KeyError where they don't fit the rest."""
     neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
     if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
@@ -398,7 +432,7 @@ def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], 
     pairs = [(layer, head) for layer, head in neurons.tolist()]
     if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
         raise ValueError("neurons are not some of its heads, each once")
-    for name, array in (("query", query), ("key", key)):
+    for name, array, length in (("query", query, queries), ("key", key, keys)):
         if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[2]):
             raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
         if array.size == 0 or not np.isfinite(array).all():

@@ -1,5 +1,7 @@
 """Records made up for tests, without a model."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -53,3 +55,19 @@ def attention_records(draw, padding: int = 0) -> AttentionRecord:
     weights = numbers.random((layers, heads, length, length)) ** draw(st.sampled_from([1, 8]))
     weights[..., length - padding :] = 0
     return record_of(weights / weights.sum(axis=-1, keepdims=True), padding=padding)
+
+
+@st.composite
+def cross_records(draw) -> AttentionRecord:
+    """Records of a cross-attention: what is written looks at what was read, which has another length."""
+    record = draw(attention_records())
+    keys = draw(st.integers(2, 14))
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weights = numbers.random((*record.weights.shape[:3], keys), dtype=np.float32)
+    return replace(
+        record,
+        weights=weights / weights.sum(axis=-1, keepdims=True),
+        mask=np.ones((len(record.tokens), keys), dtype=bool),
+        key_tokens=tokens_of(keys),
+        kind="cross",
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import attention_records, record_of, tokens_of
+from records import attention_records, cross_records, record_of, tokens_of
 from safetensors.numpy import load_file, save_file
 
 from attncli import RequestError, load_record, load_records, save_records
@@ -23,8 +23,8 @@ NATIVE = (".npz", ".safetensors")
 @st.composite
 def records(draw) -> AttentionRecord:
     """Any numbers of layers and heads in any order, words and characters of every kind, all masks."""
-    record = draw(attention_records(padding=draw(st.integers(0, 3))))
-    layers, heads, length, _ = record.weights.shape
+    record = draw(cross_records() | attention_records(padding=draw(st.integers(0, 3))))
+    layers, heads, length, keys = record.weights.shape
     head_dim = draw(st.integers(1, 5))
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
     words = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1, max_size=4))
@@ -34,8 +34,9 @@ def records(draw) -> AttentionRecord:
         heads=numbers.permutation(30)[:heads].tolist(),
         model=dataclasses.replace(record.model, layers=30, heads=30),
         tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
-        mask=numbers.random(length) < 0.5,
+        mask=numbers.random(keys) < 0.5,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
+        kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
     )
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
@@ -44,15 +45,16 @@ def records(draw) -> AttentionRecord:
 
 def with_vectors(record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4) -> AttentionRecord:
     """With queries and keys of these heads, every number another's."""
-    shape = (2, len(neurons), len(record.tokens), head_dim)
-    query, key = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7
+    sizes = [(len(neurons), len(tokens), head_dim) for tokens in (record.tokens, record.keys)]
+    query, key = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7 for shape in sizes)
+    key += query.size
     return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
 
 
 def with_whole_mask(record: AttentionRecord) -> AttentionRecord:
     """As a model makes it: a mask that says the same of every query is stored once, in no memory of its own."""
-    length = len(record.tokens)
-    return dataclasses.replace(record, mask=np.broadcast_to(record.mask, (length, length)))
+    shape = len(record.tokens), len(record.keys)
+    return dataclasses.replace(record, mask=np.broadcast_to(record.mask, shape))
 
 
 records_of_models = records().map(with_whole_mask)
@@ -174,7 +176,11 @@ def test_json_is_the_document_of_run(several, folder):
     assert document["model"] == dataclasses.asdict(several[0].model)
     assert set(document["model"]) == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
     for found, record in zip(document["records"], several, strict=True):
-        assert set(found) == {"tokens", "segments", "mask", "attention"}
+        more = {"kind"} if record.kind != "encoder" else set()
+        more |= {"key_tokens"} if record.key_tokens else set()
+        assert set(found) == {"tokens", "segments", "mask", "attention"} | more
+        assert found.get("key_tokens", record.tokens.text) == record.keys.text
+        assert found.get("kind", "encoder") == record.kind
         assert (found["tokens"], found["segments"]) == (record.tokens.text, record.tokens.segments)
         assert found["mask"] == record.mask_name
         order = [(layer, head) for layer in record.layers for head in record.heads]
@@ -185,7 +191,7 @@ def test_json_is_the_document_of_run(several, folder):
 
 def csv_can_hold(record: AttentionRecord) -> bool:
     """A carriage return or a NUL in a token, which no tokenizer gives, is what csv's own reader stumbles over."""
-    return not set("\r\0") & set("".join(record.tokens.text))
+    return not set("\r\0") & set("".join(record.tokens.text + record.keys.text))
 
 
 @given(several=st.lists(records_of_models.filter(csv_can_hold), min_size=1, max_size=2))
@@ -201,7 +207,7 @@ def test_csv_has_a_row_a_cell(several, folder):
         for (layer, head, query, key), weight in np.ndenumerate(record.weights):
             *numbers, query_token, key_token, found = next(rows)
             assert list(map(int, numbers)) == [text, record.layers[layer], record.heads[head], query, key]
-            assert (query_token, key_token) == (record.tokens.text[query], record.tokens.text[key])
+            assert (query_token, key_token) == (record.tokens.text[query], record.keys.text[key])
             assert np.float32(found) == weight
 
 
@@ -222,7 +228,8 @@ def test_a_part_of_a_record(record, data):
     staying = [(layer, head) for layer, head in every if layer in part.layers and head in part.heads]
     assert (part.vectors.heads if part.vectors else []) == staying
     for layer, head in staying:
-        assert np.array_equal(part.vectors.of(layer, head), record.vectors.of(layer, head))
+        for found, expected in zip(part.vectors.of(layer, head), record.vectors.of(layer, head), strict=True):
+            assert np.array_equal(found, expected)
 
 
 def test_what_is_not_in_a_record():
@@ -518,6 +525,11 @@ def labels(part: str, **changes: object) -> dict:
         labels("model", layers="6"),
         labels("model", name=None),
         labels("model", more=1),
+        {**LABELS, "kind": "hybrid"},
+        {**LABELS, "kind": None},
+        {**LABELS, "key_tokens": 3},
+        {**LABELS, "key_tokens": {**LABELS["tokens"], "text": ["a"] * 5}},
+        {**LABELS, "key_tokens": {name: part[:5] for name, part in LABELS["tokens"].items()}},
     ],
 )
 def test_labels_that_do_not_fit(wrong, folder):

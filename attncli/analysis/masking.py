@@ -52,8 +52,8 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tup
 
 def leak_to_padding(record: AttentionRecord) -> dict[int, float]:
     """The share of real tokens' weight that goes to [PAD], by layer: mean over heads and queries."""
-    padding = np.array(record.tokens.padding)
-    weights = record.weights[:, :, ~padding][..., padding]  # [layer, head, real query, [PAD] key]
+    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
+    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
     return {
         layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
         for layer, leaked in zip(record.layers, weights, strict=True)

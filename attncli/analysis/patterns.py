@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.record import AttentionRecord, Floats
-from attncli.text import Tokens
 
 # In the order in which a tie is decided.
 PATTERNS = ("self", "previous", "next", "first", "separator")
@@ -48,26 +47,31 @@ def counted_queries(record: AttentionRecord) -> npt.NDArray[np.bool_]:
     return counted
 
 
-def pattern_keys(tokens: Tokens) -> dict[str, npt.NDArray[np.bool_]]:
-    """For each pattern the cells that belong to it: bool `[query, key]`."""
-    length = len(tokens)
-    separators = np.array(tokens.special) & ~np.array(tokens.padding)
+def pattern_keys(record: AttentionRecord) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each pattern the cells that belong to it: bool `[query, key]`.
+
+    Where the keys are another text than the queries, no key is the query itself or a neighbour of it.
+    """
+    keys = record.keys
+    shape = len(record.tokens), len(keys)
+    separators = np.array(keys.special) & ~np.array(keys.padding)
     separators[0] = False
-    first = np.zeros((length, length), dtype=bool)
+    first = np.zeros(shape, dtype=bool)
     first[:, 0] = True
+    own = record.key_tokens is None
     return {
-        "self": np.eye(length, dtype=bool),
-        "previous": np.eye(length, k=-1, dtype=bool),
-        "next": np.eye(length, k=1, dtype=bool),
+        "self": np.eye(*shape, dtype=bool) & own,
+        "previous": np.eye(*shape, k=-1, dtype=bool) & own,
+        "next": np.eye(*shape, k=1, dtype=bool) & own,
         "first": first,
-        "separator": np.broadcast_to(separators, (length, length)),
+        "separator": np.broadcast_to(separators, shape),
     }
 
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
     counted = counted_queries(record)
-    cells = pattern_keys(record.tokens)
+    cells = pattern_keys(record)
     summaries = {}
     for layer in record.layers:
         for head in record.heads:

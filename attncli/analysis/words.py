@@ -64,14 +64,27 @@ def merge_words(record: AttentionRecord) -> AttentionRecord:
     that rows still sum to 1. A word may attend to a word when any of its pieces may to any. Queries and keys
     (`vectors`) are of pieces only and are left out.
     """
-    tokens = record.tokens
+    queries, keys = word_groups(record.tokens), word_groups(record.keys)
+    rows, columns = [group[0] for group in queries], [group[0] for group in keys]
+    sizes = np.array([len(group) for group in queries], dtype=np.float32)
+    to_words = np.add.reduceat(record.weights, columns, axis=-1)
+    weights: Floats = (np.add.reduceat(to_words, rows, axis=-2) / sizes[:, None]).astype(np.float32)
+    some = np.logical_or.reduceat(np.logical_or.reduceat(record.mask, columns, axis=-1), rows, axis=-2)
+    return replace(
+        record,
+        weights=weights,
+        tokens=word_tokens(record.tokens),
+        key_tokens=None if record.key_tokens is None else word_tokens(record.key_tokens),
+        mask=some,
+        vectors=None,
+    )
+
+
+def word_tokens(tokens: Tokens) -> Tokens:
+    """The words of a text in place of its tokens; a word has the id of its first piece."""
     groups = word_groups(tokens)
     starts = [group[0] for group in groups]
-    sizes = np.array([len(group) for group in groups], dtype=np.float32)
-    to_words = np.add.reduceat(record.weights, starts, axis=-1)
-    weights: Floats = (np.add.reduceat(to_words, starts, axis=-2) / sizes[:, None]).astype(np.float32)
-    some = np.logical_or.reduceat(np.logical_or.reduceat(record.mask, starts, axis=-1), starts, axis=-2)
-    words = Tokens(
+    return Tokens(
         text=[word_text(tokens, group) for group in groups],
         ids=[tokens.ids[start] for start in starts],
         segments=[tokens.segments[start] for start in starts],
@@ -80,4 +93,3 @@ def merge_words(record: AttentionRecord) -> AttentionRecord:
         special=[tokens.special[start] for start in starts],
         padding=[tokens.padding[start] for start in starts],
     )
-    return replace(record, weights=weights, tokens=words, mask=some, vectors=None)

@@ -45,7 +45,7 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
     some = next(iter(records.values()))
     columns, width = panel_size(some, canvas)
     words = title([shown_name(some.model.name), "what masks do", size(some)], canvas)
-    lines = [words, *legend(some, canvas), scale(canvas), Text()]
+    lines = [words, *legend(some.tokens, canvas), scale(canvas), Text()]
     for layer, head in heads:
         panels = [
             [

@@ -19,6 +19,7 @@ from attncli.analysis.patterns import (
 from attncli.printable import printable
 from attncli.record import AttentionRecord, Floats
 from attncli.render.cells import Canvas, colour, ink, number, pool, shade
+from attncli.text import Tokens
 
 PANEL_WIDTH = 20  # columns of a small map's caption, at the least
 PANEL_LINES = 32  # a small map is at most so many lines high
@@ -38,8 +39,9 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
-    """Which model, what of it, which mask, how many tokens."""
-    return title([shown_name(record.model.name), what, f"mask {record.mask_name}", size(record)], canvas)
+    """Which model, which attention if not an encoder's, what of it, which mask, how many tokens."""
+    kind = [] if record.kind == "encoder" else [f"{record.kind} attention"]
+    return title([shown_name(record.model.name), *kind, what, f"mask {record.mask_name}", size(record)], canvas)
 
 
 def title(parts: Sequence[str], canvas: Canvas) -> Text:
@@ -48,8 +50,15 @@ def title(parts: Sequence[str], canvas: Canvas) -> Text:
 
 def size(record: AttentionRecord) -> str:
     """How many tokens, [PAD] counted apart."""
-    padding = sum(record.tokens.padding)
-    return f"{len(record.tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else "")
+    if record.key_tokens is not None:
+        return f"{counted(record.tokens)} to {counted(record.key_tokens)}"
+    return counted(record.tokens)
+
+
+def counted(tokens: Tokens) -> str:
+    """16 tokens + 2 [PAD]"""
+    padding = sum(tokens.padding)
+    return f"{len(tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else "")
 
 
 def strong(canvas: Canvas) -> str:
@@ -65,10 +74,24 @@ def shown_name(name: str) -> str:
     return printable(name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name)
 
 
-def legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """The tokens with their numbers, as many on a line as fit."""
+def legends(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """The tokens of the queries, and those of the keys where they are others."""
+    if record.key_tokens is None:
+        return legend(record.tokens, canvas)
+    return [Text("queries", style=faint(canvas)), *legend(record.tokens, canvas), *key_legend(record, canvas)]
+
+
+def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """The tokens of the keys, where they are others than those of the queries."""
+    if record.key_tokens is None:
+        return []
+    return [Text("keys", style=faint(canvas)), *legend(record.key_tokens, canvas)]
+
+
+def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
+    """Tokens with their numbers, as many on a line as fit."""
     lines, line = [], Text()
-    for place, token in enumerate(map(printable, record.tokens.text)):
+    for place, token in enumerate(map(printable, tokens.text)):
         if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
             lines.append(line)
             line = Text()
@@ -131,13 +154,13 @@ def pairs(weights: Floats) -> Iterable[tuple[list[float], list[float | None]]]:
 
 def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
     """Each head of the record as a small map, several beside each other, with what it looks at most."""
-    length = len(record.tokens)
+    queries, keys = len(record.tokens), len(record.keys)
     summaries = summarise(record)
     columns, width = panel_size(record, canvas)
     lines: list[Text] = []
     for layer in record.layers:
-        lines += [heading(record, f"layer {layer}", canvas), *legend(record, canvas), scale(canvas)]
-        if columns < length or picture_rows(canvas) < length:
+        lines += [heading(record, f"layer {layer}", canvas), *legends(record, canvas), scale(canvas)]
+        if columns < keys or picture_rows(canvas) < queries:
             lines.append(Text("a cell is the largest of the weights that fall into it"))
         lines.append(Text())
         panels = [
@@ -149,7 +172,7 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
 
 def panel_size(record: AttentionRecord, canvas: Canvas) -> tuple[int, int]:
     """Columns of a small map, and of its panel, whose caption may be wider."""
-    columns = min(len(record.tokens), canvas.width)
+    columns = min(len(record.keys), canvas.width)
     return columns, min(max(columns, PANEL_WIDTH), canvas.width)
 
 
@@ -189,7 +212,7 @@ def most_keys(record: AttentionRecord, layer: int, head: int, width: int, top_k:
     """The keys that get most of a head's weight, as many as there is room for."""
     shown = ""
     for key, weight in most_attended(record, layer, head, top_k):
-        entry = f"{printable(record.tokens.text[key])} {number(weight)}"
+        entry = f"{printable(record.keys.text[key])} {number(weight)}"
         if shown and cell_len(shown) + 2 + cell_len(entry) > width:
             break
         shown += f"  {entry}" if shown else entry
@@ -220,7 +243,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     for that gets a picture. The strongest keys stand beside the map where there is room, else below it.
     """
     weights = record.map(layer, head)
-    length = len(record.tokens)
+    queries, length = len(record.tokens), len(record.keys)
     labels = query_labels(record, canvas)
     keys = [strongest_keys(record, row, top_k) for row in weights]
     left = cell_len(labels[0])
@@ -229,6 +252,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     lines = [
         heading(record, f"layer {layer} head {head}", canvas),
         about(record, layer, head, canvas),
+        *key_legend(record, canvas),
         scale(canvas),
         Text(),
     ]
@@ -237,7 +261,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     elif cell == VALUE_WIDTH:
         numbers = "".join(f"{key:>{cell}}" for key in range(length))
         lines.append(Text(" " * (left + 1) + numbers, style=faint(canvas)))
-    for query in range(length) if cell else ():
+    for query in range(queries) if cell else ():
         line = Text(labels[query] + " ")
         for weight in weights[query].tolist():
             line.append(*cell_text(weight, cell, canvas))
@@ -279,7 +303,7 @@ def strongest_keys(record: AttentionRecord, row: Floats, top_k: int) -> str:
     found = strongest(row, top_k)
     if not found:
         return "(may attend to nothing)"
-    return "  ".join(f"{printable(record.tokens.text[key])} {weight:.3f}" for key, weight in found)
+    return "  ".join(f"{printable(record.keys.text[key])} {weight:.3f}" for key, weight in found)
 
 
 # --- a glyph a head -------------------------------------------------------------------------------------

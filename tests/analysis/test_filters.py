@@ -55,3 +55,11 @@ def test_a_text_without_a_second_segment_is_refused():
 def test_a_text_of_special_tokens_alone_is_refused():
     with pytest.raises(RequestError, match="nothing to draw"):
         kept(tokens_of(2), special=False)
+
+
+def test_keys_of_another_text_are_filtered_by_themselves():
+    other = tokens_of(4)
+    assert kept(PAIR, special=False, keys=other) == ([1, 2, 4, 5], [1, 2])
+    assert kept(PAIR, segments="BA", keys=other) == ([4, 5, 6], [0, 1, 2, 3])
+    with pytest.raises(RequestError, match="nothing to draw"):
+        kept(PAIR, segments="AB", keys=other)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, record_of
+from records import attention_records, cross_records, record_of
 
 from attncli.analysis.patterns import (
     PATTERNS,
@@ -107,3 +107,14 @@ def test_real_heads(minilm):
     summaries = summarise(minilm.attend("The keys to the old wooden cabinet in the kitchen are on the table."))
     assert summaries[0, 2].label == "previous" and summaries[0, 2].shares["previous"] > 0.85
     assert summaries[1, 8].label == "next"
+
+
+@given(cross_records())
+def test_a_key_of_another_text_is_neither_the_query_nor_its_neighbour(record):
+    for summary in summarise(record).values():
+        assert [summary.shares[name] for name in ("self", "previous", "next")] == [0, 0, 0]
+        assert summary.label in ("first", "separator", "broad")
+    for (layer, head), summary in summarise(record).items():
+        weights = record.map(layer, head)[counted_queries(record)]
+        assert summary.shares["first"] == pytest.approx(weights[:, 0].mean(), abs=1e-6)
+        assert summary.shares["separator"] == pytest.approx(weights[:, -1].mean(), abs=1e-6)

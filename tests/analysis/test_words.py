@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, record_of
+from records import attention_records, cross_records, record_of
 
 from attncli.analysis.words import byte_alphabet, decode_bytes, merge_words, word_groups, word_text
 from attncli.record import Vectors
@@ -170,3 +170,14 @@ def test_real_words_are_those_of_the_text(minilm):
     assert merged.tokens.text == ["[CLS]", "the", "unhappiness", "of", "honeypots", "[SEP]"]
     text = "The unhappiness of honeypots"
     assert [text[a:b].lower() for a, b in merged.tokens.offsets[1:-1]] == merged.tokens.text[1:-1]
+
+
+@given(cross_records())
+def test_keys_of_another_text_become_words_of_their_own(record):
+    cut = replace(
+        record, key_tokens=replace(record.keys, words=[0] * len(record.keys), special=[False] * len(record.keys))
+    )
+    merged = merge_words(cut)
+    assert merged.tokens.text == merge_words(record).tokens.text
+    assert len(merged.keys) == 1
+    np.testing.assert_allclose(merged.weights, 1, atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, record_of
+from records import attention_records, cross_records, record_of
 from rich.cells import cell_len
 
 from attncli.render import terminal
@@ -98,3 +98,16 @@ def test_a_row_that_may_attend_to_nothing_says_so():
 @pytest.mark.parametrize("name", ["/very/long/path/to/model", "model", "C:\\models\\mine\\"])
 def test_a_model_is_named_without_its_folders(name):
     assert terminal.shown_name(name) in ("model", "mine")
+
+
+@given(cross_records(), canvases)
+def test_keys_of_another_text_are_named(record, canvas):
+    """A cross-attention: its rows are what was written, its columns what was read."""
+    large = terminal.one_head(record, 0, 0, canvas)
+    shown = "\n".join(line.plain for line in large)
+    assert "cross attention" in shown and "\nkeys\n" in shown
+    best = int(record.map(0, 0)[-1].argmax())
+    assert f"{record.keys.text[best]} {record.map(0, 0)[-1, best]:.3f}" in large[-1].plain
+    small = "\n".join(line.plain for line in terminal.overview(record, canvas))
+    assert "\nqueries\n" in small and f"{len(record.keys) - 1} [SEP]" in small
+    assert terminal.glyph_table(record, canvas)
