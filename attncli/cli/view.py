@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attncli.record import AttentionRecord
     from attncli.text import Tokens
 
-NEURON_BYTES = 300_000  # of a page, for q and k, where nobody says of which heads
+NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
 PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
 
 
@@ -42,7 +42,7 @@ def view(
         typer.Option(
             "--neurons",
             metavar="L.H",
-            help='Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.3 MB]',
+            help='Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]',
         ),
     ] = None,
     start: Annotated[

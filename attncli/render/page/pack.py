@@ -32,15 +32,14 @@ class Scale:
 
 # From fine to coarse, and how many characters a weight may take so that a page of so many weights can be mailed.
 SCALES = (Scale(65535, 2), Scale(512, 2), Scale(384, 1.5), Scale(256, 1))
-ROOM = ((200_000, 4.0), (2_000_000, 1.1), (8_000_000, 0.9), (1_000_000_000_000, 0.58))
-SAMPLE = 6  # a layer of so many is packed to find out how much it takes
+ROOM = ((200_000, 4.0), (2_000_000, 1.0), (8_000_000, 0.9), (1_000_000_000_000, 0.58))
 
 
 def pick_scale(maps: Sequence[Floats]) -> Scale:
     """The finest scale for all these maps `[layer, head, query, key]` that keeps a page small."""
     count = sum(one.size for one in maps)
     room = next(room for most, room in ROOM if count <= most)
-    samples = [layer for one in maps for layer in one][::SAMPLE]
+    samples = [layer for one in maps for layer in (one[0], one[-1])]  # packed to find out how much they take
     for scale in SCALES[:-1]:
         taken = sum(len(text) for text in pack_layers(samples, scale))
         if taken <= room * sum(layer.size for layer in samples):

@@ -1,0 +1,282 @@
+"""How large, how fast and how faithful the page is, beside BertViz given the same weights: python tests/page_bench.py
+
+minilm's published weights on sample_inputs/long.txt, with q and k of as many heads as `attncli view` keeps by itself.
+BertViz takes gigabytes for the page of 512 tokens: --quick leaves that one out.
+"""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from attncli import load_model, load_record
+from attncli.cli.view import affordable
+from attncli.errors import Notice
+from attncli.record import AttentionRecord
+from attncli.render.page import page, save_page
+from attncli.render.page.pack import Scale, unpack_layer
+
+TEXT = Path(__file__).parent.parent / "sample_inputs" / "long.txt"
+SHORT, LONG, DOUBLED = "128 tokens, 72 heads", "512 tokens, 72 heads", "512 tokens, 144 heads"
+ROUNDS = 5
+CHANGES = 20
+SETTLED = 2000  # milliseconds that a page has been open before something is changed in it
+WINDOW = ViewportSize(width=1280, height=800)
+
+# BertViz, in a process of its own: it is stopped when it takes too much time or memory.
+BERTVIZ = "1.4.1"
+MOST_SECONDS = 15 * 60
+MOST_BYTES = 16 * 10**9
+SCRIPT = """
+import resource
+import time
+resource.setrlimit(resource.RLIMIT_AS, ({bytes}, {bytes}))
+import torch
+from bertviz import head_view
+from attncli import load_record
+begun = time.perf_counter()
+record = load_record({record!r})
+attention = [torch.from_numpy(layer)[None] for layer in record.weights]
+html = head_view(attention, record.tokens.text, html_action="return").data
+with open({page!r}, "w", encoding="utf-8") as file:
+    file.write(html)
+print(time.perf_counter() - begun)
+"""
+
+# Runs in the page before its own script. A drawing counts as seen when the chart says that it is complete and two
+# more frames have begun: by then its own frame has been handed to the screen.
+PROBE = """
+const frame = () => new Promise(requestAnimationFrame);
+async function drawn(before) {
+  while ((document.getElementById("chart")?.dataset.drawn ?? "") === before) await frame();
+  await frame();
+  await frame();
+  return performance.now();
+}
+window.press = async (key) => {
+  const chart = document.getElementById("chart");
+  const [before, begun] = [chart.dataset.drawn, performance.now()];
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  return (await drawn(before)) - begun;
+};
+window.opened = drawn("");
+"""
+
+VIEWS = ("heads", "model", "matrix", "neuron")
+WALKS = {  # keys there and back again, and how many steps there are from one end to the other
+    "head": ("ArrowRight", "ArrowLeft", 11),
+    "layer": ("ArrowDown", "ArrowUp", 5),
+    "token": ("j", "k", CHANGES),
+}
+CASES = (  # what the hash of the address says, what is then changed
+    ("Heads, one head", "view=heads&heads=0", ("head", "layer", "token")),
+    ("Heads, all twelve", "view=heads", ("layer", "token")),
+    ("Model", "view=model", ("head", "layer", "token")),
+    ("Matrix", "view=matrix", ("head", "layer", "token")),
+    ("Neuron", "view=neuron", ("token",)),
+)
+
+
+# --- pages -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """A record on disk, attncli's page of it, and BertViz's."""
+
+    record: Path
+    ours: Path
+    theirs: Path
+
+
+def make_pages(folder: Path) -> dict[str, Files]:
+    """The records and attncli's pages of them."""
+    made = {}
+    for name, record in make_records().items():
+        files = Files(*(folder / f"{name}{suffix}" for suffix in (".safetensors", ".html", ".bertviz.html")))
+        record.save(files.record)
+        build(files)
+        made[name] = files
+    return made
+
+
+def make_records() -> dict[str, AttentionRecord]:
+    """Two lengths; and twice as many heads, which are the same ones twice."""
+    model = load_model("minilm", device="cpu")
+    text = TEXT.read_text(encoding="utf-8")
+    ends = [end for _, end in model.tokenizer.encode(text).offsets]
+    layers, heads = range(model.config.layers), range(model.config.heads)
+
+    def attend(length: int) -> AttentionRecord:
+        beginning = text[: ends[length - 2]]  # after it comes [SEP]
+        neurons = affordable(model, [model.tokenizer.encode(beginning)], layers, heads, 1)
+        return model.attend(beginning, neurons=neurons)
+
+    short, long = attend(128), attend(512)
+    doubled = replace(
+        long,
+        weights=np.concatenate([long.weights] * 2),
+        layers=list(range(2 * len(layers))),
+        model=replace(long.model, layers=2 * len(layers)),
+    )
+    return {SHORT: short, LONG: long, DOUBLED: doubled}
+
+
+def build(files: Files) -> None:
+    save_page(page(load_record(files.record)), files.ours)
+
+
+def build_by_command(files: Files) -> None:
+    command = [sys.executable, "-m", "attncli", "view", "--from", str(files.record), "-o", str(files.ours)]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+
+
+def median_seconds(do: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        do()
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
+
+
+def bertviz(files: Files) -> float | None:
+    """Make BertViz's head view of a record. Seconds, or None if it was stopped."""
+    script = SCRIPT.format(bytes=MOST_BYTES, record=str(files.record), page=str(files.theirs))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=MOST_SECONDS
+        )
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        if isinstance(error, subprocess.CalledProcessError) and "MemoryError" not in error.stderr:
+            raise
+        files.theirs.unlink(missing_ok=True)  # there may be a part of it
+        return None
+    return float(done.stdout)
+
+
+def largest_error(document: str, record: AttentionRecord) -> tuple[float, float]:
+    """How far a weight in the page is from the true one at most, and how far the page says that it may be."""
+    elements = dict(re.findall(r'<script type="application/[\w-]+" id="(\w+)">(.*?)</script>', document, re.DOTALL))
+    mask = json.loads(elements["page"])["texts"][0]["masks"][0]
+    scale = Scale(mask["levels"], mask["power"])
+    stored = [unpack_layer(elements[name], record.weights.shape[1:], scale) for name in mask["maps"]]
+    return float(np.abs(np.stack(stored) - record.weights).max()), mask["error"]
+
+
+# --- in the browser --------------------------------------------------------------------------------------
+
+
+def open_page(browser: Browser, document: Path, state: str) -> Page:
+    """A tab of its own with this page, in the state that the hash says."""
+    tab = browser.new_page(viewport=WINDOW)
+    tab.add_init_script(PROBE)
+    tab.goto(f"{document.as_uri()}#{state}", wait_until="commit")
+    return tab
+
+
+def opening(browser: Browser, document: Path, view: str) -> float:
+    """Milliseconds from navigation to the first drawing: median of some tabs."""
+    took = []
+    for _ in range(ROUNDS):
+        tab = open_page(browser, document, f"view={view}")
+        took.append(tab.evaluate("opened"))
+        tab.close()
+    return statistics.median(took)
+
+
+def changing(browser: Browser, document: Path, state: str, what: str) -> tuple[float, float]:
+    """Milliseconds from a key to its drawing: median and worst."""
+    tab = open_page(browser, document, state)
+    tab.evaluate("opened")
+    tab.wait_for_timeout(SETTLED)
+    took = [tab.evaluate("press", key) for key in islice(walk(*WALKS[what]), CHANGES)]
+    tab.close()
+    return statistics.median(took), max(took)
+
+
+def walk(there: str, back: str, steps: int) -> Iterator[str]:
+    return cycle([there] * steps + [back] * steps)
+
+
+# --- what is printed -------------------------------------------------------------------------------------
+
+
+def print_sizes(pages: dict[str, Files]) -> None:
+    print(f"{'page':<24}{'attncli':>10}{'BertViz':>11}{'smaller':>9}{'largest error':>15}{'the page says':>15}")
+    for name, files in pages.items():
+        size, other, smaller = files.ours.stat().st_size, "-", "-"
+        if files.theirs.exists():
+            theirs = files.theirs.stat().st_size
+            other, smaller = megabytes(theirs), f"{theirs / size:.0f} x"
+        error, said = largest_error(files.ours.read_text(encoding="utf-8"), load_record(files.record))
+        print(f"{name:<24}{megabytes(size):>10}{other:>11}{smaller:>9}{error:>15.5f}{said:>15.5f}")
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.{2 if size < 1e8 else 0}f} MB"
+
+
+def print_building(pages: dict[str, Files], peer: dict[str, float | None]) -> None:
+    files = pages[LONG]
+    print("\nseconds to build a page from a record on disk")
+    print_row(f"{LONG}: load_record, page, save_page", f"{median_seconds(lambda: build(files)):.2f}")
+    print_row(f"{LONG}: attncli view --from", f"{median_seconds(lambda: build_by_command(files)):.2f}")
+    for name, seconds in peer.items():
+        print_row(f"{name}: BertViz, once", "stopped" if seconds is None else f"{seconds:.2f}")
+
+
+def print_drawing(document: Path) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        print()
+        print_row(f"milliseconds until {LONG} are drawn", "median", f"worst of {CHANGES}")
+        for view in VIEWS:
+            print_row(f"{view.capitalize()}: opening the file", f"{opening(browser, document, view):.0f}")
+        for label, state, changes in CASES:
+            for what in changes:
+                median, worst = changing(browser, document, state, what)
+                print_row(f"{label}: another {what}", f"{median:.0f}", f"{worst:.0f}")
+        print(f"Chromium {browser.version} without a GPU, {os.cpu_count()} cores; two frames (33 ms) are in each time.")
+        browser.close()
+    print("BertViz's page is not timed: it loads its scripts from the network and draws nothing without.")
+
+
+def print_row(label: str, *values: str) -> None:
+    print(f"{label:<58}" + "".join(f"{value:>13}" for value in values))
+
+
+def check_installed() -> None:
+    if find_spec("bertviz") is None or version("bertviz") != BERTVIZ:
+        sys.exit(f"page_bench: needs BertViz: pip install bertviz=={BERTVIZ}")
+    if shutil.which("chromium") is None:
+        sys.exit("page_bench: needs chromium on the path: install Debian's package of this name")
+
+
+if __name__ == "__main__":
+    check_installed()
+    warnings.simplefilter("ignore", Notice)  # long.txt is longer than the model can take
+    compared = (SHORT,) if "--quick" in sys.argv[1:] else (SHORT, LONG)
+    with TemporaryDirectory() as folder:
+        made = make_pages(Path(folder))
+        peer = {name: bertviz(made[name]) for name in compared}
+        print_sizes(made)
+        print_building(made, peer)
+        print_drawing(made[LONG].ours)
