@@ -29,6 +29,14 @@ def select(selection: Selection, count: int, what: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+def select_one(selection: Selection, count: int, what: str) -> int:
+    """The one number meant. Raises RequestError as `select` does, and when several are meant."""
+    numbers = select(selection, count, what)
+    if len(numbers) != 1:
+        raise RequestError(f"one {what} is needed, not {len(numbers)}: {what}s are 0 to {count - 1}")
+    return numbers[0]
+
+
 def parse(text: str, count: int, what: str) -> list[int]:
     if text.strip().lower() == "all":
         return list(range(count))

@@ -1,0 +1,65 @@
+"""One row of one head: its steps lead from q, k and v to the weights and the output."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.analysis.steps import row_steps
+
+
+@st.composite
+def rows(draw):
+    keys, size = draw(st.integers(1, 9)), draw(st.integers(1, 6))
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([0.1, 1.0, 30.0]))
+    query, key, value = (numbers.standard_normal(shape, dtype=np.float32) for shape in [size, (keys, size), (keys, 3)])
+    allowed = numbers.random(keys) < draw(st.sampled_from([0.0, 0.5, 1.0]))
+    return scale * query, key, value, allowed
+
+
+def weights_of(query, key, allowed):
+    """Softmax written the plain way, in float64, with exp that may not overflow here."""
+    scaled = [float(np.dot(query.astype(float), one)) / len(query) ** 0.5 for one in key.astype(float)]
+    raised = [np.exp(one) if may else 0.0 for one, may in zip(scaled, allowed, strict=True)]
+    return np.float32([one / sum(raised) if sum(raised) else 0.0 for one in raised])
+
+
+@given(rows())
+def test_the_steps_lead_to_the_weights_and_the_output(row):
+    query, key, value, allowed = row
+    weight = weights_of(query, key, allowed)
+    steps = row_steps(query, key, value, allowed, weight)
+    np.testing.assert_allclose(steps.computed, weight, atol=1e-6)
+    np.testing.assert_allclose(steps.scaled * len(query) ** 0.5, steps.score)
+    assert steps.total == pytest.approx(steps.raised.sum())
+    assert (steps.raised <= 1).all() and (steps.raised[~allowed] == 0).all()
+    assert steps.raised.max() == (1 if allowed.any() else 0)
+    np.testing.assert_allclose(steps.output, weight.astype(float) @ value.astype(float), atol=1e-12)
+    np.testing.assert_allclose(steps.contribution, weight * steps.value_norm, rtol=1e-5)
+
+
+def test_by_hand():
+    query = np.float32([2, 0])
+    key = np.float32([[1, 5], [0, 3], [9, 9]])
+    value = np.float32([[3, 4], [0, 1], [7, 7]])
+    steps = row_steps(query, key, value, np.array([True, True, False]), np.float32([0.8, 0.2, 0]))
+    assert steps.score.tolist() == [2, 0, 18]
+    assert steps.scaled == pytest.approx([2**0.5, 0, 18 / 2**0.5])
+    assert steps.largest == pytest.approx(2**0.5)
+    assert steps.raised == pytest.approx([1, np.exp(-(2**0.5)), 0])
+    assert steps.computed == pytest.approx([0.804429, 0.195571, 0], abs=1e-6)
+    assert steps.value_norm == pytest.approx([5, 1, 98**0.5])
+    assert steps.contribution == pytest.approx([4, 0.2, 0])
+    assert steps.output == pytest.approx([2.4, 3.4])
+
+
+def test_where_nothing_may_be_attended_to_everything_is_nothing():
+    steps = row_steps(
+        *np.ones((1, 4), np.float32),
+        np.ones((3, 4), np.float32),
+        np.ones((3, 2), np.float32),
+        np.zeros(3, bool),
+        np.zeros(3, np.float32),
+    )
+    assert steps.total == 0 and steps.computed.tolist() == [0, 0, 0] and steps.output.tolist() == [0, 0]
