@@ -21,7 +21,8 @@ const extent = document.getElementById("extent");
 const canvas = document.getElementById("canvas");
 const tip = document.getElementById("tip");
 
-let pointed = null; // what is under the pointer
+let pointer = null; // where the pointer is, while it is over the chart
+let pointed = null; // what is under it
 let pending = false; // a drawing is asked for
 let placed = ""; // the view and text whose corner has been scrolled to
 let opened = "heads"; // the view that a click in Model goes back to
@@ -42,6 +43,7 @@ function draw() {
   let { width, height } = fit();
   if (chart.clientWidth !== width || chart.clientHeight !== height) ({ width, height } = fit()); // a scroll bar came or went
   scrollToCorner(width, height);
+  aim();
   const scale = window.devicePixelRatio || 1;
   const [across, down] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== across || canvas.height !== down) {
@@ -73,14 +75,23 @@ function drawOn(context, seen, scale, target) {
   context.setTransform(scale, 0, 0, scale, -seen.x * scale, -seen.y * scale);
   const painter = new CanvasPainter(context);
   painter.rect(seen.x, seen.y, seen.width, seen.height, { fill: colours.paper });
-  return views[state.view].draw(painter, seen, target, colours, isDark());
+  return drawView(painter, seen, target, colours);
+}
+
+/** Draw what the state says, with `target` pointed at; false if something is not decoded yet. */
+function drawView(painter, seen, target, colours) {
+  const { queries, keys } = axes();
+  if (queries.length && keys.length) return views[state.view].draw(painter, seen, target, colours, isDark());
+  painter.text("The filters leave nothing to draw.", seen.x + 8, seen.y + 24, { fill: colours.ink });
+  return true;
 }
 
 /** What is seen, as an SVG document. */
 export function asSvg() {
   const seen = area();
-  const painter = new SvgPainter(seen, theme().paper);
-  views[state.view].draw(painter, seen, null, theme(), isDark());
+  const colours = theme();
+  const painter = new SvgPainter(seen, colours.paper);
+  drawView(painter, seen, null, colours);
   return painter.document();
 }
 
@@ -161,24 +172,24 @@ function under(event) {
   return views[state.view].at(x + seen.x, y + seen.y, seen.width, seen.height, seen);
 }
 
-function point(event) {
-  const found = under(event);
-  if (JSON.stringify(found) !== JSON.stringify(pointed)) {
-    pointed = found;
-    redraw();
-  }
-  chart.classList.toggle("pointing", found !== null);
-  tip.hidden = found === null;
-  if (found === null) return;
-  tip.textContent = views[state.view].tip(found);
-  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
-  tip.style.top = `${event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - 10 - tip.offsetHeight : event.clientY + 18}px`;
+/** Find what is under the pointer now, for the drawing may have changed there, and tell of it. */
+function aim() {
+  pointed = pointer && under(pointer);
+  chart.classList.toggle("pointing", pointed !== null);
+  tip.hidden = pointed === null;
+  if (pointed === null) return;
+  const { clientX, clientY } = pointer;
+  tip.textContent = views[state.view].tip(pointed);
+  tip.style.left = `${Math.min(clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
+  tip.style.top = `${clientY + 18 + tip.offsetHeight > innerHeight ? clientY - 10 - tip.offsetHeight : clientY + 18}px`;
 }
 
-function leave() {
-  pointed = null;
-  tip.hidden = true;
-  redraw();
+/** The pointer is here now, or has left (null). */
+function point(event) {
+  const before = JSON.stringify(pointed);
+  pointer = event;
+  aim();
+  if (JSON.stringify(pointed) !== before) redraw();
 }
 
 /** A click holds a token, or lets go of it; in Model it opens a head. */
@@ -247,7 +258,7 @@ export function listen() {
   chart.addEventListener("pointerdown", () => {
     dragged = 0;
   });
-  chart.addEventListener("pointerleave", leave);
+  chart.addEventListener("pointerleave", () => point(null));
   chart.addEventListener("click", (event) => {
     if (dragged < A_CLICK) press(event);
   });

@@ -4,8 +4,8 @@ import { scrollToToken, zoom, zoomToFit } from "./chart.js";
 import { headColour, isDark } from "./colour.js";
 import { page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
-import { change, state } from "./state.js";
-import { axes } from "./units.js";
+import { change, hasPair, state } from "./state.js";
+import { axes, unitOf } from "./units.js";
 import { kind } from "./words.js";
 
 const element = (name) => document.getElementById(name);
@@ -71,9 +71,13 @@ function makeHeads() {
     made.style.setProperty("--head", headColour(head));
     made.style.borderColor = headColour(head);
     made.addEventListener("click", () => toggle(head));
-    made.addEventListener("dblclick", () => change({ head, heads: state.heads.length === 1 ? page.heads : [head] }));
+    made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
     element("heads").append(made);
   }
+}
+
+function isAlone(head) {
+  return state.heads.length === 1 && state.heads[0] === head;
 }
 
 function toggle(head) {
@@ -93,8 +97,9 @@ export function switchTheme() {
   change({ theme: isDark() ? "light" : "dark" });
 }
 
-/** "in", "out" or "fit". */
+/** "in", "out" or "fit"; there is nothing to zoom but Matrix. */
 export function zoomBy(direction) {
+  if (state.view !== "matrix") return;
   if (direction === "fit") zoomToFit();
   else if (direction) zoom(direction === "in" ? STEP : 1 / STEP);
 }
@@ -108,7 +113,7 @@ export function showState() {
   element("one-head").hidden = view === "heads";
   element("thumbs").hidden = view !== "model";
   element("zooms").hidden = view !== "matrix";
-  element("segment-filter").hidden = !page.texts[state.text].segments.includes(1);
+  element("segment-filter").hidden = !hasPair(state.text);
   press("views", (one) => one.dataset.view === view);
   press("masks", (one) => one.dataset.mask === state.mask);
   press("thumbs", (one) => one.dataset.thumbs === state.thumbs);
@@ -140,8 +145,7 @@ function showTokens() {
     const units = state.side === "query" ? queries : keys;
     fill("token", [["none", "none"], ...units.map((unit) => [unit.members[0], `${unit.members[0]} ${unit.label}`])]);
   }
-  const { queries, keys } = axes();
-  const unit = (state.side === "query" ? queries : keys).find((one) => one.members.includes(state.token));
+  const unit = unitOf(state.token, state.side);
   element("token").value = unit ? unit.members[0] : "none";
 }
 

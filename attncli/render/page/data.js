@@ -7,7 +7,7 @@ export const page = JSON.parse(document.getElementById("page").textContent);
 const KEPT_MAPS = 48; // of 512 tokens a megabyte each
 
 const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
-const maps = new Map(); // "text mask layer head" -> Float32Array [query * tokens + key]
+const maps = new Map(); // "text mask layer head" -> Float32Array [query * keys + key]
 
 /** The bytes of a chunk, or null if they are not there yet: `whenDecoded` then tells. */
 function bytesOf(id) {
@@ -51,13 +51,24 @@ export function onDecoded(callback) {
   whenDecoded = callback;
 }
 
+/** The tokens of a text along its queries or its keys, `{tokens, segments, special, words}`: the same, or two texts. */
+export function tokensOf(text, side) {
+  const whole = page.texts[text];
+  return side === "key" ? (whole.keys ?? whole) : whole;
+}
+
+/** How many tokens a text has along its queries or its keys. */
+export function countOf(text, side) {
+  return tokensOf(text, side).tokens.length;
+}
+
 /** What the page holds of text number `text` under the mask of this name. */
 export function maskOf(text, name) {
   return page.texts[text].masks.find((mask) => mask.name === name);
 }
 
 /**
- * The weights of one head, [query * tokens + key], or null if they are not decoded yet.
+ * The weights of one head, [query * keys + key], or null if they are not decoded yet.
  * A weight is stored as a level from 0 to `levels`: weight = (level / levels) ^ power. Of each layer there are
  * the low bytes of all levels and then the high bytes, both in the order [head][query][key].
  */
@@ -67,8 +78,7 @@ export function weightsOf(text, name, layer, head) {
   const mask = maskOf(text, name);
   const bytes = bytesOf(mask.maps[page.layers.indexOf(layer)]);
   if (bytes === null) return null;
-  const tokens = page.texts[text].tokens.length;
-  const cells = tokens * tokens;
+  const cells = countOf(text, "query") * countOf(text, "key");
   const low = page.heads.indexOf(head) * cells;
   const high = low + page.heads.length * cells;
   const values = levelValues(mask.levels, mask.power);
@@ -93,7 +103,7 @@ function levelValues(levels, power) {
 export function allowed(text, name, query, key) {
   const bytes = bytesOf(maskOf(text, name).allowed);
   if (bytes === null) return null;
-  const cell = query * page.texts[text].tokens.length + key;
+  const cell = query * countOf(text, "key") + key;
   return Boolean(bytes[cell >> 3] & (128 >> (cell & 7)));
 }
 
@@ -103,9 +113,13 @@ export function vectorsOf(text, name, layer, head) {
   const place = neurons.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
   const bytes = bytesOf(neurons.chunk);
   if (bytes === null) return null;
-  const length = page.texts[text].tokens.length * neurons.size;
-  const numbers = (start) => new Float32Array(bytes.buffer, start * length * 4, length);
-  return { size: neurons.size, query: numbers(place), key: numbers(neurons.heads.length + place) };
+  const [queries, keys] = ["query", "key"].map((side) => countOf(text, side) * neurons.size); // numbers of one head
+  const numbers = (start, length) => new Float32Array(bytes.buffer, start * 4, length);
+  return {
+    size: neurons.size,
+    query: numbers(place * queries, queries),
+    key: numbers(neurons.heads.length * queries + place * keys, keys),
+  };
 }
 
 /** Whether the page holds q and k of this head. */

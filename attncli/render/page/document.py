@@ -64,7 +64,7 @@ def page(
         "threshold": check_threshold(threshold),
     }
     if records:
-        kept(records[0].tokens, special, segments)
+        kept(records[0].tokens, special, segments, records[0].keys)
     if records and query is not None:
         start["token"] = select_token(str(query), records[0].tokens.text)
     description, chunks = payload(records, start)

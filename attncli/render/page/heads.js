@@ -1,11 +1,10 @@
 // Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
 
 import { headColour } from "./colour.js";
-import { page } from "./data.js";
 import { fitted, textWidth } from "./paint.js";
 import { state } from "./state.js";
-import { axes, placeOf, shownWeights } from "./units.js";
-import { caption, numberList, value } from "./words.js";
+import { axes, placeOf, shownWeights, unitOf } from "./units.js";
+import { caption, isolated, numberList, value } from "./words.js";
 
 const TOP = 46; // caption and headings
 const ROW = 20;
@@ -122,14 +121,16 @@ function lines(queries, keys, area, side, held) {
       }
     });
   }
-  const strongest = found.length <= MOST_LINES ? found : above(found, MOST_LINES);
+  const strongest = found.length <= MOST_LINES ? found : largest(found, MOST_LINES);
   return { kept: strongest.sort((a, b) => a.weight - b.weight), count: found.length };
 }
 
-/** The lines with the largest weights, at most so many. */
-function above(all, most) {
+/** The so many lines with the largest weights; of those that are alike at the limit some from everywhere. */
+function largest(all, most) {
   const limit = Float32Array.from(all, (line) => line.weight).sort()[all.length - most];
-  return all.filter((line) => line.weight > limit);
+  const [above, alike] = [all.filter((line) => line.weight > limit), all.filter((line) => line.weight === limit)];
+  const room = most - above.length;
+  return above.concat(Array.from({ length: room }, (_, number) => alike[Math.floor((number * alike.length) / room)]));
 }
 
 /** Beside every partner of the held token its weights: of a few heads each, of many the largest. */
@@ -157,5 +158,5 @@ function drawValues(painter, place, queries, keys, side, held, middle, colours) 
 
 /** What is said of a point. */
 export function tip({ token, side }) {
-  return `${side} ${token}: ${page.texts[state.text].tokens[token]}`;
+  return `${side} ${token}: ${isolated(unitOf(token, side).label)}`;
 }

@@ -1,11 +1,10 @@
 // Matrix: one head as a heat map. Labels stay at the edges while the cells move under them.
 
 import { inkOn, pixelTable, rgb, shareColour } from "./colour.js";
-import { page } from "./data.js";
 import { fitted, picture, textWidth } from "./paint.js";
 import { state } from "./state.js";
-import { axes, placeOf, shownWeights } from "./units.js";
-import { caption, kind, value } from "./words.js";
+import { axes, placeOf, shownWeights, unitOf } from "./units.js";
+import { caption, isolated, kind, value } from "./words.js";
 
 const CAPTION = 26;
 const GAP = 6;
@@ -146,12 +145,11 @@ function mapImage(weights, rows, columns, dark) {
 }
 
 export function tip({ query, key }) {
-  const { tokens } = page.texts[state.text];
-  if (query === undefined) return `key ${key}: ${tokens[key]}`;
-  if (key === undefined) return `query ${query}: ${tokens[query]}`;
+  if (query === undefined) return `key ${key}: ${isolated(unitOf(key, "key").label)}`;
+  if (key === undefined) return `query ${query}: ${isolated(unitOf(query, "query").label)}`;
   const { queries, keys } = axes();
   const [row, column] = [placeOf(queries, query), placeOf(keys, key)];
   const weights = shownWeights(queries, keys, state.layer, state.head);
   if (weights === null) return "";
-  return `${queries[row].label} (${query}) → ${keys[column].label} (${key}): ${value(weights[row * keys.length + column])}`;
+  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${value(weights[row * keys.length + column])}`;
 }

@@ -1,11 +1,11 @@
 // Neuron: for one head and one query, q, every k, their product element by element, the score, and the weight.
 //   score = Σ_i q_i k_i     scaled = score / √size     weight = softmax of scaled over the keys that may be looked at
 
-import { allowed, hasVectors, maskOf, page, vectorsOf, weightsOf } from "./data.js";
+import { allowed, countOf, hasVectors, maskOf, tokensOf, vectorsOf, weightsOf } from "./data.js";
 import { fitted } from "./paint.js";
 import { state } from "./state.js";
 import { axes } from "./units.js";
-import { caption } from "./words.js";
+import { caption, isolated } from "./words.js";
 
 const CAPTION = 26;
 const HEADER = 84; // caption, q, headings
@@ -18,8 +18,9 @@ const ROUNDING = 0.001; // by more than this a weight of q and k differs from th
 
 /** The query that is shown: the token that is held, else the first that is a word. */
 export function shownQuery() {
-  const { special } = page.texts[state.text];
-  return state.token ?? Math.max(0, special.indexOf(false));
+  const { special } = tokensOf(state.text, "query");
+  const other = state.side === "key" && tokensOf(state.text, "key") !== tokensOf(state.text, "query");
+  return (other ? null : state.token) ?? Math.max(0, special.indexOf(false));
 }
 
 function layout(width) {
@@ -36,7 +37,7 @@ function layout(width) {
 
 /** The keys that are shown: pieces, not words, for a word has no q and no k. */
 function shownKeys() {
-  const { tokens } = page.texts[state.text];
+  const { tokens } = tokensOf(state.text, "key");
   const left = new Set(axes().keys.flatMap((unit) => unit.members));
   return [...tokens.keys()].filter((key) => left.has(key));
 }
@@ -49,12 +50,12 @@ export function measure(width) {
 /** From q and k to weights, `{query, key, score, scaled, weight, may}`; lists are by key. Null if not decoded yet. */
 export function scores(query) {
   const vectors = vectorsOf(state.text, state.mask, state.layer, state.head);
-  const tokens = page.texts[state.text].tokens.length;
+  const keys = countOf(state.text, "key");
   if (vectors === null || allowed(state.text, state.mask, query, 0) === null) return null;
   const { size } = vectors;
   const q = vectors.query.subarray(query * size, (query + 1) * size);
-  const score = new Float64Array(tokens);
-  for (let key = 0; key < tokens; key++) {
+  const score = new Float64Array(keys);
+  for (let key = 0; key < keys; key++) {
     for (let i = 0; i < size; i++) score[key] += q[i] * vectors.key[key * size + i];
   }
   const scaled = score.map((one) => one / Math.sqrt(size));
@@ -77,7 +78,8 @@ export function at(x, y, width, height, area) {
 
 export function draw(painter, area, pointed, colours) {
   const query = shownQuery();
-  const { tokens, special } = page.texts[state.text];
+  const { tokens } = tokensOf(state.text, "query");
+  const { tokens: keyTokens, special } = tokensOf(state.text, "key");
   if (!hasVectors(state.text, state.mask, state.layer, state.head)) {
     drawMissing(painter, area, colours);
     return true;
@@ -97,7 +99,7 @@ export function draw(painter, area, pointed, colours) {
     if (pointed?.key === key) painter.rect(area.x, y, area.width, ROW, { fill: colours.mark });
     const middle = y + ROW / 2;
     const fill = found.may[key] ? (special[key] ? colours.faint : colours.ink) : colours.faint;
-    painter.text(fitted(tokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
+    painter.text(fitted(keyTokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
     strip(place.k, y, (i) => found.key[key * place.size + i], most);
     strip(place.product, y, (i) => found.q[i] * found.key[key * place.size + i], mostProduct);
     const data = { query, key, score: found.score[key], scaled: found.scaled[key], weight: found.weight[key] };
@@ -160,8 +162,9 @@ export function tip({ key, element, strip }) {
   const query = shownQuery();
   const found = scores(query);
   if (found === null) return "";
-  const { tokens } = page.texts[state.text];
-  if (element === undefined) return `${tokens[query]} (${query}) → ${tokens[key]} (${key}): weight ${found.weight[key].toFixed(6)}`;
+  const { tokens } = tokensOf(state.text, "query");
+  const { tokens: keyTokens } = tokensOf(state.text, "key");
+  if (element === undefined) return `${isolated(tokens[query])} (${query}) → ${isolated(keyTokens[key])} (${key}): weight ${found.weight[key].toFixed(6)}`;
   const q = found.q[element];
   if (key === undefined) return `q[${element}] = ${q.toFixed(4)}`;
   const k = found.key[key * found.size + element];

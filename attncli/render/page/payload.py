@@ -78,7 +78,8 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
     groups: list[list[AttentionRecord]] = []
     for record in records:
         last = groups[-1] if groups else []
-        if last and last[0].tokens == record.tokens and record.mask_name not in [one.mask_name for one in last]:
+        same = last and (last[0].tokens, last[0].keys, last[0].kind) == (record.tokens, record.keys, record.kind)
+        if same and record.mask_name not in [one.mask_name for one in last]:
             last.append(record)
         else:
             groups.append([record])
@@ -86,24 +87,39 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 
 
 def text_entry(group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks) -> dict[str, Any]:
-    """One text, with its maps under every mask."""
-    tokens = group[0].tokens
-    groups = word_groups(tokens)
-    words = [printable(word_text(tokens, pieces)) for pieces in groups]
+    """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries."""
+    first = group[0]
     return {
-        "title": title_of(tokens, words, groups),
-        "tokens": [printable(token) for token in tokens.text],
-        "segments": tokens.segments,
-        "special": tokens.special,
-        "words": list(zip(words, groups, strict=True)),
+        "title": shorten(title_of(first), LONGEST_TITLE),
+        **tokens_entry(first.tokens),
+        "keys": None if first.key_tokens is None else tokens_entry(first.key_tokens),
+        "attention": first.kind,
         "masks": [mask_entry(record, scale, chunks) for record in group],
     }
 
 
-def title_of(tokens: Tokens, words: Sequence[str], groups: Sequence[Sequence[int]]) -> str:
-    """The beginning of a text, for the menu of texts."""
-    real = [word for word, pieces in zip(words, groups, strict=True) if not tokens.special[pieces[0]]]
-    return shorten(" ".join(real), LONGEST_TITLE) or "(no words)"
+def tokens_entry(tokens: Tokens) -> dict[str, Any]:
+    """The tokens along one side, and which of them are words: [the word, its pieces]."""
+    return {
+        "tokens": [printable(token) for token in tokens.text],
+        "segments": tokens.segments,
+        "special": tokens.special,
+        "words": [[printable(word_text(tokens, pieces)), pieces] for pieces in word_groups(tokens)],
+    }
+
+
+def title_of(record: AttentionRecord) -> str:
+    """The words of a text, for the menu of texts; of a decoder or a cross-attention also which it is."""
+    title = words_of(record.tokens)
+    if record.key_tokens is not None:
+        title = f"{words_of(record.key_tokens)} → {title}"
+    return title if record.kind == "encoder" else f"{record.kind}: {title}"
+
+
+def words_of(tokens: Tokens) -> str:
+    """The words of a text without what the tokenizer added."""
+    groups = [pieces for pieces in word_groups(tokens) if not tokens.special[pieces[0]]]
+    return " ".join(printable(word_text(tokens, pieces)) for pieces in groups) or "(no words)"
 
 
 def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[str, Any]:
@@ -137,5 +153,5 @@ def neurons_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
     vectors = record.vectors
     if vectors is None:
         return {"heads": [], "size": 0, "chunk": None}
-    numbers = np.stack([vectors.query, vectors.key]).astype("<f4")
-    return {"heads": vectors.heads, "size": numbers.shape[-1], "chunk": chunks.add(packed(numbers.tobytes()))}
+    numbers = vectors.query.astype("<f4").tobytes() + vectors.key.astype("<f4").tobytes()
+    return {"heads": vectors.heads, "size": vectors.query.shape[-1], "chunk": chunks.add(packed(numbers))}

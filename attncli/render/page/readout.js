@@ -1,10 +1,9 @@
 // Beside the chart, in words and as a table: what can be seen there, for whoever reads rather than looks.
 
-import { page } from "./data.js";
 import { shownQuery } from "./neuron.js";
 import { state } from "./state.js";
-import { axes, placeOf, shownWeights } from "./units.js";
-import { about, kind, value } from "./words.js";
+import { axes, placeOf, shownWeights, unitOf } from "./units.js";
+import { about, isolated, kind, value } from "./words.js";
 
 const ROWS = 8;
 
@@ -23,10 +22,9 @@ export function readOut() {
     tell(`${head} Point at a token, or hold one: j and k, or a click.`);
     return;
   }
-  const { tokens } = page.texts[state.text];
   const partner = side === "query" ? "key" : "query";
   const best = found[0];
-  tell(`${head} ${side} ${token} “${tokens[token]}”: strongest ${partner} ${best ? `“${best.label}” ${value(best.weight)}` : "none"}.`);
+  tell(`${head} ${side} ${token} “${isolated(unitOf(token, side).label)}”: strongest ${partner} ${best ? `“${isolated(best.label)}” ${value(best.weight)}` : "none"}.`);
   values.tHead.rows[0].cells[0].textContent = side === "query" ? "looks at" : "is looked at by";
   values.tBodies[0].replaceChildren(...found.map(row));
 }

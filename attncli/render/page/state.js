@@ -1,6 +1,6 @@
 // What is being looked at. All views draw this one state; the address's hash holds it.
 
-import { maskOf, page } from "./data.js";
+import { countOf, maskOf, page, tokensOf } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
 export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
@@ -20,7 +20,7 @@ const READERS = {
   view: oneOf(VIEWS),
   layer: (text) => number(text, page.layers),
   head: (text) => number(text, page.heads),
-  heads: (text) => text.split(",").filter(Boolean).map((part) => number(part, page.heads)).filter((head) => head !== undefined),
+  heads: readHeads,
   token: (text) => (text === "none" ? null : (number(text, [...Array(longest()).keys()]) ?? undefined)),
   side: oneOf(["query", "key"]),
   segments: oneOf(SEGMENTS),
@@ -33,8 +33,15 @@ const READERS = {
   theme: oneOf(["system", "light", "dark"]),
 };
 
+/** "1,3" -> [1, 3], without those that are not there; "" is none of them. */
+function readHeads(text) {
+  const named = text.split(",").filter(Boolean);
+  const found = page.heads.filter((head) => named.includes(String(head)));
+  return named.length && !found.length ? undefined : found;
+}
+
 function longest() {
-  return Math.max(...page.texts.map((text) => text.tokens.length));
+  return Math.max(...[...page.texts.keys()].flatMap((text) => [countOf(text, "query"), countOf(text, "key")]));
 }
 
 /** How a page begins where its hash says nothing. */
@@ -84,9 +91,14 @@ function settle(changes) {
   Object.assign(state, changes);
   const text = page.texts[state.text];
   if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
-  if (state.token !== null && state.token >= text.tokens.length) state.token = null;
+  if (state.token !== null && state.token >= countOf(state.text, state.side)) state.token = null;
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
-  if (!text.segments.includes(1)) state.segments = "all";
+  if (!hasPair(state.text)) state.segments = "all";
+}
+
+/** Whether a text has a second segment, on either side. */
+export function hasPair(text) {
+  return ["query", "key"].some((side) => tokensOf(text, side).segments.includes(1));
 }
 
 /** The state as "#layer=3&head=1": only what differs from the start. */

@@ -1,6 +1,6 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { page, weightsOf } from "./data.js";
+import { countOf, tokensOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 /**
@@ -8,15 +8,18 @@ import { state } from "./state.js";
  * of which there are several where words are asked for.
  */
 export function axes() {
-  const text = page.texts[state.text];
-  const units = state.words
-    ? text.words.map(([label, members]) => ({ label, members, special: text.special[members[0]] }))
-    : text.tokens.map((label, token) => ({ label, members: [token], special: text.special[token] }));
-  const shown = state.special ? units : units.filter((unit) => !unit.special);
-  const segment = (unit) => "AB"[text.segments[unit.members[0]]];
-  const within = (letter) => (letter === undefined ? shown : shown.filter((unit) => segment(unit) === letter));
   const [from, to] = state.segments === "all" ? [] : state.segments;
-  return { queries: within(from), keys: within(to) };
+  return { queries: units("query", from), keys: units("key", to) };
+}
+
+/** The units along one side, those of segment A or B if a letter says which. */
+function units(side, letter) {
+  const { tokens, words, special, segments } = tokensOf(state.text, side);
+  const whole = state.words ? words : tokens.map((label, token) => [label, [token]]);
+  return whole
+    .map(([label, members]) => ({ label, members, special: special[members[0]] }))
+    .filter((unit) => state.special || !unit.special)
+    .filter((unit) => letter === undefined || "AB"[segments[unit.members[0]]] === letter);
 }
 
 /**
@@ -26,13 +29,13 @@ export function axes() {
 export function shownWeights(queries, keys, layer, head) {
   const weights = weightsOf(state.text, state.mask, layer, head);
   if (weights === null) return null;
-  const tokens = page.texts[state.text].tokens.length;
-  if (queries.length === tokens && keys.length === tokens) return weights;
+  const all = countOf(state.text, "key");
+  if (queries.length === countOf(state.text, "query") && keys.length === all) return weights;
   const shown = new Float32Array(queries.length * keys.length);
   queries.forEach((query, row) => {
     for (const from of query.members) {
       keys.forEach((key, column) => {
-        for (const to of key.members) shown[row * keys.length + column] += weights[from * tokens + to] / query.members.length;
+        for (const to of key.members) shown[row * keys.length + column] += weights[from * all + to] / query.members.length;
       });
     }
   });
@@ -42,6 +45,12 @@ export function shownWeights(queries, keys, layer, head) {
 /** The place on an axis of the unit that holds a token; -1 where the filters left it out. */
 export function placeOf(units, token) {
   return token === null ? -1 : units.findIndex((unit) => unit.members.includes(token));
+}
+
+/** The unit among the queries or the keys that holds a token; undefined where the filters left it out. */
+export function unitOf(token, side) {
+  const { queries, keys } = axes();
+  return (side === "query" ? queries : keys).find((unit) => unit.members.includes(token));
 }
 
 /** The largest of each block of cells, at most `most` x `most` of them: no peak is lost. `{weights, rows, columns}` */

@@ -1,11 +1,16 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
-import { kindOf, maskOf, page } from "./data.js";
+import { countOf, kindOf, maskOf, page } from "./data.js";
 import { state } from "./state.js";
 
 /** A weight as it is shown. */
 export function value(weight) {
   return weight.toFixed(3);
+}
+
+/** A token within a sentence: one that is written from right to left does not turn what stands around it. */
+export function isolated(token) {
+  return `\u2068${token}\u2069`;
 }
 
 /** "minilm · layer 3 · heads 0, 2 · mask padding" */
@@ -16,7 +21,8 @@ export function caption(...parts) {
     state.words ? "words" : "",
     state.threshold > 0 ? `weights from ${state.threshold}` : "",
   ];
-  return [page.model.name, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
+  const { attention } = page.texts[state.text];
+  return [page.model.name, attention === "encoder" ? "" : `${attention} attention`, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
 }
 
 /** "previous 0.78" */
@@ -43,7 +49,7 @@ export function about() {
   const { error } = maskOf(state.text, state.mask);
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
-    `${text.tokens.length} tokens; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
+    `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
     `weights are stored within ${error.toPrecision(1)} of the true ones`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,

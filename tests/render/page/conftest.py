@@ -1,0 +1,248 @@
+"""Pages in a real browser: what is drawn there, said, asked for and saved."""
+
+import base64
+import io
+import os
+import shutil
+import xml.etree.ElementTree as ElementTree
+from urllib.parse import parse_qsl, urlsplit
+
+import matplotlib
+import numpy as np
+import pytest
+from PIL import Image
+
+from attncli.render.page import page, save_page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SVG = "{http://www.w3.org/2000/svg}"
+# A scroll that goes nowhere has the chart drawn once more; a drawing that lacks nothing counts itself.
+SETTLE = """() => new Promise((done, fail) => {
+  const chart = document.getElementById("chart");
+  delete chart.dataset.drawn;
+  chart.dispatchEvent(new Event("scroll"));
+  const look = () => (chart.dataset.drawn ? done() : requestAnimationFrame(look));
+  look();
+  setTimeout(() => fail(new Error("nothing was drawn in 10 seconds")), 10_000);
+})"""
+
+# The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
+CATCH = """(button) => new Promise((done) => {
+  const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
+  HTMLAnchorElement.prototype.click = () => {};
+  URL.createObjectURL = (blob) => (done(blob.text()), "#");
+  button.click();
+  [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [make, click];
+})"""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window, one a worker.
+
+    Where there is none the tests that need it are skipped, or, with ATTNCLI_NEED_BROWSER set, fail.
+    """
+    path = os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return lacking("Playwright is not installed: pip install playwright")
+    if path is None:
+        return lacking(f"none of {', '.join(BROWSERS)} is on PATH, and ATTNCLI_BROWSER names none")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+def lacking(why):
+    (pytest.fail if os.environ.get("ATTNCLI_NEED_BROWSER") else pytest.skip)(f"no browser: {why}")
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """`opened(records, "#layer=1", width=390, words=True)` -> the page of these records, `Opened`.
+
+    In the end nothing may have gone wrong in any of them, and nothing been asked for but the file itself.
+    """
+    contexts, pages = [], []
+
+    def open_it(records, at="", *, width=1280, height=800, scheme="light", touch=False, document=None, **options):
+        file = tmp_path / f"page{len(pages)}.html"
+        save_page(document or page(records, **options), file)
+        size = {"width": width, "height": height}
+        context = browser.new_context(offline=True, viewport=size, color_scheme=scheme, has_touch=touch)
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        pages.append(Opened(context.new_page(), file.as_uri()))
+        pages[-1].open(at)
+        return pages[-1]
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    for one in pages:
+        assert one.errors == []
+        assert {urlsplit(request.url)._replace(fragment="").geturl() for request in one.requests} == {one.address}
+
+
+@pytest.fixture
+def random_maps():
+    """`random_maps(layers, heads, tokens)` -> weights whose rows sum to 1, some large and most small."""
+    return lambda layers, heads, tokens: np.random.default_rng(layers + heads + tokens).dirichlet(
+        np.full(tokens, 0.3), (layers, heads, tokens)
+    )
+
+
+@pytest.fixture
+def magma():
+    """`magma(shares)` -> the colours `[..., 3]` of matplotlib's scale: nothing is light on light, dark on dark."""
+
+    def colours(shares, dark=False):
+        shares = np.asarray(shares, dtype=float)
+        return 255 * np.array(matplotlib.colormaps["magma" if dark else "magma_r"](shares))[..., :3]
+
+    return colours
+
+
+def image(data):
+    """The pixels of a picture file, int `[y, x, colour]`."""
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), dtype=int)
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+INSIDE = {None: 3, "middle": 0, "end": -3}
+
+
+class Opened:
+    """A page in the browser, and what a user does and sees there. `tab` is Playwright's page."""
+
+    def __init__(self, tab, address):
+        self.tab, self.address = tab, address
+        self.errors, self.requests = [], []
+        tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        tab.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        tab.on("request", lambda request: self.requests.append(request))
+
+    def open(self, at=""):
+        """Go to the page anew, at this hash."""
+        self.tab.goto("about:blank")
+        self.tab.goto(self.address + at)
+        self.settle()
+
+    def reload(self):
+        self.tab.reload()
+        self.settle()
+
+    def settle(self):
+        """Wait until what the state says is drawn, and nothing is missing."""
+        self.tab.evaluate(SETTLE)
+
+    # --- what a user does -----------------------------------------------------------------------------------
+
+    def press(self, *keys):
+        for key in keys:
+            self.tab.keyboard.press(key)
+        self.settle()
+
+    def click(self, selector, **how):
+        self.tab.click(selector, **how)
+        self.settle()
+
+    def choose(self, menu, value):
+        """Choose from a menu, by its id and an option's value."""
+        self.tab.select_option(f"#{menu}", str(value))
+        self.settle()
+
+    def filter(self, name, on):
+        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.tab.set_checked(f"#{name}", on)
+        self.settle()
+
+    def threshold(self, value):
+        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.tab.fill("#threshold", str(value))
+        self.settle()
+
+    def point(self, x, y, click=False):
+        """Move the pointer to a place of the drawing (not of the window), and click there."""
+        self.tab.mouse.move(*self.in_window(x, y))
+        if click:
+            self.tab.mouse.click(*self.in_window(x, y))
+        self.settle()
+
+    def in_window(self, x, y):
+        left, top = self.tab.evaluate(
+            "() => { const chart = document.getElementById('chart'), box = chart.getBoundingClientRect();"
+            " return [box.left - chart.scrollLeft, box.top - chart.scrollTop]; }"
+        )
+        return left + x, top + y
+
+    # --- what a user sees -----------------------------------------------------------------------------------
+
+    @property
+    def hash(self):
+        """The state in the address, as a dict of texts."""
+        return dict(parse_qsl(urlsplit(self.tab.url).fragment, keep_blank_values=True))
+
+    def saved(self, kind):
+        """What the button "svg" or "png" saves: the file's name and its bytes."""
+        with self.tab.expect_download() as download:
+            self.tab.click(f"#save-{kind}")
+        return download.value.suggested_filename, download.value.path().read_bytes()
+
+    def svg(self):
+        """What would be saved as SVG, parsed; the pointer stays where it is."""
+        return ElementTree.fromstring(self.tab.eval_on_selector("#save-svg", CATCH))
+
+    def marks(self, shape):
+        """The shapes ("line", "rect") of the saved SVG that stand for a number, as dicts; numbers are floats."""
+        return [
+            {name.removeprefix("data-"): number(value) for name, value in element.attrib.items()}
+            for element in self.svg().iter(SVG + shape)
+            if any(name.startswith("data-") for name in element.attrib)
+        ]
+
+    def labels(self):
+        """The texts of the saved SVG, with where they stand: `[(text, x, y)]`; x is 3 pixels inside."""
+        return [
+            (element.text or "", float(element.get("x")) + INSIDE[element.get("text-anchor")], float(element.get("y")))
+            for element in self.svg().iter(SVG + "text")
+        ]
+
+    def texts(self):
+        return [text for text, _, _ in self.labels()]
+
+    def place(self, text, nth=0):
+        """Where the nth label of this text stands in the drawing."""
+        return [(x, y - 4) for label, x, y in self.labels() if label == text][nth]
+
+    def pixels(self):
+        """The canvas, uint8 `[y, x, colour]`."""
+        address = self.tab.evaluate("document.getElementById('canvas').toDataURL()")
+        return image(base64.b64decode(address.partition(",")[2]))
+
+    def text(self, name):
+        """What an element says, by its id; without the marks that keep the direction of a token to itself."""
+        return self.tab.inner_text(f"#{name}").replace("\u2068", "").replace("\u2069", "")
+
+    def tip(self):
+        return None if self.tab.is_hidden("#tip") else self.text("tip")
+
+    def table(self):
+        """The side panel's rows: `[(token, its number, weight)]`."""
+        if self.tab.is_hidden("#values"):
+            return None
+        read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
+        rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
+        return [(name, int(place), float(weight)) for name, place, weight in rows]
+
+    def options(self, menu):
+        """A menu's options: `[(value, label)]`."""
+        return self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")

@@ -1,0 +1,175 @@
+"""The filters, masks and texts of a page in a real browser: what they leave is what Python's own rules leave."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.analysis.filters import kept
+from attncli.analysis.words import merge_words
+
+PIECES = ["[CLS]", "un", "##see", "##n", "cats", "[SEP]", "play", "##ing", "[SEP]"]
+
+
+@pytest.fixture
+def record(random_maps):
+    """A pair of texts, some of whose words are in pieces."""
+    made = record_of(random_maps(1, 2, 9))
+    flags = [piece[0] == "[" for piece in PIECES]
+    tokens = replace(
+        made.tokens,
+        text=PIECES,
+        segments=[0] * 6 + [1] * 3,
+        words=[None, 0, 0, 0, 1, None, 0, 0, None],
+        special=flags,
+        offsets=[(0, 0) if flag else (place, place + 1) for place, flag in enumerate(flags)],
+    )
+    return replace(made, tokens=tokens)
+
+
+def cells(opened):
+    return {(int(cell["query"]), int(cell["key"])): cell["weight"] for cell in opened.marks("rect")}
+
+
+def lines(opened):
+    return {(int(line["query"]), int(line["key"])): line["weight"] for line in opened.marks("line")}
+
+
+def weights(record, queries, keys, least=0.0):
+    return {
+        (query, key): pytest.approx(record.map(0, 1)[query, key], abs=3e-5)
+        for query in queries
+        for key in keys
+        if record.map(0, 1)[query, key] >= least
+    }
+
+
+@pytest.mark.parametrize("segments", ["all", "AA", "AB", "BA", "BB"])
+@pytest.mark.parametrize("special", [True, False])
+def test_of_a_pair_only_the_weights_between_the_chosen_segments_are_left(opened, record, segments, special):
+    page = opened(record, "#head=1&heads=1&view=matrix")
+    page.filter("special", special)
+    page.choose("segments", segments)
+    queries, keys = kept(record.tokens, special, segments)
+    assert cells(page) == weights(record, queries, keys)
+    page.press("1")
+    assert lines(page) == weights(record, queries, keys, 1 / 255)
+    shown = [text for text in page.texts() if text in PIECES]
+    assert shown == [PIECES[place] for place in queries + keys]
+
+
+def test_weights_below_the_threshold_are_not_drawn(opened, record):
+    page = opened(record, "#heads=1&head=1")
+    page.threshold(0.15)
+    assert lines(page) == weights(record, range(9), range(9), 0.15)
+    assert len(lines(page)) < 40 and page.text("least") == "0.150"
+    assert page.hash["threshold"] == "0.15"
+    page.click("[data-view=matrix]")
+    drawn = page.marks("rect")
+    pale = {cell["fill"] for cell in drawn if cell["weight"] < 0.15}
+    assert len(pale) == 1 and pale.isdisjoint(cell["fill"] for cell in drawn if cell["weight"] >= 0.15)
+    page.press("j")
+    assert all(weight >= 0.15 for _, _, weight in page.table())
+
+
+def test_to_a_word_weights_add_up_and_from_it_they_are_averaged(opened, record):
+    page = opened(record, "#head=1&heads=1&view=matrix")
+    page.filter("words", True)
+    merged = merge_words(record)
+    starts = [0, 1, 4, 5, 6, 8]
+    assert merged.tokens.text == ["[CLS]", "unseen", "cats", "[SEP]", "playing", "[SEP]"]
+    expected = {
+        (starts[query], starts[key]): pytest.approx(weight, abs=1e-4)
+        for (query, key), weight in np.ndenumerate(merged.map(0, 1))
+    }
+    assert cells(page) == expected
+    page.press("1")
+    assert {cell: weight for cell, weight in expected.items() if weight.expected >= 1 / 255} == lines(page)
+    assert [text for text in page.texts() if text in merged.tokens.text] == merged.tokens.text * 2
+
+
+def test_a_word_is_named_as_a_word_wherever_it_is_spoken_of(opened, record):
+    page = opened(record, "#words=yes&heads=0")
+    page.point(*page.place("unseen", 0), click=True)
+    assert page.tip() == "query 1: unseen"
+    assert "query 1 “unseen”" in page.text("said")
+    assert ["1", "1 unseen"] in page.options("token")
+    merged = merge_words(record).map(0, 0)[1]
+    assert page.table()[0][2] == pytest.approx(merged.max(), abs=6e-4)
+    page.press("3")
+    x, y = page.place("playing", 1)
+    page.point(x - 3, y)
+    assert page.tip() == "key 6: playing"
+
+
+def test_words_of_minilm_are_those_of_the_analysis(opened, minilm):
+    record = minilm.attend("Tokenizers split unfathomable words.", layers=2, heads=[0, 5])
+    merged = merge_words(record)
+    page = opened(record, "#words=yes&view=matrix&head=5")
+    assert list(cells(page).values()) == pytest.approx(merged.map(2, 5).ravel().tolist(), abs=1e-4)
+
+
+def test_the_filters_can_be_how_a_page_begins(opened, record):
+    page = opened(record, view="matrix", segments="ab", special=False, threshold=0.1, query="cats")
+    queries, keys = kept(record.tokens, False, "AB")
+    assert list(cells(page)) == [(query, key) for query in queries for key in keys]
+    assert page.hash == {}
+    assert page.tab.input_value("#token") == "4"
+    page.filter("special", True)
+    page.choose("segments", "all")
+    assert page.hash == {"segments": "all", "special": "yes"}
+
+
+def test_a_text_that_is_no_pair_has_no_menu_of_segments(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 5)), "#segments=AB")
+    page.tab.click("summary")
+    assert page.tab.is_hidden("#segments") and page.hash == {"segments": "AB"}
+    assert len({line["query"] for line in page.marks("line")}) == 5
+
+
+def test_every_mask_shows_its_own_weights(opened, minilm):
+    records = [
+        minilm.attend("The cat sat.", layers=1, heads=[0, 1], mask=mask, pad_to=8)
+        for mask in ("padding", "none", "causal")
+    ]
+    page = opened(records, "#view=matrix&head=1")
+    names = page.tab.eval_on_selector_all("#masks button", "all => all.map(one => one.textContent)")
+    assert names == ["none", "causal", "padding"]
+    for record in records:
+        page.click(f"[data-mask={record.mask_name}]")
+        assert list(cells(page).values()) == pytest.approx(record.map(1, 1).ravel().tolist(), abs=2e-5)
+        assert page.tab.get_attribute(f"[data-mask={record.mask_name}]", "aria-pressed") == "true"
+    assert page.hash["mask"] == "causal"
+
+
+def test_the_menu_of_texts_goes_to_another_text(opened, minilm):
+    texts = ["A cat.", "Two dogs sat on a wall.", "It rains."]
+    records = [minilm.attend(text, layers=[0, 2], heads=[3]) for text in texts]
+    page = opened(records, "#view=matrix&layer=2&token=3")
+    assert [label for _, label in page.options("text")] == ["a cat .", "two dogs sat on a wall .", "it rains ."]
+    for number in (1, 2):
+        page.choose("text", number)
+        assert list(cells(page).values()) == pytest.approx(records[number].map(2, 3).ravel().tolist(), abs=2e-5)
+        assert page.hash == {"text": str(number), "view": "matrix", "layer": "2"}
+
+
+def test_a_text_without_the_mask_that_is_shown_takes_its_own(opened, minilm):
+    one, other = "The cat sat.", "A dog ran away."
+    records = [
+        minilm.attend(text, layers=0, heads=[1], mask=mask)
+        for text, mask in ((one, "padding"), (one, "causal"), (other, "causal"))
+    ]
+    page = opened(records, "#view=matrix")
+    page.choose("text", 1)
+    assert list(cells(page).values()) == pytest.approx(records[2].map(0, 1).ravel().tolist(), abs=2e-5)
+
+
+@pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
+def test_where_the_filters_leave_nothing_the_picture_says_so(opened, record, view):
+    tokens = replace(record.tokens, special=[*record.tokens.special[:6], True, True, True])
+    page = opened(replace(record, tokens=tokens), f"#special=no&segments=AB&view={view}")
+    assert page.texts() == ["The filters leave nothing to draw."]
+    page.point(300, 200, click=True)
+    page.filter("special", True)
+    assert "The filters leave nothing to draw." not in page.texts()

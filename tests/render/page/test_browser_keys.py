@@ -1,0 +1,172 @@
+"""The keyboard in a real browser, and what a screen reader is told."""
+
+import re
+
+import pytest
+from records import record_of
+
+
+@pytest.fixture
+def records(random_maps):
+    """One text under two masks."""
+    maps = random_maps(3, 3, 6)
+    return [record_of(maps), record_of(maps[..., ::-1], mask_name="none")]
+
+
+PRESSES = [
+    ("2", {"view": "model"}),
+    ("3", {"view": "matrix"}),
+    ("4", {"view": "neuron"}),
+    ("4 1", {}),
+    ("ArrowRight", {"head": "1", "heads": "1"}),
+    ("ArrowRight ArrowRight ArrowRight ArrowRight", {"head": "2", "heads": "2"}),
+    ("ArrowRight ArrowLeft", {"heads": "0"}),
+    ("ArrowDown", {"layer": "1"}),
+    ("ArrowDown ArrowDown ArrowDown ArrowDown", {"layer": "2"}),
+    ("ArrowDown ArrowUp", {}),
+    ("j", {"token": "0"}),
+    ("j j j", {"token": "2"}),
+    ("k", {"token": "5"}),
+    ("k k j j", {"token": "5"}),
+    ("j Escape", {}),
+    ("o", {"side": "key"}),
+    ("o o", {}),
+    ("m", {"mask": "none"}),
+    ("m m", {}),
+    ("w", {"words": "yes"}),
+    ("s", {"special": "no"}),
+    ("s j", {"special": "no", "token": "1"}),
+    ("d", {"theme": "dark"}),
+    ("d d", {"theme": "light"}),
+    ("+", {}),  # there is nothing to zoom but Matrix
+]
+
+
+@pytest.mark.parametrize("keys, state", PRESSES)
+def test_a_key_does_what_the_page_says_of_it(opened, records, keys, state):
+    page = opened(records)
+    page.press(*keys.split())
+    assert page.hash == state
+
+
+@pytest.mark.parametrize("key, larger", [("+", True), ("=", True), ("-", False)])
+def test_keys_zoom_in_matrix(opened, records, key, larger):
+    page = opened(records, "#view=matrix&cell=30")
+    page.press(key)
+    assert (float(page.hash["cell"]) > 30) == larger
+    page.press("0")
+    assert page.hash == {"view": "matrix"}
+
+
+def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
+    page = opened(records)
+    page.press("?")
+    said = page.text("keys")
+    assert all(key in said for key in ("1 2 3 4", "← →", "↑ ↓", "k j", "Esc", "Enter", "+ - 0"))
+    page.press("3", "j", "d")
+    assert page.hash == {}
+    page.press("Escape")
+    assert page.tab.is_hidden("#keys")
+    page.press("3")
+    assert page.hash == {"view": "matrix"}
+
+
+@pytest.mark.parametrize("where", ["#layer", "#token", "#text", "#threshold"])
+def test_a_menu_that_has_the_focus_keeps_its_own_keys(opened, random_maps, where):
+    page = opened([record_of(random_maps(2, 2, length)) for length in (5, 6)])
+    page.tab.click("summary")
+    page.tab.focus(where)
+    page.press("d", "s", "w")
+    assert page.hash == {}
+
+
+def test_combinations_belong_to_the_browser(opened, records):
+    page = opened(records)
+    page.press("Control+3", "Alt+j", "Meta+s")
+    assert page.hash == {}
+
+
+def test_tab_reaches_every_control(opened, records):
+    page = opened(records)
+    page.tab.click("summary")
+    controls = page.tab.evaluate(
+        "[...document.querySelectorAll('button, select, input, summary, #chart')]"
+        ".filter(one => one.checkVisibility()).length"
+    )
+    page.tab.evaluate("document.activeElement.blur()")
+    reached = set()
+    for _ in range(controls + 1):
+        page.tab.keyboard.press("Tab")
+        reached.add(page.tab.evaluate("document.activeElement.id || document.activeElement.outerHTML"))
+    assert len(reached - {"<body>"}) >= controls
+
+
+def test_buttons_work_by_space_and_enter(opened, records):
+    page = opened(records)
+    for key, selector, state in (
+        ("Space", "[data-view=matrix]", {"view": "matrix"}),
+        ("Enter", "[data-zoom=in]", {"view": "matrix", "cell": None}),
+        ("Enter", "[data-mask=none]", {"view": "matrix", "cell": None, "mask": "none"}),
+    ):
+        page.tab.focus(selector)
+        page.press(key)
+        assert page.hash.keys() == state.keys()
+
+
+@pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
+def test_every_control_has_a_name(opened, records, view):
+    page = opened(records, f"#view={view}")
+    page.tab.click("summary")
+    tree = page.tab.aria_snapshot()
+    for kind in ("button", "combobox", "checkbox", "slider"):
+        assert re.findall(rf"- {kind} ?(.*)", tree), tree
+        assert all(name.startswith('"') for name in re.findall(rf"- {kind} ?(.*)", tree)), tree
+    for name in (
+        'group "View"',
+        'combobox "Layer"',
+        'combobox "Token"',
+        'button "Light or dark"',
+        'button "Help: keys"',
+    ):
+        assert name in tree
+    assert 'img "Attention of made-up"' in tree
+    assert 'complementary "What is looked at"' in tree
+
+
+def test_which_buttons_are_pressed_is_told(opened, records):
+    page = opened(records, "#view=heads&heads=0,2")
+    tree = page.tab.aria_snapshot()
+    assert 'button "Heads" [pressed]' in tree and 'button "Matrix" [pressed]' not in tree
+    pressed = re.findall(r'button "Head (\d): [^"]*" \[pressed\]', tree)
+    assert pressed == ["0", "2"]
+    assert 'button "padding" [pressed]' in tree and 'button "none" [pressed]' not in tree
+
+
+def test_what_can_be_seen_is_said(opened, records):
+    page = opened(records)
+    assert page.tab.get_attribute("#said", "aria-live") == "polite"
+    assert page.tab.get_attribute("#chart", "aria-describedby") == "said"
+    page.press("3", "ArrowDown", "j", "j")
+    row = records[0].map(1, 0)[1]
+    best = row.argmax()
+    assert page.text("said").endswith(f"query 1 “cat”: strongest key “{records[0].tokens.text[best]}” {row[best]:.3f}.")
+    assert page.text("said").startswith("Layer 1, head 0: ")
+    page.press("o")
+    column = records[0].map(1, 0)[:, 1]
+    best = column.argmax()
+    assert page.text("said").endswith(
+        f"key 1 “cat”: strongest query “{records[0].tokens.text[best]}” {column[best]:.3f}."
+    )
+
+
+def test_a_held_token_is_brought_into_sight(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 120)))
+    for view, at in (("1", "heads"), ("3", "matrix")):
+        page.press(view, "Escape", *("+" * 6 if at == "matrix" else ""), "k")
+        x, y, right, low = page.tab.evaluate(
+            "() => { const chart = document.getElementById('chart');"
+            " return [chart.scrollLeft, chart.scrollTop, chart.clientWidth, chart.clientHeight]; }"
+        )
+        labels = [place for text, _, place in page.labels() if text == "[SEP]"]
+        assert any(y < place < y + low for place in labels), at
+        assert y > 0

@@ -1,0 +1,144 @@
+"""The largest pages in a real browser, and the smallest: they open, are drawn, and say the record's numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.record import Vectors
+from attncli.text import Tokens
+
+ERROR = 0.002  # of a stored weight
+
+
+@pytest.fixture(scope="module")
+def record():
+    """512 tokens, 6 layers of 12 heads, random; one head with q and k."""
+    numbers = np.random.default_rng(1)
+    weights = numbers.random((6, 12, 512, 512), dtype=np.float32) ** 60
+    weights /= weights.sum(axis=-1, keepdims=True)
+    vectors = Vectors([(5, 11)], *numbers.normal(size=(2, 1, 512, 32)).astype(np.float32))
+    return replace(record_of(weights), vectors=vectors)
+
+
+@pytest.fixture(scope="module")
+def document(record):
+    from attncli.render.page import page
+
+    return page(record)
+
+
+def test_matrix_shows_512_tokens(opened, record, document, magma):
+    page = opened(record, "#view=matrix&layer=5&head=11", document=document)
+    weights = record.map(5, 11)
+    image = page.svg().find(".//{http://www.w3.org/2000/svg}image")
+    left, top, side = (float(image.get(name)) for name in ("x", "y", "width"))
+    assert image.get("height") == image.get("width") and side >= 512
+    page.click("[data-zoom=in]")
+    for _ in range(11):
+        page.press("+")
+    page.press("ArrowUp", "ArrowDown")
+    image = page.svg().find(".//{http://www.w3.org/2000/svg}image")
+    left, top, cell = float(image.get("x")), float(image.get("y")), float(image.get("width")) / 512
+    assert cell > 20
+    shift = page.tab.evaluate(
+        "[document.getElementById('chart').scrollLeft, document.getElementById('chart').scrollTop]"
+    )
+    pixels = page.pixels()
+    first_key, first_query = int(shift[0] / cell) + 1, int(shift[1] / cell) + 1
+    for query in range(first_query, first_query + 15):
+        for key in range(first_key, first_key + 15):
+            x, y = left + (key + 0.2) * cell - shift[0], top + (query + 0.2) * cell - shift[1]
+            expected = magma(weights[query, key] / weights.max())
+            assert pixels[int(y), int(x)] == pytest.approx(expected, abs=14)
+    page.point(left + (first_key + 4.5) * cell, top + (first_query + 4.5) * cell)
+    assert float(page.tip().rpartition(" ")[2]) == pytest.approx(
+        weights[first_query + 4, first_key + 4], abs=ERROR + 5e-4
+    )
+
+
+def test_labels_of_512_tokens_do_not_lie_on_each_other(opened, record, document):
+    page = opened(record, "#view=matrix", document=document)
+    labels = [(x, y) for text, x, y in page.labels() if text in record.tokens.text]
+    for side in (0, 1):
+        places = sorted({place[side] for place in labels})
+        steps = np.diff([place for place in places if sum(one[side] == place for one in labels) == 1])
+        assert len(steps) > 20 and steps.min() >= 11
+
+
+def test_heads_shows_the_strongest_lines_of_what_is_seen(opened, record, document):
+    page = opened(record, "#layer=2", document=document)
+    lines = page.marks("line")
+    assert 1000 < len(lines) <= 2000
+    for line in lines[::97]:
+        true = record.map(2, int(line["head"]))[int(line["query"]), int(line["key"])]
+        assert line["weight"] == pytest.approx(true, abs=ERROR)
+    page.press("k")
+    assert {line["query"] for line in page.marks("line")} == {511}
+    row = record.weights[2, 0, 511]
+    assert page.table()[0][2] == pytest.approx(row.max(), abs=ERROR + 5e-4)
+
+
+def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, record, document, magma):
+    page = opened(record, "#view=model", document=document)
+    thumbs = {(one["layer"], one["head"]): one for one in page.marks("rect") if "kind" in one}
+    assert len(thumbs) == 72
+    thumb = thumbs[3, 4]
+    side = int(thumb["width"])
+    pixels = page.pixels()[int(thumb["y"]) : int(thumb["y"]) + side, int(thumb["x"]) : int(thumb["x"]) + side]
+    blocks = np.arange(512) * side // 512
+    largest = np.zeros((side, side))
+    np.maximum.at(largest, (blocks[:, None], blocks[None, :]), record.map(3, 4))
+    inner = slice(3, side - 3)  # inside the frame
+    assert np.abs(pixels - magma(largest**0.5))[inner, inner].max() <= 24
+
+
+def test_neuron_shows_512_keys(opened, record, document):
+    page = opened(record, "#view=neuron&layer=5&head=11&token=400", document=document)
+    page.tab.evaluate("document.getElementById('chart').scrollTop = 200 * 20")
+    page.settle()
+    query, key = record.vectors.of(5, 11)
+    bars = [bar for bar in page.marks("rect") if "score" in bar]
+    assert len(bars) > 20
+    for bar in bars:
+        assert bar["score"] == pytest.approx(float(key[int(bar["key"])] @ query[400]), abs=1e-4)
+
+
+def test_it_says_how_exact_the_weights_are(opened, record, document):
+    page = opened(record, document=document)
+    assert "weights are stored within 0.002 of the true ones" in page.text("about")
+    assert "512 tokens; layers 0-5 and heads 0-11 are in this page" in page.text("about")
+
+
+@pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
+@pytest.mark.parametrize("length", [1, 2])
+def test_one_layer_one_head_and_hardly_a_token(opened, view, length):
+    tokens = Tokens(
+        text=["a", "b"][:length],
+        ids=[1] * length,
+        segments=[0] * length,
+        words=[*range(length)],
+        offsets=[(0, 1)] * length,
+        special=[False] * length,
+        padding=[False] * length,
+    )
+    weights = np.full((1, 1, length, length), 1 / length, dtype=np.float32)
+    mask = np.ones((length, length), dtype=bool)
+    vectors = Vectors([(0, 0)], *np.ones((2, 1, length, 4), dtype=np.float32))
+    record = replace(record_of(np.eye(3)), weights=weights, tokens=tokens, mask=mask, vectors=vectors)
+    page = opened(record, f"#view={view}")
+    drawn = [mark["weight"] for mark in page.marks("line" if view == "heads" else "rect") if "weight" in mark]
+    assert drawn == (
+        [] if view == "model" else pytest.approx([1 / length] * (length if view == "neuron" else length**2))
+    )
+    page.press("j", "k", "o", "ArrowDown", "ArrowRight", "w", "s")
+    assert page.table()[0][2] == pytest.approx(1 / length, abs=6e-4)
+
+
+def test_a_head_that_may_look_at_nothing_is_drawn_as_nothing(opened):
+    record = record_of(np.zeros((1, 1, 4, 4)), mask=np.zeros((4, 4), dtype=bool))
+    page = opened(record, "#token=1")
+    assert page.marks("line") == [] and "strongest key none" in page.text("said")
+    page.press("3")
+    assert {mark["weight"] for mark in page.marks("rect")} == {0}

@@ -1,0 +1,177 @@
+"""Matrix in a real browser: cells in the colours of their weights, a crosshair with the exact one, and zooming."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+
+@pytest.fixture
+def record(random_maps):
+    return record_of(random_maps(2, 2, 9))
+
+
+def cells(opened):
+    """The cells of the saved picture, by query and key."""
+    return {(int(cell["query"]), int(cell["key"])): cell for cell in opened.marks("rect")}
+
+
+def middle(cell):
+    return cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2
+
+
+def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, magma):
+    page = opened(record, "#view=matrix&layer=1&head=1")
+    weights = record.map(1, 1)
+    drawn = cells(page)
+    assert {place: cell["weight"] for place, cell in drawn.items()} == {
+        place: pytest.approx(weight, abs=2e-5) for place, weight in np.ndenumerate(weights)
+    }
+    for place, cell in drawn.items():
+        colour = [int(part) for part in cell["fill"][4:-1].split(",")]
+        assert colour == pytest.approx(magma(weights[place] / weights.max()), abs=8)
+    assert f"{weights.max():.3f}" in page.texts()  # what the darkest colour stands for
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screen_shows_the_colours_of_the_weights(opened, record, magma, scheme):
+    page = opened(record, "#view=matrix", scheme=scheme)
+    pixels, weights = page.pixels(), record.map(0, 0)
+    for place, cell in cells(page).items():
+        corner = pixels[int(cell["y"]) + 4, int(cell["x"]) + 4]  # beside the number in its middle
+        assert corner == pytest.approx(magma(weights[place] / weights.max(), scheme == "dark"), abs=8)
+
+
+def test_a_cell_with_room_has_its_weight_in_it(opened, record):
+    page = opened(record, "#view=matrix&cell=40")
+    numbers = [text for text in page.texts() if len(text) == 4 and text[1] == "."]
+    assert numbers == [f"{weight:.2f}" for weight in record.map(0, 0).flat if weight >= 0.005]
+    page = opened(record, "#view=matrix&cell=30")
+    assert not [text for text in page.texts() if len(text) == 4 and text[1] == "."]
+
+
+def test_queries_are_rows_and_keys_are_columns(opened, record):
+    page = opened(record, "#view=matrix")
+    drawn, names = cells(page), record.tokens.text
+    labels = [(x, y - 4) for text, x, y in page.labels() if text in names]
+    queries, keys = labels[:9], labels[9:]
+    for (query, key), cell in drawn.items():
+        assert queries[query][1] == pytest.approx(middle(cell)[1], abs=2)
+        assert keys[key][0] - 3 == pytest.approx(middle(cell)[0], abs=5)
+
+
+def test_pointing_at_a_cell_tells_its_tokens_and_its_exact_weight(opened, record):
+    page = opened(record, "#view=matrix")
+    names = record.tokens.text
+    for (query, key), cell in list(cells(page).items())[::7]:
+        page.point(*middle(cell))
+        assert page.tip() == f"{names[query]} ({query}) → {names[key]} ({key}): {record.map(0, 0)[query, key]:.3f}"
+
+
+def test_a_crosshair_marks_the_row_and_the_column(opened, record):
+    page = opened(record, "#view=matrix")
+    drawn = cells(page)
+    plain = page.pixels()
+    page.point(*middle(drawn[3, 6]))
+    changed = (page.pixels() != plain).any(axis=-1)
+
+    def edge(cell):  # the upper left corner, where a frame around a row or a column runs
+        x, y = int(cell["x"]), int(cell["y"])
+        return changed[y + 12, x - 1 : x + 2].any(), changed[y - 1 : y + 2, x + 12].any()
+
+    assert edge(drawn[6, 6]) == (True, False)  # the column's left edge
+    assert edge(drawn[3, 2]) == (False, True)  # the row's upper edge
+    assert edge(drawn[6, 2]) == (False, False)
+
+
+def test_pointing_at_a_label_names_the_token(opened, record):
+    page = opened(record, "#view=matrix")
+    for column, side in enumerate(("query", "key")):
+        x, y = page.place("é", column)
+        page.point(x if side == "query" else x - 3, y)
+        assert page.tip() == f"{side} 5: é"
+
+
+def test_a_click_on_a_cell_holds_its_query_and_on_a_label_its_token(opened, record):
+    page = opened(record, "#view=matrix")
+    drawn = cells(page)
+    page.point(*middle(drawn[2, 5]), click=True)
+    assert page.hash == {"view": "matrix", "token": "2"}
+    x, y = page.place("é", 1)
+    page.point(x - 3, y, click=True)
+    assert page.hash == {"view": "matrix", "token": "5", "side": "key"}
+    page.point(x - 3, y, click=True)
+    assert "token" not in page.hash
+
+
+def test_the_wheel_zooms_and_what_is_under_the_pointer_stays(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix")
+    before = cells(page)[30, 20]
+    page.point(*middle(before))
+    tip = page.tip()
+    page.tab.mouse.wheel(0, -600)
+    page.settle()
+    after = cells(page)[30, 20]
+    assert after["width"] > 2 * before["width"]
+    place = page.in_window(*middle(after))
+    page.tab.mouse.move(*place)
+    assert page.tip() == tip
+    page.tab.mouse.wheel(0, 600)
+    page.settle()
+    assert cells(page)[30, 20]["width"] == pytest.approx(before["width"], abs=0.1)
+
+
+def test_two_fingers_zoom(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix", touch=True)
+    before = cells(page)[20, 20]
+    x, y = page.in_window(*middle(before))
+    hand = page.tab.context.new_cdp_session(page.tab)
+
+    def fingers(kind, apart):
+        points = [{"x": x - apart, "y": y}, {"x": x + apart, "y": y}] if apart else []
+        hand.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    for kind, apart in (("touchStart", 20), ("touchMove", 30), ("touchMove", 60), ("touchEnd", 0)):
+        fingers(kind, apart)
+    page.settle()
+    assert cells(page)[20, 20]["width"] == pytest.approx(2 * before["width"], rel=0.1)
+
+
+def test_buttons_zoom_in_out_and_back(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 30)), "#view=matrix")
+    widths = [cells(page)[0, 0]["width"]]
+    for button in ("in", "in", "out", "fit"):
+        page.click(f"[data-zoom={button}]")
+        widths.append(next(iter(cells(page).values()))["width"])
+    assert widths[1] == pytest.approx(1.3 * widths[0], rel=0.02)
+    assert widths[2] == pytest.approx(1.3 * widths[1], rel=0.02)
+    assert widths[3] == pytest.approx(widths[1], rel=0.02)
+    assert widths[4] == widths[0] and page.hash == {"view": "matrix"}
+
+
+def test_dragging_moves_the_map_and_is_no_click(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60")
+    page.tab.mouse.move(700, 600)
+    page.tab.mouse.down()
+    page.tab.mouse.move(500, 400, steps=5)
+    page.tab.mouse.up()
+    page.settle()
+    moved = page.tab.evaluate(
+        "[document.getElementById('chart').scrollLeft, document.getElementById('chart').scrollTop]"
+    )
+    assert moved == [200, 200]
+    assert "token" not in page.hash
+
+
+def test_labels_stay_at_the_edges_while_the_map_moves(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=20,10")
+    left, top = page.tab.evaluate(
+        "[document.getElementById('chart').scrollLeft, document.getElementById('chart').scrollTop]"
+    )
+    assert (left, top) == (600, 1200)
+    drawn = cells(page)
+    x, y = middle(drawn[25, 15])
+    inside = [(label_x, label_y - 4) for _, label_x, label_y in page.labels()]
+    assert any(label_x < left + 120 and abs(label_y - y) < 2 for label_x, label_y in inside)
+    assert any(label_y < top + 120 and abs(label_x - 3 - x) < 5 for label_x, label_y in inside)

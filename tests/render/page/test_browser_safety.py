@@ -1,0 +1,144 @@
+"""Hostile tokens in a real browser: nothing runs, nothing is requested, and they are shown as the text that they are."""
+
+from dataclasses import replace
+
+import pytest
+from records import record_of
+
+from attncli.printable import printable
+from attncli.text import Tokens
+
+HOSTILE = [
+    '</script><img src=x onerror="window.hacked=1">',
+    "<script>window.hacked=1</script>",
+    "<!--",
+    "<!--<script>",
+    "]]>",
+    "<![CDATA[",
+    "&lt;b&gt;&amp;&#x3c;",
+    "\"'`",
+    "${window.hacked=1}",
+    "`+(window.hacked=1)+`",
+    "{{ script }}",
+    "\\u003cscript\\u003e",
+    "\u2028window.hacked=1\u2029",
+    "\ud800",
+    "\udc00x\ud83d",
+    "\u202egnirts\u202c",
+    "\u2066\u2067\u2068",
+    "a\x00b",
+    "\x1b[31m\x1b]0;x\x07",
+    "\ufffe\uffff",
+    "__proto__",
+    "constructor",
+    "javascript:window.hacked=1",
+    '" onmouseover="window.hacked=1',
+    "x" * 10_000,
+    "\u0301" * 200,
+    "",
+]
+VIEWS = ["heads", "model", "matrix", "neuron"]
+
+
+def of_tokens(record, text):
+    length = len(text)
+    tokens = Tokens(
+        text=list(text),
+        ids=[0] * length,
+        segments=[0] * length,
+        words=list(range(length)),
+        offsets=[(0, 1)] * length,
+        special=[False] * length,
+        padding=[False] * length,
+    )
+    return replace(record, tokens=tokens)
+
+
+@pytest.fixture
+def record(random_maps):
+    """Everything in it that is text is hostile."""
+    made = of_tokens(record_of(random_maps(1, 2, len(HOSTILE))), HOSTILE)
+    model = replace(made.model, name=HOSTILE[0], path=HOSTILE[1], sha256=HOSTILE[0])
+    return replace(made, model=model, mask_name=HOSTILE[0])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("words", [False, True])
+def test_nothing_runs_and_nothing_is_requested(opened, record, view, words):
+    page = opened([record, replace(record, mask_name="__proto__")], view=view, words=words, title=HOSTILE[0])
+    page.press("j", "j", "o")
+    for x in range(100, 1000, 180):
+        page.tab.mouse.move(x, 300)
+    assert page.tab.evaluate("window.hacked") is None
+    assert page.tab.title() == HOSTILE[0]
+    # Nothing has become an element that the page did not have.
+    assert page.tab.locator("img, body script:not([type]), main b, iframe, [onmouseover], [onerror]").count() == 0
+
+
+def test_tokens_are_shown_as_text(opened, record):
+    page = opened(record, height=1000)
+    shown = [printable(token) for token in HOSTILE]
+    assert [label for _, label in page.options("token")][1:] == [
+        f"{n} {token}".strip() for n, token in enumerate(shown)
+    ]
+    texts = page.texts()
+    for token in shown[:-1]:
+        whole = token.replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")  # XML can't hold these two
+        same = [text for text in texts if text == whole or (text.endswith("…") and whole.startswith(text[:-1]))]
+        assert len(same) >= 2, token
+    page.choose("token", 0)
+    assert f"query 0 “{HOSTILE[0]}”" in page.text("said")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_saved_svg_of_them_is_xml_without_a_script(opened, record, view):
+    page = opened(record, f"#view={view}&token=3")
+    _, data = page.saved("svg")
+    root = page.svg()  # parses
+    assert b"<script" not in data.lower() and b"<!" not in data
+    names = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert names <= {"svg", "rect", "line", "text", "clipPath", "g", "image"}
+    assert not [name for element in root.iter() for name in element.attrib if name.lower().startswith("on")]
+    assert all(element.get("href", "data:image/png").startswith("data:image/png") for element in root.iter())
+
+
+FORBIDDEN = {
+    "an inline script": ("const s = document.createElement('script'); s.textContent = 'window.hacked=1'; document.body.append(s)", "script-src-elem"),
+    "a script from elsewhere": ("const s = document.createElement('script'); s.src = 'https://example.org/x.js'; document.body.append(s)", "script-src-elem"),
+    "a handler": ("const b = document.createElement('b'); b.setAttribute('onclick', 'window.hacked=1'); document.body.append(b); b.click()", "script-src-attr"),
+    "a picture": ("const i = new Image(); i.src = 'https://example.org/x.png'; document.body.append(i)", "img-src"),
+    "a request": ("fetch('https://example.org/').catch(() => {})", "connect-src"),
+    "a beacon": ("navigator.sendBeacon('https://example.org/', 'x')", "connect-src"),
+    "a style": ("const s = document.createElement('style'); s.textContent = 'body{display:none}'; document.body.append(s)", "style-src-elem"),
+    "a font": ("const f = new FontFace('x', 'url(https://example.org/x.woff2)'); f.load().catch(() => {})", "font-src"),
+    "a frame": ("const f = document.createElement('iframe'); f.src = 'https://example.org/'; document.body.append(f)", "frame-src"),
+    "a worker": ("try { new Worker(URL.createObjectURL(new Blob(['1']))) } catch {}", "worker-src"),
+    "a form": ("const f = document.createElement('form'); f.action = 'https://example.org/'; document.body.append(f); f.submit()", "form-action"),
+    "another base": ("const b = document.createElement('base'); b.href = 'https://example.org/'; document.head.append(b)", "base-uri"),
+}  # fmt: skip
+VIOLATED = """(script) => new Promise((done) => {
+  document.addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective), { once: true });
+  setTimeout(() => done("nothing was forbidden"), 3000);
+  (%s)();
+})"""
+
+
+def test_the_pages_policy_forbids_every_request_and_every_foreign_script(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 4)))
+    for what, (script, directive) in FORBIDDEN.items():
+        violated = page.tab.evaluate(VIOLATED % f"() => {{ {script} }}")
+        assert violated == directive, what
+    assert page.tab.evaluate("window.hacked") is None
+    assert page.tab.is_visible("body")
+    assert all(request.failure == "csp" for request in page.requests[1:])
+    page.errors.clear()  # the browser complains of each of them,
+    del page.requests[1:]  # and lists what it did not ask for
+
+
+def test_the_policy_stands_before_everything_that_it_is_for(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 4)))
+    first = page.tab.evaluate("[...document.head.children].slice(0, 2).map(one => one.httpEquiv || one.tagName)")
+    assert first == ["META", "Content-Security-Policy"]
+    content = page.tab.get_attribute("meta[http-equiv]", "content")
+    assert content.startswith("default-src 'none'; ")
+    assert "unsafe" not in content and "http" not in content and "*" not in content
