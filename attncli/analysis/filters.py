@@ -17,9 +17,7 @@ def kept(
 
     Raises RequestError for another word, where the text has no second segment, and where nothing is left.
     """
-    name = segments if segments == "all" else segments.upper()
-    if name not in SEGMENTS:
-        raise RequestError(f"no segments {segments!r}: it is one of {', '.join(SEGMENTS)}")
+    name = check_segments(segments)
     keys = tokens if keys is None else keys
     if "B" in name and 1 not in tokens.segments + keys.segments:
         raise RequestError(f"segments {segments}: the text has no second segment; give one with --pair")
@@ -28,6 +26,14 @@ def kept(
     if not all(sides):
         raise RequestError("there is nothing to draw: every token is a special one")
     return sides[0], sides[1]
+
+
+def check_segments(segments: str) -> str:
+    """One of SEGMENTS, whatever its case. Raises RequestError when it is none of them."""
+    name = segments if segments == "all" else segments.upper()
+    if name not in SEGMENTS:
+        raise RequestError(f"no segments {segments!r}: it is one of {', '.join(SEGMENTS)}")
+    return name
 
 
 def within(tokens: Tokens, special: bool, letter: str) -> list[int]:

@@ -4,26 +4,30 @@ matplotlib's own font has no Chinese and draws a box for what it lacks; given se
 each character in one after the other.
 """
 
+import difflib
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attncli.errors import Notice
+from attncli.errors import Notice, RequestError
 
 DEFAULT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 NAMED = 5  # characters that the notice names
 
 
-def families(texts: Iterable[str]) -> list[str]:
+def families(texts: Iterable[str], first: str | None = None) -> list[str]:
     """Font families, in the order to try them, that between them show every character of `texts`.
 
-    What matplotlib's own font lacks is looked for in the fonts of this machine: the one that has most of it
-    is taken, until nothing is missing. A Notice names characters that no font has.
+    The first is `first`, an installed family, or matplotlib's own. What neither has is looked for in the fonts of
+    this machine: the one that has most of it is taken, until nothing is missing. A Notice names characters that
+    no font has.
     """
-    chosen = [DEFAULT]
+    chosen = list(dict.fromkeys([first or DEFAULT, DEFAULT]))
     shapes = list(dict.fromkeys(character for text in texts for character in text if has_shape(character)))
     missing = set(shapes) - glyphs(default_file(), shapes)
+    if first is not None and missing:
+        missing -= glyphs(installed()[first], missing)
     covers = {name: glyphs(path, missing) for name, path in installed().items()} if missing else {}
     while missing:
         best = best_family(covers, missing)
@@ -33,6 +37,17 @@ def families(texts: Iterable[str]) -> list[str]:
         chosen.append(best)
         missing -= covers[best]
     return chosen
+
+
+def installed_family(name: str) -> str:
+    """A family of this machine, as it is spelt there. Raises RequestError, with names like it, when there is none."""
+    spelt = {family.casefold(): family for family in installed()}
+    if name.casefold() not in spelt:
+        near = difflib.get_close_matches(name.casefold(), spelt, n=3, cutoff=0.5) or [DEFAULT.casefold()]
+        raise RequestError(
+            f"no font {name!r} on this machine: it has {', '.join(spelt[one] for one in near)} and others"
+        )
+    return spelt[name.casefold()]
 
 
 def has_shape(character: str) -> bool:

@@ -75,6 +75,31 @@ def test_mean_without_special_tokens_of_a_pair(attncli):
     assert "purred" in " ".join(texts).replace(" ##", "") and "[SEP]" not in texts
 
 
+def test_the_head_view_of_some_heads_with_a_query(attncli, minilm):
+    result = attncli("heatmap", "--style", "lines", "-l", "2", "-H", "3,5", "--query", "cat", "-o", "out.svg", TEXT)
+    assert (result.code, result.out, result.err) == (0, "out.svg\n", "")
+    texts = written("out.svg")
+    assert {"2.3", "2.5", "query", "key"} < set(texts)
+    weights = minilm.attend(TEXT, layers=2, heads=[3, 5]).weights[0, :, 2]
+    assert {f"{weight:.2f}" for weight in weights.flat if weight >= 0.005} <= set(texts)
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_words_segments_and_width(attncli, folder, style):
+    options = ["--style", style, "-H", "3", "--words", "--segments", "ab", "--no-special", "--width", "8cm"]
+    result = attncli("heatmap", *options, "-o", "out.svg", "--pair", "It purred.", TEXT)
+    assert "from the first text to the second text: rows no longer sum to 1" in result.err
+    texts = written("out.svg")
+    assert texts.count("purred") == texts.count("cat") == 1
+    assert 'width="226.77' in (folder / "out.svg").read_text(encoding="utf-8")
+
+
+def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
+    assert "cat" in refused("heatmap", "--query", "cats", TEXT)
+    assert "--pair" in refused("heatmap", "--segments", "AB", TEXT)
+    assert not list(folder.iterdir())
+
+
 def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
     minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")
     for options in (["-l", "1", "-H", "6"], ["-l", "1,4", "-H", "2,6"]):
@@ -118,6 +143,10 @@ def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
         (["--cmap", "virids"], "viridis"),
         (["--vmax", "0"], "--vmax"),
         (["--dpi", "1"], "--dpi"),
+        (["--style", "line"], "matrix or lines"),
+        (["--width", "wide"], "--width wide"),
+        (["--font", "DejaVu Sand"], "DejaVu Sans"),
+        (["--font-size", "500"], "--font-size"),
     ],
 )
 def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, option, says):

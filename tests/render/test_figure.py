@@ -1,5 +1,6 @@
 """Pictures: what they say, that nothing overlaps, and that files are what their suffix says."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import AxesImage, imread
 from matplotlib.text import Text
-from records import attention_records, record_of
+from records import attention_records, cross_records, record_of
 
 from attncli import Notice, RequestError
+from attncli.analysis.words import merge_words
 from attncli.render import figure
 from attncli.render.figure import Panel, heatmap, panel_grid, save_figure
 from attncli.text import Tokens
@@ -44,9 +46,10 @@ def words(drawn):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         drawn.draw(renderer)
-    bar = drawn.axes[1]
-    low, high = bar.get_ylim()
-    beyond = [tick for tick in bar.yaxis.get_major_ticks() if not low <= tick.get_loc() <= high]  # not drawn
+    beyond = []  # ticks that are not drawn
+    for bar in drawn.axes[1:]:
+        low, high = bar.get_ylim()
+        beyond += [tick for tick in bar.yaxis.get_major_ticks() if not low <= tick.get_loc() <= high]
     hidden = {text for tick in beyond for text in tick.findobj(Text)}
     texts = [text for text in drawn.findobj(Text) if text.get_visible() and text.get_text().strip()]
     texts = [text for text in texts if text not in hidden]
@@ -182,6 +185,100 @@ def test_vmax_is_the_end_of_the_scale():
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(RequestError, match="vmax"):
             heatmap(record, vmax=wrong)
+
+
+def pair_record():
+    """[CLS] a a a [SEP] b b [SEP], one head of random weights."""
+    record = random_record(1, 1, 8)
+    tokens = replace(
+        record.tokens,
+        text=["[CLS]", "a0", "a1", "a2", "[SEP]", "b0", "b1", "[SEP]"],
+        segments=[0] * 5 + [1] * 3,
+        special=[place in (0, 4, 7) for place in range(8)],
+    )
+    return replace(record, tokens=tokens)
+
+
+def test_segments_are_rows_of_the_one_and_columns_of_the_other():
+    record = pair_record()
+    drawn = heatmap(record, segments="AB", special=False)
+    check_layout(drawn)
+    assert np.array_equal(maps(drawn)[0].get_array(), record.weights[0, 0, 1:4, 5:7])
+    texts = said(drawn)
+    assert [texts.count(token) for token in ("a0", "a2", "b0", "b1", "[SEP]")] == [1, 1, 1, 1, 0]
+    assert "without [CLS], [SEP], from the first text to the second text: rows no longer sum to 1" in " ".join(texts)
+
+
+def test_words_are_put_together():
+    record = random_record(1, 1, 6)
+    text = ["[CLS]", "big", "suit", "##case", "now", "[SEP]"]
+    record = replace(record, tokens=replace(record.tokens, text=text, words=[None, 0, 1, 1, 2, None]))
+    drawn = heatmap(record, words=True)
+    assert np.array_equal(maps(drawn)[0].get_array(), merge_words(record).weights[0, 0])
+    assert said(drawn).count("suitcase") == 2
+
+
+def frames(drawn):
+    return [patch for patch in drawn.axes[0].patches if not patch.get_fill()]
+
+
+def test_the_row_of_a_query_is_framed_in_every_map():
+    record = random_record(2, 3, 6)
+    drawn = heatmap(record, query=2)
+    images = maps(drawn)
+    assert len(frames(drawn)) == len(images) == 6
+    for frame, image in zip(frames(drawn), images, strict=True):
+        left, right, bottom, top = image.get_extent()
+        cell = (bottom - top) / 6
+        assert (frame.get_x(), frame.get_width()) == pytest.approx((left, right - left))
+        assert (frame.get_y(), frame.get_height()) == pytest.approx((top + 2 * cell, cell))
+    assert not frames(heatmap(record))
+
+
+def test_a_query_is_found_where_others_are_left_out():
+    record = pair_record()
+    [frame] = frames(heatmap(record, segments="BA", query="b1", special=False))
+    [image] = maps(heatmap(record, segments="BA", special=False))
+    assert frame.get_y() == pytest.approx(image.get_extent()[3] + frame.get_height())
+    for name in ("a1", "[CLS]"):
+        with pytest.raises(RequestError, match="leaves it out"):
+            heatmap(record, segments="BA", query=name, special=False)
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+@pytest.mark.parametrize(
+    "layers, heads, length", [(1, 1, 5), (1, 1, 14), (1, 1, 120), (1, 3, 14), (6, 12, 14), (2, 3, 60)]
+)
+@pytest.mark.parametrize("width", ["8cm", "17cm"])
+def test_a_picture_is_as_wide_as_it_should_be_and_its_letters_can_be_read(style, layers, heads, length, width):
+    drawn = heatmap(random_record(layers, heads, length), style=style, width=width)
+    assert drawn.get_size_inches()[0] == pytest.approx(float(width[:-2]) / 2.54)
+    check_layout(drawn)
+    # Weights in cells are as large as the cells allow.
+    assert min(text.get_size() for text in drawn.findobj(Text) if text.get_text()) >= 6 - 1e-6
+
+
+def test_a_width_that_is_too_small_names_one_that_fits():
+    record = random_record(6, 12, 8)
+    with pytest.raises(RequestError, match=r"too narrow.*; [\d.]+cm would do") as refused:
+        heatmap(record, width="2cm")
+    fits = re.search(r"([\d.]+cm) would do", str(refused.value))[1]
+    check_layout(heatmap(record, width=fits))
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_font_and_size_are_those_asked_for(style):
+    drawn = heatmap(random_record(1, 1, 6), style=style, font="stixgeneral", font_size=8)
+    check_layout(drawn)
+    labels = [text for text in drawn.findobj(Text) if text.get_text() == "[CLS]"]
+    assert len(labels) == 2
+    for label in labels:
+        assert label.get_size() == 8 and label.get_fontfamily()[0] == "STIXGeneral"
+
+
+def test_an_unknown_style_is_refused():
+    with pytest.raises(RequestError, match="matrix or lines"):
+        heatmap(random_record(1, 1, 4), style="line")
 
 
 def test_all_weights_zero_is_a_picture_too():
@@ -336,3 +433,22 @@ def test_a_character_without_a_font_is_noticed_once(monkeypatch):
         check_layout(heatmap(record))
     [notice] = [warning for warning in noticed if warning.category is Notice]
     assert all(character in str(notice.message) for character in "奖杯不")
+
+
+@given(cross_records(), st.sampled_from(["matrix", "lines"]), st.booleans())
+@settings(max_examples=12)
+def test_keys_of_another_text_stand_along_the_keys(record, style, special):
+    record = with_key_tokens(record)
+    if not special and (all(record.tokens.special) or all(record.keys.special)):
+        return
+    drawn = heatmap(record.select(layers=[0], heads=[0]), style=style, special=special)
+    check_layout(drawn)
+    shown = said(drawn)
+    assert "cross attention" in " ".join(shown).replace("\u00a0", " ")
+    expected = [name for name, flag in zip(record.keys.text, record.keys.special, strict=True) if special or not flag]
+    assert [name for name in shown if name.startswith("key") and name != "key"] == expected
+
+
+def with_key_tokens(record):
+    """Every key with a name of its own."""
+    return replace(record, key_tokens=replace(record.keys, text=[f"key{place}" for place in range(len(record.keys))]))

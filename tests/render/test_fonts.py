@@ -9,7 +9,7 @@ import pytest
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 
-from attncli import Notice
+from attncli import Notice, RequestError
 from attncli.render import fonts
 
 BUNDLED = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
@@ -53,6 +53,19 @@ def test_families_between_them_have_every_character(bundled_only):
     chosen = fonts.families(texts)
     assert len(set(chosen)) == len(chosen) < len(COVERS)
     assert set("".join(texts)) <= set().union(*(COVERS[name] for name in chosen))
+
+
+def test_a_font_that_is_asked_for_comes_first_and_others_help_it(bundled_only):
+    assert fonts.families(["abc"], "STIXGeneral") == ["STIXGeneral", fonts.DEFAULT]
+    assert fonts.families(["abc"], fonts.DEFAULT) == [fonts.DEFAULT]
+    only_there = sorted(filter(fonts.has_shape, COVERS["STIXSizeOneSym"] - COVERS[fonts.DEFAULT]))[0]
+    assert fonts.families(["abc", only_there], "STIXSizeOneSym") == ["STIXSizeOneSym", fonts.DEFAULT]
+
+
+def test_a_font_is_named_in_any_case_and_one_that_is_not_there_names_its_neighbours(bundled_only):
+    assert fonts.installed_family("stixgeneral") == "STIXGeneral"
+    with pytest.raises(RequestError, match="STIXGeneral"):
+        fonts.installed_family("STIXGenerals")
 
 
 def test_what_no_font_has_is_named_once(bundled_only):

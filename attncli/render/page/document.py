@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis.filters import kept
+from attncli.analysis.filters import check_segments, kept
 from attncli.errors import RequestError
 from attncli.files import check_suffix, write_whole
 from attncli.printable import printable
@@ -58,7 +58,7 @@ def page(
     records = [records] if isinstance(records, AttentionRecord) else list(records)
     start: dict[str, Any] = {
         "view": check_view(view),
-        "segments": segments.upper() if segments != "all" else segments,
+        "segments": check_segments(segments),
         "special": special,
         "words": words,
         "threshold": check_threshold(threshold),
