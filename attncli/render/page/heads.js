@@ -103,7 +103,7 @@ export function draw(painter, area, pointed, colours) {
 function lines(queries, keys, area, side, held) {
   const visible = (row) => TOP + (row + 1) * ROW >= area.y && TOP + row * ROW <= area.y + area.height;
   const seen = keys.map((_, key) => visible(key));
-  const [all, none, some] = [[0, keys.length], [0, 0], [seen.indexOf(true), seen.lastIndexOf(true) + 1]];
+  const [all, none, some] = [[0, keys.length], [0, 0], [Math.max(0, seen.indexOf(true)), seen.lastIndexOf(true) + 1]];
   const columns = queries.map((_, query) => {
     if (side === "query") return query === held ? all : none;
     if (side === "key") return held < 0 ? none : [held, held + 1];

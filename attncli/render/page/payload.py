@@ -66,6 +66,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
     for record in records[1:]:
         for what, one, other in (
             ("models", record.model.name, records[0].model.name),
+            ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),
         ):

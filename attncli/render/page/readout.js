@@ -51,6 +51,7 @@ function strongest(token, side) {
 function row({ label, place, weight }) {
   const line = document.createElement("tr");
   const name = document.createElement("bdi");
+  name.dir = "ltr"; // as it is drawn
   name.textContent = label;
   const cell = line.insertCell();
   cell.append(name, ` ${place}`);

@@ -10,7 +10,7 @@ export function value(weight) {
 
 /** A token within a sentence: one that is written from right to left does not turn what stands around it. */
 export function isolated(token) {
-  return `\u2068${token}\u2069`;
+  return `\u2066${token}\u2069`;
 }
 
 /** "minilm · layer 3 · heads 0, 2 · mask padding" */

@@ -136,6 +136,11 @@ class Opened:
         self.tab.goto(self.address + at)
         self.settle()
 
+    def go(self, at=""):
+        """Go to another hash of the page that is open."""
+        self.tab.evaluate("at => { location.hash = at; }", at)
+        self.settle()
+
     def reload(self):
         self.tab.reload()
         self.settle()
@@ -230,7 +235,7 @@ class Opened:
 
     def text(self, name):
         """What an element says, by its id; without the marks that keep the direction of a token to itself."""
-        return self.tab.inner_text(f"#{name}").replace("\u2068", "").replace("\u2069", "")
+        return self.tab.inner_text(f"#{name}").replace("\u2066", "").replace("\u2069", "")
 
     def tip(self):
         return None if self.tab.is_hidden("#tip") else self.text("tip")

@@ -42,11 +42,12 @@ PRESSES = [
 ]
 
 
-@pytest.mark.parametrize("keys, state", PRESSES)
-def test_a_key_does_what_the_page_says_of_it(opened, records, keys, state):
+def test_every_key_does_what_the_page_says_of_it(opened, records):
     page = opened(records)
-    page.press(*keys.split())
-    assert page.hash == state
+    for keys, state in PRESSES:
+        page.go("")
+        page.press(*keys.split())
+        assert page.hash == state, keys
 
 
 @pytest.mark.parametrize("key, larger", [("+", True), ("=", True), ("-", False)])
@@ -71,13 +72,13 @@ def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
     assert page.hash == {"view": "matrix"}
 
 
-@pytest.mark.parametrize("where", ["#layer", "#token", "#text", "#threshold"])
-def test_a_menu_that_has_the_focus_keeps_its_own_keys(opened, random_maps, where):
+def test_a_menu_that_has_the_focus_keeps_its_own_keys(opened, random_maps):
     page = opened([record_of(random_maps(2, 2, length)) for length in (5, 6)])
     page.tab.click("summary")
-    page.tab.focus(where)
-    page.press("d", "s", "w")
-    assert page.hash == {}
+    for menu in ("#layer", "#token", "#text", "#threshold"):
+        page.tab.focus(menu)
+        page.press("d", "s", "w")
+        assert page.hash == {}
 
 
 def test_combinations_belong_to_the_browser(opened, records):
@@ -113,14 +114,15 @@ def test_buttons_work_by_space_and_enter(opened, records):
         assert page.hash.keys() == state.keys()
 
 
-@pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
-def test_every_control_has_a_name(opened, records, view):
-    page = opened(records, f"#view={view}")
+def test_every_control_has_a_name(opened, records):
+    page = opened(records)
     page.tab.click("summary")
-    tree = page.tab.aria_snapshot()
-    for kind in ("button", "combobox", "checkbox", "slider"):
-        assert re.findall(rf"- {kind} ?(.*)", tree), tree
-        assert all(name.startswith('"') for name in re.findall(rf"- {kind} ?(.*)", tree)), tree
+    for view in ("heads", "model", "matrix", "neuron"):
+        page.go(f"#view={view}")
+        tree = page.tab.aria_snapshot()
+        for kind in ("button", "combobox", "checkbox", "slider"):
+            names = re.findall(rf"- {kind} ?(.*)", tree)
+            assert names and all(name.startswith('"') for name in names), tree
     for name in (
         'group "View"',
         'combobox "Layer"',
@@ -163,10 +165,6 @@ def test_a_held_token_is_brought_into_sight(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 120)))
     for view, at in (("1", "heads"), ("3", "matrix")):
         page.press(view, "Escape", *("+" * 6 if at == "matrix" else ""), "k")
-        x, y, right, low = page.tab.evaluate(
-            "() => { const chart = document.getElementById('chart');"
-            " return [chart.scrollLeft, chart.scrollTop, chart.clientWidth, chart.clientHeight]; }"
-        )
+        top, high = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.clientHeight]")
         labels = [place for text, _, place in page.labels() if text == "[SEP]"]
-        assert any(y < place < y + low for place in labels), at
-        assert y > 0
+        assert top > 0 and any(top < place < top + high for place in labels), at

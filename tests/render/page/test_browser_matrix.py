@@ -1,7 +1,5 @@
 """Matrix in a real browser: cells in the colours of their weights, a crosshair with the exact one, and zooming."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from records import record_of

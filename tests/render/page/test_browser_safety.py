@@ -1,4 +1,4 @@
-"""Hostile tokens in a real browser: nothing runs, nothing is requested, and they are shown as the text that they are."""
+"""Hostile tokens in a real browser: nothing runs, nothing is requested, and they are shown as the text they are."""
 
 from dataclasses import replace
 
@@ -63,10 +63,9 @@ def record(random_maps):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("words", [False, True])
-def test_nothing_runs_and_nothing_is_requested(opened, record, view, words):
-    page = opened([record, replace(record, mask_name="__proto__")], view=view, words=words, title=HOSTILE[0])
-    page.press("j", "j", "o")
+def test_nothing_runs_and_nothing_is_requested(opened, record, view):
+    page = opened([record, replace(record, mask_name="__proto__")], view=view, title=HOSTILE[0])
+    page.press("j", "j", "o", "w")
     for x in range(100, 1000, 180):
         page.tab.mouse.move(x, 300)
     assert page.tab.evaluate("window.hacked") is None
@@ -102,32 +101,37 @@ def test_a_saved_svg_of_them_is_xml_without_a_script(opened, record, view):
     assert all(element.get("href", "data:image/png").startswith("data:image/png") for element in root.iter())
 
 
-FORBIDDEN = {
-    "an inline script": ("const s = document.createElement('script'); s.textContent = 'window.hacked=1'; document.body.append(s)", "script-src-elem"),
-    "a script from elsewhere": ("const s = document.createElement('script'); s.src = 'https://example.org/x.js'; document.body.append(s)", "script-src-elem"),
-    "a handler": ("const b = document.createElement('b'); b.setAttribute('onclick', 'window.hacked=1'); document.body.append(b); b.click()", "script-src-attr"),
-    "a picture": ("const i = new Image(); i.src = 'https://example.org/x.png'; document.body.append(i)", "img-src"),
-    "a request": ("fetch('https://example.org/').catch(() => {})", "connect-src"),
-    "a beacon": ("navigator.sendBeacon('https://example.org/', 'x')", "connect-src"),
-    "a style": ("const s = document.createElement('style'); s.textContent = 'body{display:none}'; document.body.append(s)", "style-src-elem"),
-    "a font": ("const f = new FontFace('x', 'url(https://example.org/x.woff2)'); f.load().catch(() => {})", "font-src"),
-    "a frame": ("const f = document.createElement('iframe'); f.src = 'https://example.org/'; document.body.append(f)", "frame-src"),
-    "a worker": ("try { new Worker(URL.createObjectURL(new Blob(['1']))) } catch {}", "worker-src"),
-    "a form": ("const f = document.createElement('form'); f.action = 'https://example.org/'; document.body.append(f); f.submit()", "form-action"),
-    "another base": ("const b = document.createElement('base'); b.href = 'https://example.org/'; document.head.append(b)", "base-uri"),
-}  # fmt: skip
-VIOLATED = """(script) => new Promise((done) => {
+# What a page might try, and the part of its policy that forbids it.
+FORBIDDEN = [
+    ("add('script', { textContent: 'window.hacked=1' })", "script-src-elem"),
+    ("add('script', { src: 'https://example.org/x.js' })", "script-src-elem"),
+    ("add('b').setAttribute('onclick', 'window.hacked=1'); document.body.lastChild.click()", "script-src-attr"),
+    ("add('img', { src: 'https://example.org/x.png' })", "img-src"),
+    ("fetch('https://example.org/').catch(() => {})", "connect-src"),
+    ("navigator.sendBeacon('https://example.org/', 'x')", "connect-src"),
+    ("add('style', { textContent: 'body { display: none }' })", "style-src-elem"),
+    ("new FontFace('x', 'url(https://example.org/x.woff2)').load().catch(() => {})", "font-src"),
+    ("add('iframe', { src: 'https://example.org/' })", "frame-src"),
+    ("try { new Worker(URL.createObjectURL(new Blob(['1']))) } catch {}", "worker-src"),
+    ("add('form', { action: 'https://example.org/' }).submit()", "form-action"),
+    ("add('base', { href: 'https://example.org/' })", "base-uri"),
+]
+VIOLATED = """() => new Promise((done) => {
+  const add = (tag, properties) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    document.body.append(element);
+    return element;
+  };
   document.addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective), { once: true });
-  setTimeout(() => done("nothing was forbidden"), 3000);
-  (%s)();
+  setTimeout(() => done("nothing was forbidden"), 5000);
+  %s;
 })"""
 
 
 def test_the_pages_policy_forbids_every_request_and_every_foreign_script(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 4)))
-    for what, (script, directive) in FORBIDDEN.items():
-        violated = page.tab.evaluate(VIOLATED % f"() => {{ {script} }}")
-        assert violated == directive, what
+    for script, directive in FORBIDDEN:
+        assert page.tab.evaluate(VIOLATED % script) == directive, script
     assert page.tab.evaluate("window.hacked") is None
     assert page.tab.is_visible("body")
     assert all(request.failure == "csp" for request in page.requests[1:])

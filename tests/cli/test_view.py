@@ -1,0 +1,218 @@
+"""attncli view: from texts or saved records to a page in a file."""
+
+import json
+import re
+
+import pytest
+
+from attncli.cli import view
+from attncli.record import load_record, save_records
+from attncli.render.page import page
+
+TEXT = "The cat sat on the mat."
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def described(folder):
+    """`described("a.html")` -> the description in a page."""
+
+    def read(name="attention.html"):
+        document = (folder / name).read_text(encoding="utf-8")
+        return json.loads(re.search(r'id="page">(.*?)</script>', document)[1])
+
+    return read
+
+
+def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
+    result = attncli("view", TEXT)
+    assert (result.code, result.out) == (0, "attention.html\n")
+    assert attncli("view", "-o", "out.htm", TEXT).out == "out.htm\n"
+    assert {path.name for path in folder.iterdir()} == {"attention.html", "out.htm"}
+    assert (folder / "attention.html").read_bytes() == (folder / "out.htm").read_bytes()
+
+
+def test_the_page_is_that_of_the_record(attncli, folder, minilm):
+    attncli("view", "-l", "2,4", "-H", "1-3", "--neurons", "4.2", "--view", "matrix", "--query", "mat", TEXT)
+    record = minilm.attend(TEXT, layers="2,4", heads="1-3", neurons="4.2")
+    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, view="matrix", query="mat")
+
+
+def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
+    attncli("view", TEXT)
+    assert (described()["layers"], described()["heads"]) == (list(range(6)), list(range(12)))
+    attncli("view", "-l", "-1", "-H", "3,1", TEXT)
+    assert (described()["layers"], described()["heads"]) == ([5], [3, 1])
+
+
+def test_several_masks_are_one_text_with_a_switch(attncli, described):
+    attncli("view", "-l", "0", "--mask", "none, causal,padding,none", "--pad-to", "12", TEXT)
+    [text] = described()["texts"]
+    assert [mask["name"] for mask in text["masks"]] == ["none", "causal", "padding"]
+    assert len(text["tokens"]) == 12
+    attncli("view", "-l", "0", TEXT)
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == ["padding"]
+
+
+def test_several_texts_are_a_menu_and_each_has_every_mask(attncli, described, folder):
+    (folder / "texts.txt").write_text("A cat.\nTwo dogs ran.\nIt rains.\n", encoding="utf-8")
+    attncli("view", "-l", "0", "-f", "texts.txt", "--mask", "none,causal")
+    texts = described()["texts"]
+    assert [text["title"] for text in texts] == ["a cat .", "two dogs ran .", "it rains ."]
+    assert all([mask["name"] for mask in text["masks"]] == ["none", "causal"] for text in texts)
+
+
+def test_a_pair_has_segments(attncli, described):
+    attncli(
+        "view",
+        "-l",
+        "0",
+        "--segments",
+        "ab",
+        "--no-special",
+        "--words",
+        "--threshold",
+        "0.1",
+        "--pair",
+        "It hid.",
+        TEXT,
+    )
+    [text] = described()["texts"]
+    assert set(text["segments"]) == {0, 1}
+    assert described()["start"] == {
+        "view": "heads", "segments": "AB", "special": False, "words": True, "threshold": 0.1
+    }  # fmt: skip
+
+
+def test_the_title_is_the_users(attncli, folder):
+    attncli("view", "-l", "0", "--title", "Heads & tails", TEXT)
+    assert "<title>Heads &amp; tails</title>" in (folder / "attention.html").read_text(encoding="utf-8")
+
+
+# --- q and k --------------------------------------------------------------------------------------------------
+
+
+def neurons(description):
+    return description["texts"][0]["masks"][0]["neurons"]["heads"]
+
+
+def test_without_a_word_the_first_heads_bring_their_q_and_k_as_many_as_stay_small(attncli, described):
+    result = attncli("view", TEXT)
+    there = neurons(described())
+    assert there == [[layer, head] for layer in range(6) for head in range(12)][: len(there)]
+    of_one = 2 * 9 * 32 * view.PACKED
+    assert len(there) * of_one <= view.NEURON_BYTES < (len(there) + 1) * of_one
+    assert f"of which q and k of {len(there)} heads {len(there) * of_one / 1e6:.1f} MB (--neurons)" in result.err
+
+
+def test_of_a_long_text_one_head_at_least(attncli, described):
+    result = attncli("view", "-l", "3", "-H", "5", "--mask", "none,causal,padding", "--pad-to", "512", TEXT)
+    assert neurons(described()) == [[3, 5]]
+    assert "q and k of 1 head " in result.err
+
+
+def test_the_chosen_heads_bring_theirs(attncli, described):
+    attncli("view", "--neurons", "4.7,5.0-1", TEXT)
+    assert neurons(described()) == [[4, 7], [5, 0], [5, 1]]
+    result = attncli("view", "--neurons", "none", TEXT)
+    assert neurons(described()) == []
+    assert result.err.endswith("without q and k (--neurons)\n")
+
+
+def test_the_size_that_is_told_is_the_files(attncli, folder):
+    result = attncli("view", TEXT)
+    size = (folder / "attention.html").stat().st_size / 1e6
+    assert f"attention.html takes {size:.1f} MB" in result.err
+
+
+# --- saved records --------------------------------------------------------------------------------------------
+
+
+def test_a_saved_record_gives_the_same_page(attncli, folder, minilm):
+    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], neurons="4.6").save("maps.safetensors")
+    attncli("view", "-l", "1,4", "-H", "2,6", "--neurons", "4.6", "-o", "model.html", TEXT)
+    attncli("view", "--from", "maps.safetensors", "-o", "saved.html")
+    assert (folder / "model.html").read_bytes() == (folder / "saved.html").read_bytes()
+    attncli("view", "--from", "maps.safetensors", "-l", "4", "-H", "6", "-o", "part.html")
+    part = load_record("maps.safetensors").select(layers=[4], heads=[6])
+    assert (folder / "part.html").read_text(encoding="utf-8") == page(part)
+
+
+def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, minilm):
+    masks = ("none", "causal", "padding")
+    save_records([minilm.attend(TEXT, layers=0, heads=0, mask=mask) for mask in masks], "maps.safetensors")
+    attncli("view", "--from", "maps.safetensors")
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == list(masks)
+    attncli("view", "--from", "maps.safetensors", "--mask", "causal,none")
+    assert [mask["name"] for mask in described()["texts"][0]["masks"]] == ["none", "causal"]
+    minilm.attend(TEXT, layers=0, heads=0).save("one.npz")
+    assert "was made with --mask padding" in refused("view", "--from", "one.npz", "--mask", "causal,padding")
+
+
+@pytest.mark.parametrize(
+    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--neurons", "0.0"]]
+)
+def test_a_saved_record_is_shown_as_it_is(refused, minilm, option):
+    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
+    assert "--from draws what was saved" in refused("view", "--from", "maps.npz", *option)
+
+
+def test_a_saved_record_is_shown_without_torch(process, folder, minilm):
+    minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
+    (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
+    result = process("view", "--from", "maps.npz", env={"PYTHONPATH": str(folder)})
+    assert (result.code, result.out) == (0, "attention.html\n")
+
+
+# --- what can't be ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["-o", "out.pdf"], ".html, .htm"),
+        (["-o", "out"], "no suffix"),
+        (["--view", "tree"], "heads, model, matrix, neuron"),
+        (["--threshold", "2"], "between 0 and 1"),
+    ],
+)
+def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, options, says):
+    assert says in refused("view", "-m", "no such model", *options, TEXT)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--mask", "none,future"], "future"),
+        (["--query", "dog"], "no token 'dog'"),
+        (["-l", "9"], "layer 9 is out of range"),
+        (["--neurons", "9.9"], "9"),
+        (["--segments", "AB"], "--pair"),
+        (["-o", "missing/out.html"], "can't write missing/out.html"),
+    ],
+)
+def test_what_can_not_be_is_said_in_one_line_and_nothing_is_written(refused, folder, options, says):
+    assert says in refused("view", *options, TEXT)
+    assert not list(folder.iterdir())
+
+
+def test_open_opens_the_page_in_the_browser(attncli, monkeypatch, folder):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    attncli("view", "-l", "0", TEXT)
+    assert opened == []
+    assert attncli("view", "-l", "0", "--open", TEXT).code == 0
+    assert opened == [(folder / "attention.html").as_uri()]
+
+
+def test_where_no_browser_opens_the_user_is_told(attncli, monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    result = attncli("view", "-l", "0", "--open", TEXT)
+    assert (result.code, result.out) == (0, "attention.html\n")
+    assert result.err.endswith("no browser could be opened: open attention.html yourself\n")
