@@ -4,8 +4,8 @@ normaliser, and the tutorials' claims, each measured and marked as it came out.
 A trained head need not do what a tutorial says of random vectors; where it does not, the claim is marked so.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from attncli.attention import (
     NORMALISERS,
     SCORES,
     Bilinear,
+    Location,
     MultiHeadAttention,
     attend,
     dot,
@@ -33,6 +34,7 @@ from attncli.record import Floats
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
 DRAWS = 256  # random queries, and as many keys
+POSITIONS = 512  # of a location score, or more where the text has more: up to here it is the same score for every text
 SAME = 1e-4  # what rounding in float32 explains, beside scores of about 10
 
 
@@ -78,7 +80,7 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     own = head.record.weights[0, 0][counted]
     found = []
     for name in SCORES:
-        score, trained = make_score(name, query.shape[-1], seed)
+        score, trained = make_score(name, query.shape[-1], len(key), seed)
         for normaliser, normalise in normalisers(temperature, seed).items():
             with torch.inference_mode():
                 _, kept, _ = attend(query, key, value, mask, score, normalise)
@@ -98,11 +100,11 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     return found
 
 
-def make_score(name: str, d_k: int, seed: int) -> tuple[ScoreFunction, bool]:
+def make_score(name: str, d_k: int, keys: int, seed: int) -> tuple[ScoreFunction, bool]:
     """A scoring function by name, and whether it needs no training; what it would learn is drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        score = SCORES[name](d_k)
+        score = Location(d_k, max(keys, POSITIONS)) if name == "location" else SCORES[name](d_k)
     return score, not isinstance(score, nn.Module)
 
 
@@ -124,7 +126,7 @@ def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:
 def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
     """All claims, on one head of the model and its text."""
     return [
-        variance_grows_with_size(head, seed),
+        variance_grows_with_size(head),
         division_undoes_it(seed),
         softmax_saturates(head),
         softmax_saturates_at_random(seed),
@@ -137,12 +139,15 @@ def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
     ]
 
 
-def variance_grows_with_size(head: OneHead, seed: int) -> Claim:
+def variance_grows_with_size(head: OneHead) -> Claim:
     """Of q · k over the first d elements of this head's vectors, each element centred and divided by its deviation."""
-    query, key = (standardised(torch.from_numpy(part).double()) for part in (head.query, head.key))
-    sizes = [size for size in (4, 8, 16, 32, 64, 128) if size <= query.shape[-1]]
+    real = real_tokens(head)
+    query, key = (standardised(torch.from_numpy(part).double()[real]) for part in (head.query, head.key))
+    d_k = query.shape[-1]
+    sizes = sorted({max(d_k // part, 1) for part in (8, 4, 2, 1)})
     figures = {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
-    grows = all(small < large for small, large in zip(list(figures.values()), list(figures.values())[1:], strict=False))
+    found = list(figures.values())
+    grows = len(found) > 1 and all(small < large for small, large in pairwise(found))
     return Claim("variance on this head", "the variance of q·k grows with d_k: this head's", figures, grows)
 
 
@@ -192,10 +197,10 @@ def softmax_saturates_at_random(seed: int) -> Claim:
 
 def projections_make_it_asymmetric(head: OneHead) -> Claim:
     """|S - Sᵀ| / |S|, of the scores and of the map: 0 is symmetric, √2 is what unrelated entries give."""
-    figures = {
-        "scores": asymmetry(scaled_dot(torch.from_numpy(head.query), torch.from_numpy(head.key))),
-        "map": asymmetry(torch.from_numpy(head.record.weights[0, 0])),
-    }
+    real = real_tokens(head)  # that [PAD] is looked at by nobody is the mask's doing
+    scores = scaled_dot(torch.from_numpy(head.query), torch.from_numpy(head.key))
+    weights = torch.from_numpy(head.record.weights[0, 0])
+    figures = {"scores": asymmetry(scores[real][:, real]), "map": asymmetry(weights[real][:, real])}
     return Claim(
         "asymmetry",
         "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
@@ -232,14 +237,15 @@ def bilinear_is_the_heads_score(head: OneHead) -> Claim:
 
 
 def key_value_with_one_matrix_is_plain(head: OneHead) -> Claim:
-    """Plain attention weighs the vectors that it has scored: Σ_n softmax(s(x_n, q)) x_n, here written as a loop."""
-    query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
-    found = attend(query, key, key).output
+    """Plain attention weighs the vectors that it has scored: Σ_n softmax(s(x_n, q)) x_n, here one query at a time."""
+    query, key = head.query.astype(np.float64), head.key.astype(np.float64)
+    found = attend(torch.from_numpy(query), torch.from_numpy(key), torch.from_numpy(key)).output
     plain = []
     for q in query:
-        scores = torch.stack([q @ x for x in key]) / len(q) ** 0.5
-        plain.append(sum(weight * x for weight, x in zip(torch.softmax(scores, dim=0), key, strict=True)))
-    deviation = relative(found, torch.stack([row for row in plain if isinstance(row, Tensor)]))
+        scores = np.array([q @ x for x in key]) / len(q) ** 0.5
+        raised = np.exp(scores - scores.max())
+        plain.append(raised / raised.sum() @ key)
+    deviation = relative(found, torch.from_numpy(np.stack(plain)))
     return Claim(
         "key-value", "with K = V, key-value attention is plain attention", {"deviation": deviation}, deviation < SAME
     )
@@ -280,6 +286,11 @@ def mask_of(head: OneHead) -> Tensor:
     return torch.from_numpy(head.record.mask.copy())  # which may share one row among all queries
 
 
+def real_tokens(head: OneHead) -> Tensor:
+    """bool `[token]`: those that are not [PAD]."""
+    return ~torch.tensor(head.record.tokens.padding)
+
+
 def drawn(seed: int, size: int) -> tuple[Tensor, Tensor]:
     """Random queries and keys `[DRAWS, size]`, components of variance 1."""
     generator = torch.Generator().manual_seed(seed)
@@ -315,8 +326,3 @@ def asymmetry(matrix: Tensor) -> float:
 def relative(found: Tensor, expected: Tensor) -> float:
     """The largest difference, as a share of the largest expected number."""
     return ((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30)).item()
-
-
-def broken(claims: Sequence[Claim]) -> list[Claim]:
-    """The claims that did not come out."""
-    return [claim for claim in claims if not claim.holds]

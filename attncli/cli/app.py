@@ -11,8 +11,10 @@ from attncli import __version__
 from attncli.cli import output
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
+from attncli.cli.explain import explain
 from attncli.cli.heatmap import heatmap
 from attncli.cli.mask import mask
+from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
 from attncli.cli.run import run
 from attncli.cli.view import view
@@ -30,6 +32,8 @@ app.command()(run)
 app.command()(compare)
 app.command()(heatmap)
 app.command()(view)
+app.command()(explain)
+app.command()(mechanisms)
 app.command()(mask)
 app.command()(bench)
 app.add_typer(models)

@@ -1,0 +1,167 @@
+"""One head under every scoring function and normaliser, in the terminal: maps, figures, and claims with verdicts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.record import AttentionRecord, Floats
+from attncli.render.cells import Canvas
+from attncli.render.tables import plain_table
+from attncli.render.terminal import PANEL_WIDTH, beside, fit, heading, legend, picture, scale, strong
+
+ACROSS = 3  # normalisers, beside each other
+LINES = 24  # a map is at most so many lines high
+OWN_SCORE = "scaled_dot"
+FAILED = "bold red"
+
+
+class VariantLike(Protocol):
+    """What is shown of a variant (`attncli.checks.mechanisms.Variant`)."""
+
+    @property
+    def score(self) -> str: ...
+    @property
+    def normaliser(self) -> str: ...
+    @property
+    def trained(self) -> bool: ...
+    @property
+    def weights(self) -> Floats: ...
+    @property
+    def entropy(self) -> float: ...
+    @property
+    def moved(self) -> float: ...
+    @property
+    def same_key(self) -> float: ...
+
+
+class ClaimLike(Protocol):
+    """What is shown of a claim (`attncli.checks.mechanisms.Claim`)."""
+
+    @property
+    def statement(self) -> str: ...
+    @property
+    def figures(self) -> dict[str, float]: ...
+    @property
+    def holds(self) -> bool: ...
+
+
+# --- maps -----------------------------------------------------------------------------------------------
+
+
+def variant_maps(
+    record: AttentionRecord, variants: Sequence[VariantLike], temperature: float, seed: int, canvas: Canvas
+) -> list[Text]:
+    """The head's own map, then a row of maps for each score, its normalisers beside each other."""
+    [layer], [head] = record.layers, record.heads
+    room = max((canvas.width - 2 * (ACROSS - 1)) // ACROSS, 1)
+    columns, width = min(len(record.keys), room), min(max(len(record.keys), PANEL_WIDTH), room)
+    lines = [heading(record, f"layer {layer} head {head}", canvas), *legend(record.tokens, canvas), scale(canvas)]
+    if columns < len(record.keys) or LINES * (2 if canvas.colour and canvas.unicode else 1) < len(record.tokens):
+        lines.append(Text("a cell is the largest of the weights that fall into it"))
+    own = picture(record.map(layer, head), canvas, columns, LINES)
+    lines += [Text(), Text("the head's own map", style=strong(canvas)), *own, Text()]
+    for name, row in by_score(variants, seed):
+        lines.append(Text(name, style=strong(canvas)))
+        panels = [
+            [
+                Text(fit(normaliser_name(one.normaliser, temperature), width, canvas)),
+                *picture(one.weights, canvas, columns, LINES),
+            ]
+            for one in row
+        ]
+        lines += [*beside(panels, width), Text()]
+    return lines
+
+
+def by_score(variants: Sequence[VariantLike], seed: int) -> Iterator[tuple[str, list[VariantLike]]]:
+    """The variants of each score, with the words at the head of their row."""
+    for score, group in groupby(variants, key=lambda variant: variant.score):
+        row = list(group)
+        own = ", the head's own score" if score == OWN_SCORE else ""
+        yield score + (own if row[0].trained else f", {untrained(seed)}"), row
+
+
+def normaliser_name(normaliser: str, temperature: float) -> str:
+    """A normaliser, with its temperature where it has one that is not 1."""
+    return f"softmax, T = {temperature:g}" if normaliser == "softmax" and temperature != 1 else normaliser
+
+
+def untrained(seed: int) -> str:
+    """What is said of a score whose parameters the model never learned."""
+    return f"untrained (seed {seed})"
+
+
+# --- figures --------------------------------------------------------------------------------------------
+
+
+def variants_table(variants: Sequence[VariantLike], temperature: float, seed: int) -> Table:
+    """A row a variant: how broad it is, and how far from the head's own map."""
+    table = plain_table("score", "normaliser", "entropy", "moved", "same strongest key", "")
+    table.columns[1].justify = "left"
+    for _, row in by_score(variants, seed):
+        for one in row:
+            table.add_row(
+                one.score,
+                normaliser_name(one.normaliser, temperature),
+                f"{one.entropy:.2f}",
+                f"{one.moved:.3f}",
+                f"{one.same_key:.0%}",
+                "" if one.trained else untrained(seed),
+            )
+        table.add_section()
+    return table
+
+
+def variants_legend() -> Text:
+    """What the columns of `variants_table` mean."""
+    return Text(
+        "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map, "
+        "the total variation. Both are means over queries. same strongest key: the share of queries that have it."
+    )
+
+
+# --- claims ---------------------------------------------------------------------------------------------
+
+
+def claims_table(claims: Sequence[ClaimLike]) -> Table:
+    """How each claim came out, and what was measured."""
+    table = plain_table("verdict", "claim")
+    table.columns[1].justify = "left"
+    for claim in claims:
+        verdict = Text("holds") if claim.holds else Text("DOES NOT HOLD here", style=FAILED)
+        table.add_row(verdict, Text(f"{claim.statement}\n  {measured(claim.figures)}"))
+    return table
+
+
+def claims_end(claims: Sequence[ClaimLike]) -> Text:
+    """How many claims hold."""
+    holding = sum(claim.holds for claim in claims)
+    return Text(f"{holding} of {len(claims)} claims hold here")
+
+
+def measured(figures: Mapping[str, float]) -> str:
+    """What was measured, on one line.
+
+    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...".
+    """
+    by_size: dict[str, list[str]] = {}
+    steps: list[str] = []
+    for name, value in figures.items():
+        size, _, step = name.partition(", ")
+        by_size.setdefault(size, []).append(number(value))
+        steps += [step] if step and step not in steps else []
+    found = [f"{size}: {' -> '.join(values)}" for size, values in by_size.items()]
+    found[1:] = [one.removeprefix("d_k ") for one in found[1:]]
+    return "   ".join(([" -> ".join(steps)] if steps else []) + found)
+
+
+def number(value: float) -> str:
+    """Three digits; what is next to nothing as a power of ten."""
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"

@@ -1,0 +1,33 @@
+"""One head under every scoring function and normaliser, as a picture: rows are scores, columns are normalisers."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from attncli.record import AttentionRecord
+from attncli.render.figure import Panel, describe, panel_grid
+from attncli.render.layout import NO_BREAK
+from attncli.render.mechanisms import OWN_SCORE, VariantLike, by_score, normaliser_name, untrained
+
+
+def mechanisms_figure(
+    record: AttentionRecord, variants: Sequence[VariantLike], temperature: float, seed: int
+) -> Figure:
+    """The maps of all variants, with one colour scale.
+
+    A Notice names characters that no font on this machine has.
+    """
+    rows = [row for _, row in by_score(variants, seed)]
+    names = [normaliser_name(variant.normaliser, temperature) for variant in rows[0]]
+    own = "its softmax is the head's own map" if temperature == 1 else "its softmax at T = 1 is the head's own map"
+    drawn = untrained(seed).replace(" ", NO_BREAK)
+    return panel_grid(
+        [
+            [Panel(name if row is rows[0] else "", one.weights) for name, one in zip(names, row, strict=True)]
+            for row in rows
+        ],
+        record.tokens.text,
+        headings=[row[0].score if row[0].trained else f"{row[0].score} (untrained)" for row in rows],
+        title=describe(record, mean=False, words=False),
+        note=f"{OWN_SCORE} is the head's own score, {own}; {drawn}: parameters that the model never learned",
+    )

@@ -1,0 +1,97 @@
+"""attncli mechanisms."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from attncli.attention import NORMALISERS, SCORES
+from attncli.checks.mechanisms import check_claims, variants
+from attncli.models.head import one_head
+
+TEXT = "The trophy does not fit in the suitcase because it is too big."
+WHERE = ("-l", "4", "-H", "3")
+
+
+def test_json_gives_the_library_s_numbers(attncli, minilm):
+    options = ("--mask", "causal", "--pad-to", "18", "--temperature", "0.5", "--seed", "3")
+    document = json.loads(attncli("mechanisms", TEXT, *WHERE, *options, "--json").out)
+    head = one_head(minilm, minilm.tokenizer.encode(TEXT, None, 18), 4, 3, "causal")
+    np.testing.assert_array_equal(np.float32(document["weights"]), head.record.map(4, 3))
+    assert document["tokens"] == head.record.tokens.text
+    assert [document[name] for name in ("layer", "head", "mask", "temperature", "seed")] == [4, 3, "causal", 0.5, 3]
+    assert document["model"]["name"] == "minilm"
+    for found, expected in zip(document["variants"], variants(head, 0.5, 3), strict=True):
+        np.testing.assert_allclose(found.pop("weights"), expected.weights, atol=1e-6)
+        rest = {name: value for name, value in vars(expected).items() if name != "weights"}
+        assert found == pytest.approx(rest, abs=1e-6)
+    for found, expected in zip(document["claims"], check_claims(minilm, head, 3), strict=True):
+        assert found.pop("figures") == pytest.approx(expected.figures, abs=1e-5)
+        assert found == {"name": expected.name, "statement": expected.statement, "holds": expected.holds}
+
+
+def test_its_own_map_is_what_run_says(attncli):
+    document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--json").out)
+    ran = json.loads(attncli("run", TEXT, *WHERE, "--json").out)["records"][0]
+    assert document["weights"] == ran["attention"][0]["weights"]
+
+
+def test_maps_figures_and_claims_are_shown(attncli):
+    result = attncli("mechanisms", TEXT, *WHERE)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.index("the head's own map") < result.out.index("dot\nsoftmax")
+    for score in SCORES:
+        for normaliser in NORMALISERS:
+            assert re.search(rf"^ {score} +{normaliser} +\d", result.out, re.MULTILINE), (score, normaliser)
+    assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100%$", result.out, re.MULTILINE)
+    assert "additive, untrained (seed 0)" in result.out
+    assert "10 of 10 claims hold here" in result.out
+
+
+def test_a_claim_that_does_not_hold_is_a_finding_and_no_error(attncli):
+    result = attncli("mechanisms", TEXT, "-l", "0", "-H", "0")
+    assert result.code == 0
+    assert re.search(r"^ DOES NOT HOLD here +without the division softmax saturates", result.out, re.MULTILINE)
+    assert "9 of 10 claims hold here" in result.out
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_drawn(attncli, tmp_path, suffix):
+    path = tmp_path / f"mechanisms{suffix}"
+    result = attncli("mechanisms", TEXT, *WHERE, "-o", path)
+    assert (result.code, result.out.strip()) == (0, str(path))
+    assert path.stat().st_size > 1000
+    if suffix == ".svg":
+        drawn = path.read_text(encoding="utf-8")
+        assert all(words in drawn for words in ("scaled_dot", "additive (untrained)", "hard_sample", "trophy"))
+
+
+def test_a_picture_beside_json_is_named_on_stderr(attncli, tmp_path):
+    result = attncli("mechanisms", TEXT, *WHERE, "--json", "-o", tmp_path / "maps.png")
+    assert json.loads(result.out)["layer"] == 4
+    assert "saved" in result.err and (tmp_path / "maps.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--temperature", "0"), "--temperature 0 is out of range: give one from 0.001 to 1000"),
+        (("--temperature", "nan"), "--temperature nan is out of range"),
+        (("--temperature", "1e-30"), "--temperature 1e-30 is out of range"),
+        (("--seed", "-1"), "--seed"),
+        (("-l", "0,1"), "one layer is needed, not 2"),
+        (("-H", "all"), "one head is needed, not 12"),
+        (("-H", "12"), "head 12 is out of range"),
+        (("--mask", "x"), "no mask 'x'"),
+        (("-o", "maps.txt"), "a picture is saved as"),
+    ],
+)
+def test_what_can_not_be_measured(refused, options, line):
+    assert line in refused("mechanisms", TEXT, *options)
+
+
+def test_one_text_at_a_time(refused, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one cat\ntwo cats\n", encoding="utf-8")
+    assert "there are 2 texts" in refused("mechanisms", "-f", path)
