@@ -19,16 +19,32 @@ def heatmap(
     head: options.Head = None,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
+    engine: options.Engine = "attncli",
+    which: options.Which = None,
+    target: options.Target = None,
+    style: Annotated[
+        str, typer.Option("--style", metavar="matrix|lines", help="A heat map, or lines between the tokens.")
+    ] = "matrix",
     mean: Annotated[bool, typer.Option("--mean", help="Draw the mean over the heads chosen.")] = False,
-    no_special: Annotated[
-        bool,
-        typer.Option("--no-special", help="Leave out [CLS], [SEP], [PAD]; rows no longer sum to 1 then."),
-    ] = False,
+    query: options.Query = None,
+    segments: options.Segments = "all",
+    no_special: options.NoSpecial = False,
+    words: options.Words = False,
     vmax: Annotated[
         float | None,
-        typer.Option("--vmax", metavar="X", help="The weight of the last colour.  [default: the largest drawn]"),
+        typer.Option("--vmax", metavar="X", help="The weight of the full colour.  [default: the largest drawn]"),
     ] = None,
-    cmap: Annotated[str, typer.Option("--cmap", metavar="NAME", help="A colour map of matplotlib.")] = "magma_r",
+    cmap: Annotated[
+        str, typer.Option("--cmap", metavar="NAME", help="A colour map of matplotlib, for the matrix.")
+    ] = "magma_r",
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="LENGTH", help='As wide as this: "8cm", "80mm", "3.15in", "227pt".'),
+    ] = None,
+    font: Annotated[str | None, typer.Option("--font", metavar="NAME", help="A font of this machine.")] = None,
+    font_size: Annotated[
+        float | None, typer.Option("--font-size", metavar="PT", help="Points of the tokens, where they have room.")
+    ] = None,
     dpi: Annotated[int, typer.Option("--dpi", min=20, help="Dots an inch.")] = 150,
     title: Annotated[
         str | None,
@@ -43,51 +59,67 @@ def heatmap(
 ) -> None:
     """Draw attention maps into a file, and print the file's name.
 
-    Without a selection: the heads of the last layer, as a grid. One head is drawn large. Several layers and
-    heads share one colour scale.
+    Without a selection: the heads of the last layer. As a matrix, several heads are a grid with one colour
+    scale; as lines, the heads of one layer share a panel, each in its colour, and several layers are a grid.
+    With --width the picture is made for print: just so wide, and no letter too small to be read.
 
     \b
     Examples:
       attncli heatmap --head 3 -o out.png "The cat sat on the mat."
       attncli heatmap -l all -o all.pdf "The cat sat on the mat."
       attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat on the mat."
+      attncli heatmap --style lines -l 2 -H 3,5 --query cat --width 8cm -o cat.pdf "The cat sat on the mat."
       attncli run -l all -o maps.npz "The cat sat." && attncli heatmap --from maps.npz -l 2 -H 5
     """
+    from attncli.analysis.filters import check_segments
     from attncli.files import PICTURES, check_suffix
     from attncli.render import figure
 
     check_suffix(output_path, PICTURES, "a picture")
-    figure.colour_map(cmap)
-    figure.check_vmax(vmax)
+    figure.check(style, cmap, vmax, width, font, font_size)
+    check_segments(segments)
     if saved is None:
         inputs = options.read_inputs(text, pair, file)
         options.check_one_text(
             len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap)"
         )
-        record = options.open_model(model, device, dtype).attend(
-            *inputs[0],
+        [record] = options.attend(
+            inputs,
+            engine,
+            model,
+            device,
+            dtype,
+            which,
+            target,
             layers="-1" if layer is None else layer,
             heads="all" if head is None else head,
             mask=mask,
             pad_to=pad_to,
         )
     else:
-        check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to)
+        options.check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to, which=which, target=target)
         records = options.open_saved(saved, layer, head)
         options.check_one_text(len(records), "save the one to draw by itself (attncli run -o one.safetensors TEXT)")
         record = records[0] if layer is not None else records[0].select(layers=[max(records[0].layers)])
         if mask not in ("padding", record.mask_name):
             raise RequestError(f"{saved} was made with --mask {record.mask_name}: --mask can't change that")
-    drawn = figure.heatmap(record, mean=mean, special=not no_special, vmax=vmax, cmap=cmap, title=title)
+    drawn = figure.heatmap(
+        record,
+        style=style,
+        mean=mean,
+        special=not no_special,
+        words=words,
+        segments=segments,
+        query=query,
+        vmax=vmax,
+        cmap=cmap,
+        title=title,
+        width=width,
+        font=font,
+        font_size=font_size,
+    )
     figure.save_figure(drawn, output_path, dpi)
-    if no_special and figure.left_out(record):
-        output.words(f"attncli: {figure.left_out(record)}")
+    note = figure.left_out(record, not no_special, segments)
+    if note:
+        output.words(f"attncli: {note}")
     output.data(str(output_path))
-
-
-def check_as_saved(**given: str | int | None) -> None:
-    """Raises RequestError when an option asks for another text than the saved one."""
-    for name, value in given.items():
-        if value is not None:
-            option = "TEXT" if name == "text" else "--" + name.replace("_", "-")
-            raise RequestError(f"--from draws what was saved: {option} can't be given with it")

@@ -5,10 +5,10 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -16,12 +16,14 @@ from attncli.cli import output
 from attncli.errors import RequestError
 
 if TYPE_CHECKING:
+    from attncli.models.foreign import ForeignModel
     from attncli.models.model import Model
     from attncli.record import AttentionRecord
 
 T = TypeVar("T")
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
+ENGINES = ("attncli", "transformers")
 PATIENCE = 1.0  # seconds until the user is told of what takes long
 
 Text = Annotated[
@@ -52,6 +54,30 @@ Layer = Annotated[
 Head = Annotated[
     str | None,
     typer.Option("--head", "-H", metavar="N", help='Heads from 0: "3", "0,3", "0-3", "-1", "all".'),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="attncli|transformers",
+        help="What runs the model: attncli for the BERT family, transformers for any (GPT-2, T5, BART, Llama ...).",
+    ),
+]
+Which = Annotated[
+    str | None,
+    typer.Option(
+        "--which",
+        metavar="encoder|decoder|cross",
+        help="Which attention of an encoder-decoder, with --engine transformers.  [default: cross]",
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="TEXT",
+        help="What an encoder-decoder is made to write.  [default: its own greedy output]",
+    ),
 ]
 Mask = Annotated[
     str,
@@ -159,6 +185,53 @@ def open_model(name: str, device: str, dtype: str) -> "Model":
     from attncli.models.model import load_model
 
     return load_model(name, device, dtype)
+
+
+def open_foreign(name: str, device: str, dtype: str) -> "ForeignModel":
+    """The same, of any kind that transformers has. Raises RequestError as `load_foreign` does."""
+    from attncli.models.hub import locate
+
+    locate(name)  # before transformers is imported, which takes longer still
+    from attncli.models.foreign import load_foreign
+
+    return load_foreign(name, device, dtype)
+
+
+def attend(
+    inputs: Sequence[Input],
+    engine: str,
+    name: str,
+    device: str,
+    dtype: str,
+    which: str | None,
+    target: str | None,
+    neurons: str | None = None,
+    **asked: Any,
+) -> "Iterator[AttentionRecord]":
+    """The attention of every text, by the model and the engine that the options name.
+
+    `asked` is what `attend_many` of both engines takes: layers, heads, mask, pad_to.
+
+    Raises RequestError as `check_engine` and the model do.
+    """
+    check_engine(engine, len(inputs), which, target, neurons)
+    texts = [one.text for one in inputs], [one.pair for one in inputs]
+    if engine == "transformers":
+        return open_foreign(name, device, dtype).attend_many(*texts, which=which, target=target, **asked)
+    return open_model(name, device, dtype).attend_many(*texts, neurons=neurons, **asked)
+
+
+def check_engine(engine: str, texts: int, which: str | None, target: str | None, neurons: str | None) -> None:
+    """Raises RequestError for an engine that there is not, and for options that don't go with it."""
+    if engine not in ENGINES:
+        raise RequestError(f"no engine {engine!r}: --engine is one of {', '.join(ENGINES)}")
+    if engine == "transformers" and neurons is not None:
+        raise RequestError("transformers does not give q and k: leave --neurons or --engine transformers out")
+    for option, value in (("--which", which), ("--target", target)):
+        if engine != "transformers" and value is not None:
+            raise RequestError(f"{option} is for encoder-decoders, which --engine transformers runs: give that too")
+    if target is not None and texts > 1:
+        raise RequestError(f"--target is what becomes of one text, and there are {texts}: give the one")
 
 
 def open_saved(path: Path, layer: str | None, head: str | None) -> "list[AttentionRecord]":

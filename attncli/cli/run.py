@@ -25,6 +25,9 @@ def run(
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
     neurons: options.Neurons = None,
+    engine: options.Engine = "attncli",
+    which: options.Which = None,
+    target: options.Target = None,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many of the strongest keys to name.")] = 3,
     output_path: Annotated[
         Path | None,
@@ -55,14 +58,19 @@ def run(
     if neurons is not None and (output_path is None or output_path.suffix.lower() not in LOADED):
         raise RequestError(f"--neurons is for a saved record: give -o with {' or '.join(LOADED)}")
     inputs = options.read_inputs(text, pair, file)
-    records = options.open_model(model, device, dtype).attend_many(
-        [one.text for one in inputs],
-        [one.pair for one in inputs],
+    records = options.attend(
+        inputs,
+        engine,
+        model,
+        device,
+        dtype,
+        which,
+        target,
+        neurons,
         layers="-1" if layer is None else layer,
         heads="all" if head is None else head,
         mask=mask,
         pad_to=pad_to,
-        neurons=neurons,
     )
     if output_path is not None:
         kept = list(options.counted(records, len(inputs)))

@@ -45,6 +45,9 @@ def view(
             help='Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]',
         ),
     ] = None,
+    engine: options.Engine = "attncli",
+    which: options.Which = None,
+    target: options.Target = None,
     start: Annotated[
         str, typer.Option("--view", metavar="heads|model|matrix|neuron", help="What the page opens with.")
     ] = "heads",
@@ -77,24 +80,40 @@ def view(
       attncli view "Where did the bear hide?" --pair "It hid in a cave." --segments AB
       attncli run -l all -o maps.safetensors "The cat sat." && attncli view --from maps.safetensors
     """
+    from attncli.analysis.filters import check_segments
     from attncli.render.page import document
 
     check_suffix(output_path, document.SUFFIXES, "a page")
     document.check_view(start)
     document.check_threshold(threshold)
-    if saved is None:
-        records = attend(
-            options.read_inputs(text, pair, file),
-            options.open_model(model, device, dtype),
-            "all" if layer is None else layer,
-            "all" if head is None else head,
-            mask_names(mask or "padding"),
-            pad_to,
-            neurons,
+    check_segments(segments)
+    layers, heads = "all" if layer is None else layer, "all" if head is None else head
+    if saved is not None:
+        options.check_as_saved(
+            text=text, pair=pair, file=file, pad_to=pad_to, neurons=neurons, which=which, target=target
         )
-    else:
-        options.check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to, neurons=neurons)
         records = with_masks(options.open_saved(saved, layer, head), mask, saved)
+    else:
+        inputs = options.read_inputs(text, pair, file)
+        options.check_engine(engine, len(inputs), which, target, neurons)
+        if engine == "transformers":
+            foreign = options.attend(
+                inputs,
+                engine,
+                model,
+                device,
+                dtype,
+                which,
+                target,
+                layers=layers,
+                heads=heads,
+                mask=mask_of_transformers(mask),
+                pad_to=pad_to,
+            )
+            records = list(options.counted(foreign, len(inputs)))
+        else:
+            opened = options.open_model(model, device, dtype)
+            records = attend(inputs, opened, layers, heads, mask_names(mask or "padding"), pad_to, neurons)
     made = document.page(
         records,
         view=start,
@@ -152,6 +171,13 @@ def mask_names(names: str) -> list[str]:
     return chosen
 
 
+def mask_of_transformers(names: str | None) -> str:
+    """The one mask. Raises RequestError when several are named."""
+    if names is not None and "," in names:
+        raise RequestError("--engine transformers takes one --mask a page: give padding or none")
+    return names or "padding"
+
+
 def with_masks(records: "list[AttentionRecord]", names: str | None, saved: Path) -> "list[AttentionRecord]":
     """Those made with one of the masks; all where none is named. Raises RequestError when there is none."""
     wanted = None if names is None else [name.strip() for name in names.split(",")]
@@ -166,7 +192,7 @@ def cost(records: "Sequence[AttentionRecord]") -> str:
     """What q and k take of a page, in words."""
     kept = [record.vectors for record in records if record.vectors is not None]
     if not kept:
-        return ", without q and k (--neurons)"
+        return ", without q and k"
     size = sum(vectors.query.size + vectors.key.size for vectors in kept) * PACKED
     heads = len(kept[0].heads)
     return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--neurons)"

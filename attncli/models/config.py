@@ -108,7 +108,8 @@ class ModelConfig:
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
             raise RequestError(
-                f"model type {model_type!r} is not one that attncli has an encoder for: {', '.join(FAMILIES)}"
+                f"model type {model_type!r} is not one that attncli has an encoder for: {', '.join(FAMILIES)}; "
+                "--engine transformers runs it, for run, view and heatmap"
             )
         if data.get("is_decoder"):
             raise RequestError("is_decoder is set: attncli has encoders only")

@@ -7,8 +7,24 @@ from attncli.errors import RequestError
 from attncli.text import first_line
 
 CONFIG_FILE = "config.json"
-VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
-TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
+VOCABULARY_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+    "source.spm",
+)
+TOKENIZER_FILES = (
+    *VOCABULARY_FILES,
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "target.spm",
+    "added_tokens.json",
+    "generation_config.json",
+)
 # In the order of preference. An index names the shards that stand beside it.
 WEIGHT_FILES = (
     "model.safetensors",

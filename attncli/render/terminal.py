@@ -6,6 +6,7 @@ Every function returns lines of rich text, fitted to a canvas. Tokens are printe
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -284,8 +285,13 @@ def about(record: AttentionRecord, layer: int, head: int, canvas: Canvas) -> Tex
     """The head in one line: its pattern, where its weight goes, its entropy."""
     summary = summarise(record.select([layer], [head]))[layer, head]
     shares = "  ".join(f"{name} {share:.2f}" for name, share in summary.shares.items())
-    most = math.log(max(int(counted_queries(record).sum()), 1))
+    most = math.log(max(possible_keys(record), 1))
     return Text(f"{summary.label}: {shares}; entropy {summary.entropy:.2f} of at most {most:.2f} nats")
+
+
+def possible_keys(record: AttentionRecord) -> int:
+    """To how many keys a query may attend at most, [PAD] not counted."""
+    return int(record.mask[counted_queries(record)][:, ~np.array(record.keys.padding)].sum(axis=1).max(initial=0))
 
 
 def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
@@ -313,7 +319,7 @@ def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     """One line a layer: for each head the pattern that takes most weight, and a bar for its entropy."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     summaries = summarise(record)
-    most = math.log(max(int(counted_queries(record).sum()), 2))
+    most = math.log(max(possible_keys(record), 2))
     lines = [heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)]
     lines.append(Text("head      " + "".join(f"{head:>4}" for head in record.heads)))
     for layer in record.layers:

@@ -1,0 +1,207 @@
+"""--engine transformers: models that attncli has no encoder for, through the same commands."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from foreign_checkpoints import ANSWER, TEXT, make_foreign
+
+from attncli import load_record
+from attncli.models.foreign import load_foreign
+
+OTHER = ("--engine", "transformers")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """`checkpoint(family)` -> the directory of a small random model, made once."""
+    made = {}
+
+    def make(family: str):
+        if family not in made:
+            made[family] = make_foreign(tmp_path_factory.mktemp(family), family)
+        return made[family]
+
+    return make
+
+
+@pytest.fixture
+def expected(checkpoint):
+    """`expected(family, which, ...)` -> the record that the library gives for the text."""
+
+    def attend(family: str, **asked):
+        return next(load_foreign(str(checkpoint(family)), "cpu").attend_many([TEXT], **asked))
+
+    return attend
+
+
+def texts_of(page) -> list[dict]:
+    """What a page says of its texts."""
+    document = page.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="page">(.*?)</script>', document)[1])["texts"]
+
+
+def words_of(picture) -> list[str]:
+    """The texts in an SVG."""
+    return [node.text for node in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.parametrize("which", ["encoder", "decoder", "cross"])
+def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
+    record = expected("bart", which=which, target=ANSWER)
+    result = attncli(
+        "run", *OTHER, "-m", checkpoint("bart"), "--which", which, "--target", ANSWER, "-l", "all", "--json", TEXT
+    )
+    assert result.err == ""
+    document = json.loads(result.out)
+    [entry] = document["records"]
+    assert document["model"] == vars(record.model)
+    assert entry["tokens"] == record.tokens.text and entry["mask"] == record.mask_name
+    assert entry.get("kind", "encoder") == which
+    assert entry.get("key_tokens") == (record.key_tokens.text if which == "cross" else None)
+    for part in entry["attention"]:
+        assert np.array_equal(np.float32(part["weights"]), record.map(part["layer"], part["head"]))
+
+
+def test_its_own_output_through_the_command_is_the_same_each_time(attncli, checkpoint, expected):
+    command = ("run", *OTHER, "-m", checkpoint("t5"), "--json", TEXT)
+    first = attncli(*command)
+    assert attncli(*command).out == first.out
+    assert json.loads(first.out)["records"][0]["tokens"] == expected("t5").tokens.text
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart", "marian"])
+def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
+    record = expected(family)
+    given = ("run", *OTHER, "-m", checkpoint(family), TEXT)
+    last, every, one = attncli(*given), attncli(*given, "-l", "all"), attncli(*given, "-H", "1")
+    assert [result.code for result in (last, every, one)] == [0, 0, 0]
+    assert f"{record.kind} attention · layer {record.layers[-1]}" in last.out
+    assert [f"head {head}" in last.out for head in record.heads] == [True] * len(record.heads)
+    assert [f"layer {layer} " in every.out for layer in record.layers] == [True] * len(record.layers)
+    best = int(record.map(record.layers[-1], 1)[0].argmax())
+    weight = record.map(record.layers[-1], 1)[0, best]
+    [line] = [line for line in one.out.splitlines() if line.startswith(f"  0 {record.tokens.text[0]}")]
+    assert f"{record.keys.text[best]} {weight:.3f}" in line
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_a_saved_cross_attention_is_loaded_and_drawn(attncli, checkpoint, expected, tmp_path, suffix):
+    record = expected("t5", target=ANSWER)
+    path, page, picture = tmp_path / f"maps{suffix}", tmp_path / "maps.html", tmp_path / "maps.svg"
+    given = ("run", *OTHER, "-m", checkpoint("t5"), "--target", ANSWER, TEXT, "-l", "all")
+    assert attncli(*given, "-o", path).code == 0
+    saved = load_record(path)
+    assert np.array_equal(saved.weights, record.weights) and np.array_equal(saved.mask, record.mask)
+    assert (saved.tokens, saved.key_tokens, saved.kind) == (record.tokens, record.key_tokens, "cross")
+    assert attncli("heatmap", "--from", path, "-l", "1", "-H", "2", "-o", picture).code == 0
+    assert set(words_of(picture)) >= {*record.tokens.text, *record.keys.text}
+    assert attncli("view", "--from", path, "-o", page).code == 0
+    [text] = texts_of(page)
+    assert (text["tokens"], text["keys"]["tokens"]) == (record.tokens.text, record.keys.text)
+
+
+def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path):
+    record, path = expected("t5", target=ANSWER), tmp_path / "maps.csv"
+    attncli("run", *OTHER, "-m", checkpoint("t5"), "--target", ANSWER, TEXT, "-H", "0", "-o", path)
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["query_token"] for row in rows] == list(np.repeat(record.tokens.text, len(record.keys)))
+    assert [row["key_token"] for row in rows] == record.keys.text * len(record.tokens)
+
+
+@pytest.mark.parametrize("which", ["encoder", "decoder", "cross"])
+def test_view_and_heatmap_run_the_model_themselves(attncli, checkpoint, expected, tmp_path, which):
+    record = expected("t5", which=which, target=ANSWER)
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
+    for command, path in (("view", page), ("heatmap", picture)):
+        asked = ("--which", which, "--target", ANSWER, "-o", path)
+        result = attncli(command, *OTHER, "-m", checkpoint("t5"), TEXT, *asked)
+        assert result.code == 0 and result.out == f"{path}\n", result.err
+    [text] = texts_of(page)
+    assert text["tokens"] == record.tokens.text and text["attention"] == record.kind
+    assert set(words_of(picture)) >= {*record.tokens.text, *record.keys.text}
+
+
+def test_several_texts_and_a_pair(attncli, checkpoint, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat\na mat on the cat\n", encoding="utf-8")
+    given = ("run", *OTHER, "-m", checkpoint("gpt2"), "--json")
+    records = json.loads(attncli(*given, "-f", path).out)["records"]
+    assert [entry["tokens"][0] for entry in records] == ["the", "a"]
+    [entry] = json.loads(attncli(*given, "the cat", "--pair", "a mat").out)["records"]
+    assert set(entry["segments"]) == {0, 1}
+
+
+def test_a_bert_gives_the_same_with_both_engines(attncli):
+    ours, theirs = (
+        json.loads(attncli("run", "--json", "-H", "0", TEXT, *engine).out)["records"][0] for engine in ((), OTHER)
+    )
+    assert ours["tokens"] == theirs["tokens"] and ours["mask"] == theirs["mask"]
+    weights = [entry["attention"][0]["weights"] for entry in (ours, theirs)]
+    assert np.allclose(*weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("command", ["run", "view", "heatmap"])
+def test_what_attncli_has_no_encoder_for_points_to_the_other_engine(refused, checkpoint, command):
+    line = refused(command, "-m", checkpoint("gpt2"), TEXT)
+    assert "model type 'gpt2' is not one that attncli has an encoder for" in line
+    assert "--engine transformers runs it" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "why"),
+    [
+        ("run", ("--engine", "torch"), "no engine 'torch': --engine is one of attncli, transformers"),
+        ("view", ("--engine", "torch"), "no engine 'torch'"),
+        ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
+        ("run", ("--which", "cross"), "--which is for encoder-decoders, which --engine transformers runs"),
+        ("view", ("--target", "x"), "--target is for encoder-decoders, which --engine transformers runs"),
+        ("view", (*OTHER, "--neurons", "all"), "transformers does not give q and k"),
+        ("run", (*OTHER, "--neurons", "all", "-o", "a.npz"), "transformers does not give q and k"),
+        ("view", (*OTHER, "--mask", "none,padding"), "takes one --mask a page"),
+        ("run", (*OTHER, "--mask", "causal"), "transformers does not hide the future from an encoder"),
+        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention: it is one encoder"),
+        ("run", (*OTHER, "--target", "x"), "minilm is one encoder, which writes nothing"),
+        ("run", (*OTHER, "-m", "no-such-model"), "no model 'no-such-model'"),
+        ("run", (*OTHER, "-m", "somebody/some-gpt"), "HF_HUB_OFFLINE forbids to fetch it"),
+    ],
+)
+def test_what_can_not_be_met_is_one_line(refused, tmp_path, monkeypatch, command, given, why):
+    monkeypatch.chdir(tmp_path)
+    assert why in refused(command, TEXT, *given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_target_is_for_one_text(refused, checkpoint, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat\na mat\n", encoding="utf-8")
+    line = refused("run", *OTHER, "-m", checkpoint("t5"), "-f", path, "--target", "x")
+    assert "--target is what becomes of one text, and there are 2" in line
+
+
+@pytest.mark.parametrize("command", ["view", "heatmap"])
+@pytest.mark.parametrize("option", ["--which", "--target"])
+def test_what_is_saved_is_not_run_again(refused, checkpoint, attncli, tmp_path, command, option):
+    path = tmp_path / "maps.npz"
+    attncli("run", "-H", "0", "-o", path, TEXT)
+    assert f"--from draws what was saved: {option} can't be given" in refused(command, "--from", path, option, "cross")
+
+
+def test_transformers_is_imported_only_when_asked_for(tmp_path):
+    program = (
+        "import sys; from attncli.cli.app import main\n"
+        "try: main(['run', '-H', '0', 'A cat.', *sys.argv[1:]])\n"
+        "except SystemExit: pass\n"
+        "print('transformers' in sys.modules, file=sys.stderr)"
+    )
+    for engine, imported in ((), "False"), (OTHER, "True"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=120
+        )
+        assert done.stderr.splitlines() == [imported]

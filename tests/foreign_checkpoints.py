@@ -1,0 +1,142 @@
+"""Small random checkpoints of models that attncli has no encoder for, with small tokenizers, made by transformers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from checkpoints import MERGES, byte_vocabulary, write_tokenizer
+
+TEXT = "the cat sat on the mat"
+ANSWER = "a cat on a mat"
+WORDS = [f"▁{word}" for word in ("the", "cat", "on", "a", "in", "ca", "mat")]
+LETTERS = list("abcdefghijklmnopqrstuvwxyz.")
+
+# Encoder and decoder differ in layers and heads, so that nobody confuses them.
+HALVES = {
+    "d_model": 32,
+    "max_position_embeddings": 40,
+    "encoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 2,
+    "decoder_ffn_dim": 48,
+}
+LLAMA = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 40,
+}
+WINDOW = 3  # keys that Mistral's queries look back on, themselves among them
+ENDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+MARIAN_ENDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}
+
+ENCODER_DECODERS = ("t5", "bart", "marian")
+DECODERS = ("gpt2", "llama", "mistral")
+
+
+def foreign_config(family: str, vocab_size: int) -> Any:
+    if family == "gpt2":
+        return transformers.GPT2Config(
+            vocab_size=vocab_size, n_positions=40, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0
+        )
+    if family == "llama":
+        return transformers.LlamaConfig(vocab_size=vocab_size, **LLAMA)
+    if family == "mistral":
+        return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
+    if family == "mamba":
+        return transformers.MambaConfig(vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2)
+    if family == "t5":
+        return transformers.T5Config(
+            vocab_size=vocab_size,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=3,
+            num_decoder_layers=2,
+            num_heads=4,
+            decoder_start_token_id=0,
+        )
+    if family == "bart":
+        return transformers.BartConfig(vocab_size=vocab_size, **HALVES, **ENDS)
+    return transformers.MarianConfig(vocab_size=vocab_size, **HALVES, **MARIAN_ENDS)
+
+
+NETWORKS = {
+    "gpt2": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "mamba": "MambaForCausalLM",
+    "t5": "T5ForConditionalGeneration",
+    "bart": "BartForConditionalGeneration",
+    "marian": "MarianMTModel",
+}
+
+
+def make_foreign(directory: Path, family: str, more_numbers: int = 0) -> Path:
+    """A directory with config.json, weights and a tokenizer, of 2 or 3 layers.
+
+    more_numbers: so many more than the tokenizer has names for, as T5's networks have.
+    """
+    config = foreign_config(family, write_foreign_tokenizer(directory, family) + more_numbers)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = getattr(transformers, NETWORKS[family])(config)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                if parameter.dim() > 1:
+                    parameter.normal_(std=0.3)  # so that no row is even
+    network.generation_config.no_repeat_ngram_size = 1  # greedy output of random weights says one thing for ever
+    network.save_pretrained(directory)
+    return directory
+
+
+def write_foreign_tokenizer(directory: Path, family: str) -> int:
+    """How many tokens it has."""
+    if family == "bart":
+        write_tokenizer(directory, "roberta", pad_id=1)
+        return len(byte_vocabulary())
+    if family in ("gpt2", "mamba"):
+        tokens = ["<|endoftext|>", *byte_vocabulary()[4:-1]]
+        (directory / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+        (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
+        return len(tokens)
+    if family == "t5":
+        pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+        pieces += [(token, -2.0) for token in WORDS] + [(token, -5.0) for token in ("▁", *LETTERS)]
+        transformers.T5Tokenizer(vocab=pieces, extra_ids=0).save_pretrained(directory)
+        return len(pieces)
+    if family in ("llama", "mistral"):
+        tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS, "▁c", "at"]
+        vocab = {token: number for number, token in enumerate(tokens)}
+        merges = [("▁", "c"), ("a", "t")]
+        transformers.LlamaTokenizer(vocab=vocab, merges=merges, add_bos_token=True).save_pretrained(directory)
+        return len(tokens)
+    return write_marian_tokenizer(directory)
+
+
+def write_marian_tokenizer(directory: Path) -> int:
+    """Two sentencepiece models and one vocabulary: the one tokenizer here that gives numbers and no more."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="Marian's tokenizer needs sentencepiece")
+    tokens = {"<pad>": 0, "</s>": 1, "<unk>": 2}
+    for name, text in (("source", TEXT), ("target", ANSWER)):
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter([text, " ".join(LETTERS)]),
+            model_prefix=str(directory / name),
+            vocab_size=44,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+        (directory / f"{name}.model").rename(directory / f"{name}.spm")
+        (directory / f"{name}.vocab").unlink()
+        cutter = sentencepiece.SentencePieceProcessor(model_file=str(directory / f"{name}.spm"))
+        for number in range(cutter.get_piece_size()):
+            tokens.setdefault(cutter.id_to_piece(number), len(tokens))
+    (directory / "vocab.json").write_text(json.dumps(tokens), encoding="utf-8")
+    return len(tokens)
