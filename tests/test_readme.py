@@ -18,9 +18,9 @@ def test_commands_print_what_stands_under_them(block):
 def test_every_command_has_its_help_in_the_readme():
     from attncli.cli.app import app
 
-    names = {command.callback.__name__ for command in app.registered_commands}
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.typer_instance.info.name or group.name for group in app.registered_groups}
-    helped = set(re.findall(r"^\$ attncli (\w+) --help$", TEXT, flags=re.MULTILINE))
+    helped = set(re.findall(r"^\$ attncli ([\w-]+) --help$", TEXT, flags=re.MULTILINE))
     assert names <= helped
 
 

@@ -9,6 +9,7 @@ import typer
 
 from attncli import __version__
 from attncli.cli import output
+from attncli.cli.align import align
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
 from attncli.cli.explain import explain
@@ -17,6 +18,7 @@ from attncli.cli.mask import mask
 from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
 from attncli.cli.run import run
+from attncli.cli.train_align import train_align
 from attncli.cli.view import view
 from attncli.errors import Notice, RequestError
 
@@ -35,6 +37,8 @@ app.command()(view)
 app.command()(explain)
 app.command()(mechanisms)
 app.command()(mask)
+app.command()(align)
+app.command("train-align")(train_align)
 app.command()(bench)
 app.add_typer(models)
 

@@ -161,7 +161,7 @@ def measured(figures: Mapping[str, float]) -> str:
 def number(value: float) -> str:
     """Three digits; what is next to nothing as a power of ten."""
     if value == 0:
-        return "0"
+        return "0.0e+00"
     if abs(value) < 1e-3:
         return f"{value:.1e}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"

@@ -121,7 +121,7 @@ def test_the_chosen_heads_bring_theirs(attncli, described):
     assert neurons(described()) == [[4, 7], [5, 0], [5, 1]]
     result = attncli("view", "--neurons", "none", TEXT)
     assert neurons(described()) == []
-    assert result.err.endswith("without q and k (--neurons)\n")
+    assert result.err.endswith("without q and k\n")
 
 
 def test_the_size_that_is_told_is_the_files(attncli, folder):

@@ -1,0 +1,182 @@
+"""A trained aligner: a date as people write it -> its ISO date, with the weights that led there."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from attncli.align import check_attention
+from attncli.align.characters import END, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
+from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
+from attncli.align.network import Decoded, Network
+from attncli.errors import Notice, RequestError
+
+Floats = npt.NDArray[np.float32]
+
+LONGEST = 64  # characters of a text; the longest that training draws has 37
+LIMIT = 16  # characters written at most, with the end token: a date takes 11
+TOGETHER = 64  # texts decoded at a time
+LOW = 0.5  # a probability under which the model is said to be unsure: it is more likely wrong than right
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What one translation yields.
+
+    characters: those of the text, and [END]. emitted: what was written, with [END] unless it reached LIMIT before;
+    `probabilities` of each, given those before. Weights are float32, rows are queries and sum to 1: cross
+    `[layer, head, emitted, character]`; of a Transformer also its self-attentions, encoder
+    `[layer, head, character, character]` and decoder `[layer, head, emitted, emitted]`, where number i stands for what
+    went in when emitted[i] came out: emitted[i - 1], and [START] before the first.
+    """
+
+    attention: str
+    characters: list[str]
+    emitted: list[str]
+    probabilities: list[float]
+    cross: Floats
+    encoder: Floats | None = None
+    decoder: Floats | None = None
+
+    @property
+    def text(self) -> str:
+        """What was read, without [END]."""
+        return "".join(self.characters[:-1])
+
+    @property
+    def output(self) -> str:
+        """What was written, without [END]."""
+        return "".join(self.emitted[:-1] if self.ended else self.emitted)
+
+    @property
+    def probability(self) -> float:
+        """Of all that was written, the end included: the product of `probabilities`."""
+        return float(np.prod(self.probabilities))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model itself wrote [END]."""
+        return self.emitted[-1] == SPECIAL[END]
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the output should not be believed, as a sentence; None when nothing speaks against it."""
+        if not self.ended:
+            return f"the model wrote no end within {LIMIT} characters"
+        if not is_date(self.output):
+            return f"{self.output!r} is no date that exists"
+        if self.probability < LOW:
+            return f"the model is unsure (probability {self.probability:.2g}): the text may be no date that it can read"
+        return None
+
+
+class Aligner:
+    """A network with trained weights; `about` is what its file, at `path`, says of it."""
+
+    def __init__(self, about: About, network: Network, path: Path) -> None:
+        self.about = about
+        self.network = network
+        self.path = path
+
+    def translate(self, text: str) -> Alignment:
+        """The date of one text, by greedy decoding. Notices and errors as in `translate_many`."""
+        return next(self.translate_many([text]))
+
+    def translate_many(self, texts: Sequence[str]) -> Iterator[Alignment]:
+        """The date of each text, in their order. What other texts there are changes nothing.
+
+        Raises RequestError for a text that is empty or longer than LONGEST, before any is translated. A Notice names
+        the characters that no training saw: to the network they are all the same one.
+        """
+        texts = [text.strip() for text in texts]
+        for text in texts:
+            check_text(text)
+        rest = iter(texts)
+        while some := list(islice(rest, TOGETHER)):
+            yield from self.translate_batch(some)
+
+    @torch.no_grad()
+    def translate_batch(self, texts: Sequence[str]) -> Iterator[Alignment]:
+        """The dates of some texts, decoded together."""
+        memory = self.network.encode(batch(texts))
+        decoded, written, probabilities = decode_greedily(self.network, memory, len(texts))
+        for number, text in enumerate(texts):
+            symbols = written[number].tolist()
+            emitted = symbols.index(END) + 1 if END in symbols else len(symbols)
+            characters = [*text, SPECIAL[END]]
+            yield Alignment(
+                attention=self.about.attention,
+                characters=characters,
+                emitted=[TARGET.name(symbol) for symbol in symbols[:emitted]],
+                probabilities=probabilities[number, :emitted].tolist(),
+                cross=part(decoded.cross[number], emitted, len(characters)),
+                encoder=None
+                if decoded.encoder is None
+                else part(decoded.encoder[number], len(characters), len(characters)),
+                decoder=None if decoded.decoder is None else part(decoded.decoder[number], emitted, emitted),
+            )
+
+
+def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded, Tensor, Tensor]:
+    """Write the likeliest next character until every text has its END, LIMIT of them at most.
+
+    Every step decodes from the beginning: a date is short, and this is all there is to it. Returns what the last step
+    gave, and the characters' numbers and probabilities, `[batch, query]`; what follows an END means nothing.
+    """
+    written = torch.full((texts, 1), START)
+    probabilities = torch.empty(texts, 0)
+    while True:
+        decoded = network.decode(memory, written)
+        best = decoded.logits[:, -1:].softmax(dim=-1).max(dim=-1)
+        probabilities = torch.cat([probabilities, best.values], dim=1)
+        written = torch.cat([written, best.indices], dim=1)
+        if probabilities.shape[1] == LIMIT or bool((written == END).any(dim=1).all()):
+            return decoded, written[:, 1:], probabilities
+
+
+def part(weights: Tensor, queries: int, keys: int) -> Floats:
+    """`[layer, head, query, key]` of a batch's widest text -> what belongs to this one."""
+    return weights[..., :queries, :keys].float().numpy().copy()
+
+
+def is_date(output: str) -> bool:
+    """Whether it is YYYY-MM-DD, of a day that exists."""
+    try:
+        return date.fromisoformat(output).isoformat() == output
+    except ValueError:
+        return False
+
+
+def check_text(text: str) -> None:
+    """Raises RequestError for a text that is empty or too long; a Notice for characters that are not known."""
+    if not text:
+        raise RequestError("the text is empty: give a date, such as '3 March 2021'")
+    if len(text) > LONGEST:
+        raise RequestError(f"a text of {len(text)} characters is no date: give one of at most {LONGEST}")
+    unknown = [character for character, number in zip(text, SOURCE.encode(text), strict=True) if number == UNKNOWN]
+    if unknown:
+        names = ", ".join(repr(character) for character in dict.fromkeys(unknown))
+        warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
+
+
+def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner:
+    """The aligner of a kind, with the weights that come with the package or those in `folder`.
+
+    Raises RequestError when there is no such kind, or its file is missing or damaged.
+    """
+    check_attention(attention)
+    path = weights_path(folder, attention)
+    about, tensors = load(path)
+    if about.attention != attention:
+        raise RequestError(
+            f"{path} holds {about.attention} attention: give --attention {about.attention} or another folder"
+        )
+    return Aligner(about, restore(path, about, tensors), path)

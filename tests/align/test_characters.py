@@ -1,0 +1,55 @@
+"""Text <-> numbers."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.align.characters import END, PAD, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch, targets
+from attncli.attention import padding_mask
+
+known = st.text(st.sampled_from(SOURCE.characters), min_size=1)
+
+
+@given(known)
+def test_known_characters_come_back(text):
+    assert "".join(SOURCE.name(number) for number in SOURCE.encode(text)) == text
+
+
+@given(st.text())
+def test_every_text_has_a_number_a_character(text):
+    numbers = SOURCE.encode(text)
+    assert len(numbers) == len(text)
+    assert all(UNKNOWN <= number < len(SOURCE) for number in numbers)  # never [PAD], [START] or [END]
+
+
+@pytest.mark.parametrize("text", ["3 MARCH 2021", "3 march 2021", "３ Ｍarch\u00a02021"])
+def test_case_width_and_kinds_of_spaces_make_no_difference(text):
+    assert SOURCE.encode(text) == SOURCE.encode("3 March 2021")
+
+
+def test_a_character_whose_plain_form_is_several_is_unknown():
+    assert SOURCE.encode("İ㍐!") == [UNKNOWN] * 3
+
+
+def test_no_character_is_twice_in_an_alphabet():
+    for alphabet in (SOURCE, TARGET):
+        assert len(alphabet) == len(SPECIAL) + len(set(alphabet.characters))
+
+
+@given(st.lists(known, min_size=1, max_size=5))
+def test_a_batch_is_the_texts_their_ends_and_padding(texts):
+    made = batch(texts)
+    for text, row, real in zip(texts, made.source.tolist(), made.real.tolist(), strict=True):
+        padding = len(row) - len(text) - 1
+        assert row == [*SOURCE.encode(text), END] + [PAD] * padding
+        assert real == [1] * (len(text) + 1) + [0] * padding
+    assert made.source.shape[1] == max(map(len, texts)) + 1
+    assert padding_mask(made.real).shape == (len(texts), 1, 1, made.source.shape[1])
+
+
+def test_targets_begin_with_start_and_end_with_end():
+    made = targets(["2021-03-03", "1999-12-31"])
+    assert made.shape == (2, 12)
+    assert torch.equal(made[:, 0], torch.full((2,), START)) and torch.equal(made[:, -1], torch.full((2,), END))
+    assert "".join(map(TARGET.name, made[1, 1:-1].tolist())) == "1999-12-31"

@@ -1,0 +1,131 @@
+"""Files of weights: what they say of themselves, and what is refused."""
+
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from attncli.align import ATTENTIONS
+from attncli.align.checkpoint import FORMAT, SIZES, WEIGHTS, About, build, load, restore, save, weights_path
+from attncli.align.train import STEPS, measure
+from attncli.errors import RequestError
+
+SMALL = {"d_embedding": 4, "d_hidden": 6}
+ABOUT = About("dot", seed=3, step=7, steps=9, sizes=SMALL)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file of random weights."""
+    save(tmp_path / "dot.safetensors", ABOUT, build("dot", SMALL).state_dict())
+    return tmp_path / "dot.safetensors"
+
+
+def refusal(path):
+    with pytest.raises(RequestError) as refused:
+        restore(path, *load(path))
+    assert "\n" not in str(refused.value)
+    assert str(path) in str(refused.value)
+    return str(refused.value)
+
+
+def change(path, metadata=None, **tensors):
+    """The same file with other metadata or tensors; None takes one away."""
+    with safe_open(path, framework="pt") as file:
+        kept = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        kept_metadata = file.metadata()
+    kept = {name: tensor for name, tensor in {**kept, **tensors}.items() if tensor is not None}
+    save_file(kept, path, metadata={**kept_metadata, **(metadata or {})})
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_what_was_saved_comes_back(attention, tmp_path):
+    network = build(attention, SIZES[attention])
+    about = About(attention, 1, 2, 3, SIZES[attention])
+    path = weights_path(tmp_path, attention)
+    save(path, about, network.state_dict())
+    found, tensors = load(path)
+    assert found == about
+    restored = restore(path, found, tensors).state_dict()
+    assert restored.keys() == network.state_dict().keys()
+    assert all(torch.equal(tensor, restored[name]) for name, tensor in network.state_dict().items())
+
+
+def test_half_precision_comes_back_as_float32(path):
+    save(path, ABOUT, {name: tensor.half() for name, tensor in build("dot", SMALL).state_dict().items()})
+    assert {tensor.dtype for tensor in restore(path, *load(path)).state_dict().values()} == {torch.float32}
+
+
+def test_a_missing_file_says_what_makes_one(tmp_path):
+    assert "train-align" in refusal(tmp_path / "dot.safetensors")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x80\x04.", b"\xff" * 100, b"\x10" + bytes(7) + b"{" * 16])
+def test_garbage_is_refused(path, content):
+    path.write_bytes(content)
+    assert "damaged" in refusal(path)
+
+
+def test_a_truncated_file_is_refused(path):
+    path.write_bytes(path.read_bytes()[:-10])
+    assert "damaged" in refusal(path)
+
+
+def test_a_safetensors_file_of_something_else_is_refused(path):
+    save_file({"weight": torch.zeros(2)}, path)
+    assert FORMAT in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"attention": '"location"'},
+        {"attention": "[]"},
+        {"attention": "[" * 100_000},
+        {"attention": "dot"},  # no JSON
+        {"steps": '"many"'},
+        {"more": "1"},
+        {"sizes": "[1, 2]"},
+        {"sizes": json.dumps({**SMALL, "d_hidden": 10**9})},
+        {"sizes": json.dumps({**SMALL, "d_hidden": -6})},
+        {"sizes": json.dumps({**SMALL, "d_hidden": 5})},
+        {"sizes": json.dumps({**SMALL, "d_hidden": 8})},
+        {"sizes": json.dumps({**SMALL, "d_hidden": 6.0})},
+        {"sizes": json.dumps({"d_hidden": 6, "heads": 2})},
+        {"attention": '"transformer"', "sizes": json.dumps({"d_model": 6, "heads": 4, "layers": 1})},
+    ],
+)
+def test_metadata_that_make_no_sense_are_refused(path, metadata):
+    change(path, metadata)
+    assert "damaged" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "tensor", [None, torch.zeros(7), torch.full((15,), torch.nan), torch.zeros(15, dtype=torch.int64)]
+)
+def test_tensors_of_another_network_are_refused(path, tensor):
+    change(path, **{"decoder.output.bias": tensor})
+    assert "damaged" in refusal(path)
+
+
+def test_an_additional_tensor_is_refused(path):
+    change(path, more=torch.zeros(1))
+    assert "damaged" in refusal(path)
+
+
+# --- the weights that come with the package -------------------------------------------------------------
+
+
+def test_the_package_has_one_file_a_kind_and_all_are_small():
+    files = sorted(WEIGHTS.iterdir())
+    assert [file.name for file in files] == sorted(f"{attention}.safetensors" for attention in ATTENTIONS)
+    assert sum(file.stat().st_size for file in files) <= 4e6
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_weights_of_the_package_are_exact_on_99_of_100_dates_never_seen(attention):
+    about, _ = load(weights_path(WEIGHTS, attention))
+    assert about == About(attention, seed=0, step=STEPS[attention], steps=STEPS[attention], sizes=SIZES[attention])
+    assert measure(weights_path(WEIGHTS, attention)) >= 0.99

@@ -1,0 +1,173 @@
+"""The recurrent networks and the Transformer: masks, order of writing, and what their attention is."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli.align import ATTENTIONS
+from attncli.align.characters import START, Batch, batch
+from attncli.align.checkpoint import build
+from attncli.align.recurrent import Recurrent
+
+SMALL = {"d_embedding": 5, "d_hidden": 8}
+SIZES = dict.fromkeys(ATTENTIONS, SMALL) | {"transformer": {"d_model": 8, "heads": 2, "layers": 2}}
+TEXTS = ["3 March 2021", "2021年3月3日", "Wednesday, the 3rd of March 2021", "3.3.2021"]
+
+every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
+recurrent_kinds = pytest.mark.parametrize("attention", ATTENTIONS[:-1])
+
+
+def network_of(attention, seed=0):
+    torch.manual_seed(seed)
+    return build(attention, SIZES[attention]).double()
+
+
+def written(texts, length=6, seed=0):
+    """START and some characters, different for each text."""
+    symbols = torch.randint(4, 15, (texts, length), generator=torch.Generator().manual_seed(seed))
+    symbols[:, 0] = START
+    return symbols
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@every_kind
+def test_a_text_in_a_batch_is_decoded_as_if_it_were_alone(attention):
+    network, previous = network_of(attention), written(len(TEXTS))
+    together = network.decode(network.encode(batch(TEXTS)), previous)
+    for number, text in enumerate(TEXTS):
+        alone = network.decode(network.encode(batch([text])), previous[number : number + 1])
+        keys = len(text) + 1
+        torch.testing.assert_close(together.logits[number], alone.logits[0])
+        torch.testing.assert_close(together.cross[number, ..., :keys], alone.cross[0])
+        if alone.encoder is not None:
+            torch.testing.assert_close(together.encoder[number, ..., :keys, :keys], alone.encoder[0])
+            torch.testing.assert_close(together.decoder[number], alone.decoder[0])
+
+
+@every_kind
+def test_weights_sum_to_1_and_none_is_on_padding(attention):
+    network, texts = network_of(attention), batch(TEXTS)
+    decoded = network.decode(network.encode(texts), written(len(TEXTS)))
+    torch.testing.assert_close(decoded.cross.sum(-1), torch.ones(decoded.cross.shape[:-1]))
+    padding = ~texts.real.bool()[:, None, None, None, :]
+    assert not (decoded.cross * padding).any()
+    assert (decoded.cross.masked_select(~padding) > 0).all()
+
+
+@every_kind
+@given(data=st.data())
+@settings(max_examples=15)
+def test_no_row_sees_what_is_written_after_it(attention, data):
+    network = network_of(attention)
+    memory, previous = network.encode(batch(TEXTS[:2])), written(2)
+    place = data.draw(st.integers(1, previous.shape[1] - 1))
+    changed = previous.clone()
+    changed[:, place] = data.draw(st.integers(4, 14).filter(lambda symbol: symbol not in previous[:, place]))
+    before, after = network.decode(memory, previous).logits, network.decode(memory, changed).logits
+    torch.testing.assert_close(before[:, :place], after[:, :place])
+    assert not torch.allclose(before[:, place:], after[:, place:])
+
+
+@every_kind
+def test_step_by_step_is_what_teacher_forcing_computes_at_once(attention):
+    network, previous = network_of(attention), written(len(TEXTS))
+    memory = network.encode(batch(TEXTS))
+    at_once = network.decode(memory, previous)
+    for length in range(1, previous.shape[1] + 1):
+        step = network.decode(memory, previous[:, :length])
+        torch.testing.assert_close(step.logits[:, -1], at_once.logits[:, length - 1])
+        torch.testing.assert_close(step.cross[..., -1, :], at_once.cross[..., length - 1, :])
+
+
+@every_kind
+def test_shapes(attention):
+    network, previous = network_of(attention), written(len(TEXTS), length=3)
+    decoded = network.decode(network.encode(batch(TEXTS)), previous)
+    keys = max(map(len, TEXTS)) + 1
+    layers, heads = (2, 2) if attention == "transformer" else (1, 1)
+    assert decoded.logits.shape[:2] == (4, 3)
+    assert decoded.cross.shape == (4, layers, heads, 3, keys)
+    if attention == "transformer":
+        assert decoded.encoder.shape == (4, 2, 2, keys, keys)
+        assert decoded.decoder.shape == (4, 2, 2, 3, 3)
+        assert not decoded.decoder.triu(1).any()  # causal
+    else:
+        assert decoded.encoder is None and decoded.decoder is None
+
+
+@recurrent_kinds
+def test_recurrent_networks_are_the_papers_formulas_written_as_loops(attention):
+    """One text, every element of every equation by hand; gates after torch's own documentation of GRU."""
+    network = network_of(attention)
+    encoder, decoder = network.encoder, network.decoder
+    text = batch(["3.3.21"])
+    previous = written(1, length=4)
+    decoded = network.decode(network.encode(text), previous)
+
+    x = encoder.embedding.weight[text.source[0]]
+    forward, backward = gru(encoder.gru, x, torch.zeros(4)), gru(encoder.gru, x.flip(0), torch.zeros(4), "_reverse")
+    h = torch.cat([forward, backward.flip(0)], dim=-1)
+    y = decoder.embedding.weight[previous[0]]
+    if attention == "additive":
+        state = torch.tanh(decoder.first_state(backward[-1]))
+    else:
+        state = torch.tanh(decoder.first_state(torch.cat([forward[-1], backward[-1]])))
+    for i in range(4):
+        if attention != "additive":
+            state = gru(decoder.gru, y[i : i + 1], state)[0]
+        weights = torch.stack([energy(decoder.score, attention, state, h_j) for h_j in h]).softmax(0)
+        context = sum(weight * h_j for weight, h_j in zip(weights, h, strict=True))
+        if attention == "additive":
+            state = decoder.cell(torch.cat([y[i], context]), state)
+            logits = decoder.output(torch.cat([state, y[i], context]))
+        else:
+            logits = decoder.output(torch.tanh(decoder.combine(torch.cat([context, state]))))
+        torch.testing.assert_close(decoded.cross[0, 0, 0, i], weights)
+        torch.testing.assert_close(decoded.logits[0, i], logits)
+
+
+def gru(layer, x, state, direction=""):
+    """n = tanh(W x + r * (U h)), h' = (1 - z) n + z h: every state, `[token, d_hidden]`."""
+    w, u, b, c = (getattr(layer, f"{name}_l0{direction}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    states = []
+    for x_t in x:
+        (xr, xz, xn), (hr, hz, hn) = (w @ x_t + b).chunk(3), (u @ state + c).chunk(3)
+        z = torch.sigmoid(xz + hz)
+        state = (1 - z) * torch.tanh(xn + torch.sigmoid(xr + hr) * hn) + z * state
+        states.append(state)
+    return torch.stack(states)
+
+
+def energy(score, attention, s, h_j):
+    """a(s, h_j), as the papers write it."""
+    match attention:
+        case "additive":
+            return score.energy.weight[0] @ torch.tanh(score.query.weight @ s + score.key.weight @ h_j)
+        case "dot":
+            return s @ h_j
+        case "general":
+            return s @ score.weight @ h_j
+    return score.energy.weight[0] @ torch.tanh(score.hidden.weight @ torch.cat([s, h_j]))
+
+
+def test_two_directions_need_an_even_size():
+    with pytest.raises(ValueError, match="odd"):
+        Recurrent("dot", 4, 7)
+
+
+def test_the_order_of_a_text_matters_to_every_network():
+    for attention in ATTENTIONS:
+        network, text = network_of(attention), batch(["12.03.2021"])
+        turned = Batch(text.source.flip(1), text.real)
+        assert not torch.allclose(
+            network.decode(network.encode(text), written(1)).logits,
+            network.decode(network.encode(turned), written(1)).logits,
+        )

@@ -1,0 +1,210 @@
+"""Training: it learns, repeats itself, and survives an interruption."""
+
+import random
+from datetime import date
+from itertools import pairwise
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from attncli.align import ATTENTIONS, train
+from attncli.align.characters import SOURCE, TARGET, UNKNOWN, batch, targets
+from attncli.align.checkpoint import SIZES, build, load, training_path, weights_path
+from attncli.align.dates import draw, part_of
+from attncli.align.network import Decoded
+from attncli.align.train import Training, learning_rate, measure, share_exact, training_batch
+from attncli.errors import RequestError
+
+SMALL = {"d_embedding": 6, "d_hidden": 8}
+SMALL_TRANSFORMER = {"d_model": 8, "heads": 2, "layers": 1}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Batches of 8, checkpoints every second step."""
+    monkeypatch.setattr(train, "BATCH", 8)
+    monkeypatch.setattr(train, "EVERY", 2)
+    monkeypatch.setattr(train, "VALIDATION", 10)
+
+
+def begin(attention="dot", seed=0, steps=6):
+    return Training(attention, seed, steps, SMALL_TRANSFORMER if attention == "transformer" else SMALL)
+
+
+def weights(training):
+    return {name: tensor.clone() for name, tensor in training.network.state_dict().items()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def nothing(progress):
+    pass
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_a_few_steps_lower_the_loss(attention):
+    training = begin(attention, steps=60)
+    losses = [training.advance() for _ in range(60)]
+    assert sum(losses[-5:]) < 0.95 * sum(losses[:5])
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_same_seed_same_weights_other_seed_others(attention):
+    trained = []
+    for seed in (0, 0, 1):
+        training = begin(attention, seed)
+        for _ in range(3):
+            training.advance()
+        trained.append(weights(training))
+    assert same(trained[0], trained[1])
+    assert not same(trained[0], trained[2])
+
+
+def test_training_leaves_the_callers_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    begin().advance()
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_resumed_equals_uninterrupted(attention, tmp_path):
+    whole = begin(attention)
+    train.train(whole, tmp_path, 5, nothing)
+    broken = begin(attention)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(broken, tmp_path, 5, interrupt_at(5))
+    resumed = Training.resume(tmp_path, attention, 0, 6)
+    assert resumed.about.step == 4  # the last checkpoint
+    train.train(resumed, tmp_path, 5, nothing)
+    assert same(weights(whole), weights(resumed))
+
+
+def interrupt_at(step):
+    def report(progress):
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def test_an_interruption_leaves_whole_files_and_nothing_else(tmp_path):
+    training = begin()
+    with pytest.raises(KeyboardInterrupt):
+        train.train(training, tmp_path, 5, interrupt_at(3))
+    paths = [training_path(tmp_path, "dot"), weights_path(tmp_path, "dot")]
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+    assert [load(path)[0].step for path in paths] == [2, 2]
+    assert 0 <= measure(paths[1]) <= 1
+
+
+def test_a_finished_training_leaves_its_weights_alone(tmp_path):
+    training = begin()
+    seen = []
+    train.train(training, tmp_path, 5, seen.append)
+    assert list(tmp_path.iterdir()) == [weights_path(tmp_path, "dot")]
+    assert [progress.step for progress in seen] == [1, 2, 3, 4, 5, 6]
+    assert [progress.looked for progress in seen] == [False, True] * 3
+    assert [progress.exact is None for progress in seen] == [True] + [False] * 5
+
+
+def test_minutes_that_are_over_stop_it_with_a_checkpoint(tmp_path):
+    training = begin()
+    train.train(training, tmp_path, 0, nothing)
+    assert training.about.step == 1
+    assert load(training_path(tmp_path, "dot"))[0].step == 1
+    train.train(Training.resume(tmp_path, "dot", 0, 6), tmp_path, 5, nothing)
+    assert load(weights_path(tmp_path, "dot"))[0].step == 6
+
+
+def test_weights_are_stored_in_half_precision_and_rounded_only_there(tmp_path):
+    training = begin()
+    train.train(training, tmp_path, 0, nothing)
+    stored = load_file(weights_path(tmp_path, "dot"))
+    exact = load_file(training_path(tmp_path, "dot"))
+    for name, tensor in training.network.state_dict().items():
+        assert torch.equal(stored[name], tensor.half())
+        assert torch.equal(exact[f"weight.{name}"], tensor)
+    with safe_open(weights_path(tmp_path, "dot"), framework="pt") as file:
+        assert file.metadata() == {
+            "format": "attncli-align 1",
+            "attention": '"dot"',
+            "seed": "0",
+            "step": "1",
+            "steps": "6",
+            "sizes": '{"d_embedding": 6, "d_hidden": 8}',
+        }
+
+
+def test_resuming_needs_a_training_and_its_settings(tmp_path):
+    with pytest.raises(RequestError, match="leave out --resume"):
+        Training.resume(tmp_path, "dot", 0, 6)
+    train.train(begin(), tmp_path, 0, nothing)
+    with pytest.raises(RequestError, match="--seed 0 --steps 6"):
+        Training.resume(tmp_path, "dot", 1, 6)
+    with pytest.raises(RequestError, match="--seed 0 --steps 6"):
+        Training.resume(tmp_path, "dot", 0, 7)
+    weights_path(tmp_path, "dot").replace(training_path(tmp_path, "dot"))
+    with pytest.raises(RequestError, match="damaged"):
+        Training.resume(tmp_path, "dot", 0, 6)
+
+
+def test_no_day_of_validation_or_test_is_ever_trained_on():
+    for step in range(100):
+        _, dates = training_batch(0, step)
+        assert {part_of(date.fromisoformat(iso)) for iso in dates} == {"train"}
+
+
+def test_batches_repeat_by_seed_and_step_and_hold_unknown_characters_now_and_then():
+    assert training_batch(0, 3) == training_batch(0, 3)
+    assert len({str(training_batch(seed, step)) for seed in range(5) for step in range(5)}) == 25
+    texts = [text for step in range(50) for text in training_batch(0, step)[0]]
+    strange = sum(UNKNOWN in SOURCE.encode(text) for text in texts)
+    assert 0 < strange < 0.15 * len(texts)
+
+
+def test_learning_rate_rises_then_falls_to_nothing():
+    rates = [learning_rate(step, 200) for step in range(201)]
+    assert rates[:10] == pytest.approx([train.RATE * (step + 1) / 10 for step in range(10)])
+    assert rates[10] == pytest.approx(train.RATE)
+    assert all(before > after for before, after in pairwise(rates[10:]))
+    assert rates[200] == pytest.approx(0)
+    assert learning_rate(0, 1) > 0  # even of one step
+
+
+class Oracle:
+    """Writes the dates that it was given, except the last character of some."""
+
+    def __init__(self, pairs, wrong):
+        self.dates, self.wrong = targets([iso for _, iso in pairs]), wrong
+
+    def encode(self, texts):
+        first, self.dates = self.dates[: len(texts.source)], self.dates[len(texts.source) :]
+        mine, self.wrong = self.wrong[: len(texts.source)], self.wrong[len(texts.source) :]
+        return first, mine
+
+    def decode(self, memory, previous):
+        logits = torch.nn.functional.one_hot(memory[0][:, 1:], len(TARGET)).float()
+        logits[memory[1], -1] = 0  # [PAD] is first, where all are alike
+        return Decoded(logits, logits)
+
+
+def test_share_exact_counts_dates_of_which_every_character_and_the_end_is_right(monkeypatch):
+    monkeypatch.setattr(train, "TOGETHER", 7)  # not a divisor
+    pairs = draw("test", 30, random.Random(0))
+    wrong = torch.arange(30) % 10 == 0
+    assert share_exact(Oracle(pairs, wrong), pairs) == 0.9
+
+
+def test_loss_is_the_mean_of_minus_log_of_what_the_true_characters_got():
+    network = build("dot", SIZES["dot"])
+    texts, dates = ["3 March 2021", "2.2.22"], targets(["2021-03-03", "2022-02-02"])
+    probabilities = network.decode(network.encode(batch(texts)), dates[:, :-1]).logits.softmax(-1)
+    likelihood = [probabilities[row, column, dates[row, column + 1]] for row in range(2) for column in range(11)]
+    expected = -torch.stack(likelihood).log().mean()
+    torch.testing.assert_close(train.loss_of(network, batch(texts), dates), expected)

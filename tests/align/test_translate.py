@@ -1,0 +1,202 @@
+"""Translating: greedy decoding, what an alignment says, and texts that are refused or doubted."""
+
+import random
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from attncli.align import ATTENTIONS
+from attncli.align.characters import END, TARGET, UNKNOWN
+from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save
+from attncli.align.dates import draw, draw_no_date
+from attncli.align.network import Decoded
+from attncli.align.train import share_exact
+from attncli.align.translate import LIMIT, LONGEST, LOW, Aligner, load_aligner
+from attncli.errors import Notice, RequestError
+
+every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
+aligner = cache(load_aligner)  # those that come with the package
+EXAMPLES = {
+    "3 March 2021": "2021-03-03",
+    "March 3rd, 2021": "2021-03-03",
+    "Wed 3 Mar 21": "2021-03-03",
+    "Wednesday, the 3rd of March 2021": "2021-03-03",
+    "2021年3月3日": "2021-03-03",
+    "二〇二一年三月三日": "2021-03-03",
+    "21年3月3日 星期三": "2021-03-03",
+    "03.03.2021": "2021-03-03",
+    "2021/3/3": "2021-03-03",
+    "3-Mar-2021": "2021-03-03",
+    "31 DECEMBER 1999": "1999-12-31",
+    "29 february 2024": "2024-02-29",
+    "04/05/2006": "2006-05-04",
+    "20210405": "2021-04-05",
+}
+
+
+class Parrot:
+    """A network that writes these texts whatever it reads, each with its END, if it has room for it."""
+
+    def __init__(self, *texts):
+        self.rows = [[*TARGET.encode(text), END] for text in texts]
+
+    def encode(self, texts):
+        return texts.source
+
+    def decode(self, source, previous):
+        queries = previous.shape[1]
+        logits = torch.zeros(len(source), queries, len(TARGET))
+        for number, row in enumerate(self.rows):
+            for query, symbol in enumerate([*row, *[UNKNOWN] * queries][:queries]):
+                logits[number, query, symbol] = np.log(len(TARGET) - 1)  # a probability of one half
+        return Decoded(logits, torch.full((len(source), 1, 1, queries, source.shape[1]), 1 / source.shape[1]))
+
+
+def parrot(*texts):
+    return Aligner(About("dot", 0, 1, 1, SIZES["dot"]), Parrot(*texts), WEIGHTS)
+
+
+@every_kind
+def test_dates_as_people_write_them_in_every_kind(attention):
+    alignments = list(aligner(attention).translate_many(list(EXAMPLES)))
+    assert {one.text: one.output for one in alignments} == EXAMPLES
+    assert [one.doubt for one in alignments] == [None] * len(EXAMPLES)
+
+
+@every_kind
+def test_an_alignment_is_whole(attention):
+    one = aligner(attention).translate("Wednesday, the 3rd of March 2021")
+    assert one.attention == attention
+    assert one.characters == [*"Wednesday, the 3rd of March 2021", "[END]"]
+    assert one.emitted == [*"2021-03-03", "[END]"]
+    assert one.probability == pytest.approx(np.prod(one.probabilities)) and len(one.probabilities) == 11
+    layers, heads = (2, 4) if attention == "transformer" else (1, 1)
+    assert one.cross.shape == (layers, heads, 11, 33) and one.cross.dtype == np.float32
+    maps = [one.cross]
+    if attention == "transformer":
+        assert one.encoder.shape == (2, 4, 33, 33) and one.decoder.shape == (2, 4, 11, 11)
+        assert not np.triu(one.decoder, 1).any()
+        maps += [one.encoder, one.decoder]
+    else:
+        assert one.encoder is None and one.decoder is None
+    for weights in maps:
+        assert np.allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+@every_kind
+def test_attention_is_an_alignment(attention):
+    """The day's two digits are read where they stand, and nothing else is looked at as much."""
+    one = aligner(attention).translate("14 September 1987")
+    weights = one.cross[-1].mean(axis=0)[8:10]
+    around = [weights[0, :3].sum(), weights[1, :3].sum()]  # a state between two characters has read both
+    assert min(around) > 0.5
+
+
+@every_kind
+def test_together_is_as_alone(attention):
+    texts = [text for text, _ in draw("test", 70, random.Random(1))]  # more than are decoded at a time
+    together = list(aligner(attention).translate_many(texts))
+    for number in (0, 33, 69):
+        alone = aligner(attention).translate(texts[number])
+        assert together[number].emitted == alone.emitted
+        assert together[number].probability == pytest.approx(alone.probability, rel=1e-4)
+        assert np.allclose(together[number].cross, alone.cross, atol=1e-4)
+
+
+@every_kind
+def test_greedy_decoding_is_exact_where_one_teacher_forced_pass_says_so(attention):
+    pairs = draw("test", 60, random.Random(2))
+    right = [alignment.output == iso and alignment.ended for alignment, (_, iso) in zip(
+        aligner(attention).translate_many([text for text, _ in pairs]), pairs, strict=True)]  # fmt: skip
+    for exact, pair in zip(right, pairs, strict=True):
+        assert share_exact(aligner(attention).network, [pair]) == exact
+
+
+def test_the_same_of_a_network_that_knows_nothing():
+    torch.manual_seed(0)
+    network = build("dot", SIZES["dot"])
+    pairs = draw("test", 20, random.Random(3))
+    outputs = Aligner(About("dot", 0, 1, 1, SIZES["dot"]), network, WEIGHTS).translate_many([text for text, _ in pairs])
+    assert (
+        share_exact(network, pairs) == 0 == sum(one.output == iso for one, (_, iso) in zip(outputs, pairs, strict=True))
+    )
+
+
+def test_writing_stops_at_the_end_token_of_each_text():
+    alignments = list(parrot("2021-03-03", "1", "").translate_many(["a", "bc", "def"]))
+    assert [one.output for one in alignments] == ["2021-03-03", "1", ""]
+    assert [len(one.probabilities) for one in alignments] == [11, 2, 1]
+    assert [one.cross.shape for one in alignments] == [(1, 1, 11, 2), (1, 1, 2, 3), (1, 1, 1, 4)]
+    assert [one.probability for one in alignments] == pytest.approx([0.5**11, 0.5**2, 0.5], rel=1e-4)
+
+
+def test_writing_stops_at_the_limit_when_no_end_comes():
+    endless, other = parrot("1" * (LIMIT + 5), "2021-03-03").translate_many(["a", "b"])
+    assert endless.output == "1" * LIMIT and not endless.ended and len(endless.emitted) == LIMIT
+    assert "no end" in endless.doubt
+    assert other.output == "2021-03-03" and other.ended
+
+
+@pytest.mark.parametrize("written", ["2021-02-31", "2021-3-3", "20210303", ""])
+def test_an_output_that_is_no_date_is_doubted(written):
+    assert "no date that exists" in parrot(written).translate("a").doubt
+
+
+def test_an_output_of_low_probability_is_doubted():
+    assert "unsure" in parrot("2021-03-03").translate("a").doubt
+
+
+@every_kind
+def test_the_probability_tells_dates_from_other_texts(attention):
+    generator = random.Random(4)
+    dates = [text for text, _ in draw("test", 200, generator)]
+    others = [draw_no_date(generator, "abcdefghij 0123456789") for _ in range(200)]
+    sure = [one.probability >= LOW for one in aligner(attention).translate_many(dates)]
+    fooled = [one.probability >= LOW and one.doubt is None for one in aligner(attention).translate_many(others)]
+    assert np.mean(sure) >= 0.97
+    assert np.mean(fooled) <= 0.1
+
+
+@every_kind
+@pytest.mark.parametrize("text", ["31 February 2021", "hello world", "3 March", "1 January 1850", "明天"])
+def test_texts_that_are_no_date_are_doubted(attention, text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        assert aligner(attention).translate(text).doubt is not None
+
+
+@pytest.mark.parametrize("text", ["", " \t", "1" * (LONGEST + 1)])
+def test_empty_and_too_long_texts_are_refused_before_any_is_translated(text):
+    with pytest.raises(RequestError):
+        next(parrot("1", "1").translate_many(["3 March 2021", text]))
+
+
+def test_the_longest_text_is_read():
+    assert parrot("1").translate("1" * LONGEST).cross.shape[-1] == LONGEST + 1
+
+
+def test_unknown_characters_are_named_once_each():
+    with pytest.warns(Notice, match="'📅', 'é'$") as notices:
+        parrot("1").translate("📅 é📅 3 March 2021")
+    assert len(notices) == 1
+
+
+def test_known_characters_are_no_notice():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parrot("1").translate("３ MARCH 2021（周三）")
+
+
+def test_only_kinds_that_there_are(tmp_path):
+    with pytest.raises(RequestError, match="additive, dot, general, concat, transformer"):
+        load_aligner("location")
+    save(
+        tmp_path / "dot.safetensors",
+        About("general", 0, 1, 1, SIZES["general"]),
+        build("general", SIZES["general"]).state_dict(),
+    )
+    with pytest.raises(RequestError, match="--attention general"):
+        load_aligner("dot", tmp_path)

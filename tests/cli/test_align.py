@@ -1,0 +1,102 @@
+"""attncli align: what it shows, what it prints for programs, and what it says of texts that are no dates."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attncli.align import ATTENTIONS
+from attncli.align.translate import load_aligner
+
+TEXT = "Wednesday, the 3rd of March 2021"
+every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
+
+
+@every_kind
+def test_the_output_its_probability_and_a_row_a_character(attncli, attention):
+    result = attncli("align", "--attention", attention, TEXT)
+    assert result.code == 0 and result.err == ""
+    first, second, *rest = result.out.splitlines()
+    assert first.startswith(f"{TEXT} → 2021-03-03 · probability ")
+    assert second.startswith(f"{attention} attention")
+    header = next(place for place, line in enumerate(rest) if "W e d n e s d a y" in line)
+    assert rest[header].endswith("2 0 2 1 [END]")
+    assert [line.split()[0] for line in rest[header + 1 :] if line] == [*"2021-03-03", "[END]"]
+
+
+def test_a_row_is_darkest_where_the_weight_is_largest(attncli):
+    one = load_aligner("dot").translate(TEXT)
+    rows = attncli("align", "--attention", "dot", TEXT).out.splitlines()[5:-1]
+    for row, weights in zip(rows, one.cross[0, 0], strict=True):
+        shades = [" ░▒▓█".index(row.ljust(100)[12 + 2 * place]) for place in range(len(TEXT) + 1)]
+        assert shades[int(weights.argmax())] == max(shades) >= 3
+
+
+def test_json_is_what_the_library_gives(attncli):
+    document = json.loads(attncli("align", "--json", "--attention", "transformer", TEXT).out)
+    [one], expected = document["alignments"], load_aligner("transformer").translate(TEXT)
+    assert document["model"].keys() == {"attention", "seed", "steps", "sizes"}
+    assert one["output"] == "2021-03-03" and one["probability"] == expected.probability and one["doubt"] is None
+    assert one["characters"] == expected.characters and one["emitted"] == expected.emitted
+    assert [(part["kind"], part["layer"], part["head"]) for part in one["attention"]] == [
+        (kind, layer, head) for kind in ("cross", "encoder", "decoder") for layer in range(2) for head in range(4)
+    ]
+    for part in one["attention"]:
+        weights = getattr(expected, part["kind"])[part["layer"], part["head"]]
+        assert np.array_equal(np.float32(part["weights"]), weights)
+
+
+def test_many_texts_from_a_file_in_their_order(attncli, tmp_path):
+    path = tmp_path / "dates.txt"
+    path.write_text("3 March 2021\n\n二〇二一年三月四日\n", encoding="utf-8")
+    document = json.loads(attncli("align", "--json", "-f", path).out)
+    assert [one["output"] for one in document["alignments"]] == ["2021-03-03", "2021-03-04"]
+    out = attncli("align", "-f", path).out
+    assert out.index("2021-03-03") < out.index("2021-03-04")
+
+
+def test_stdin(process):
+    result = process("align", "--json", stdin=b"3 March 2021\n")
+    assert result.code == 0
+    assert json.loads(result.out)["alignments"][0]["output"] == "2021-03-03"
+
+
+def test_without_a_text_a_sample_that_is_named(attncli):
+    result = attncli("align")
+    assert '"3 March 2021"' in result.err and "2021-03-03" in result.out
+
+
+@pytest.mark.parametrize(("text", "said"), [("31 February 2021", "no date that exists"), ("hello world", "unsure")])
+def test_what_is_no_date_gets_an_answer_and_a_sentence(attncli, text, said):
+    result = attncli("align", text)
+    assert result.code == 0 and f"{text} → " in result.out
+    assert said in result.err
+    assert json.loads(attncli("align", "--json", text).out)["alignments"][0]["doubt"]
+
+
+def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli):
+    result = attncli("align", "3 March 2021 \x1b[31m\u202e[red]")
+    assert result.code == 0 and "never saw" in result.err
+    assert "\x1b" not in result.out + result.err and "\u202e" not in result.out + result.err
+
+
+def test_a_map_wider_than_the_terminal_comes_in_parts(attncli, monkeypatch):
+    whole = attncli("align", TEXT).out.splitlines()
+    monkeypatch.setattr("attncli.cli.output.PAGE_WIDTH", 40)
+    monkeypatch.setattr("attncli.cli.output.canvas.__defaults__", (40,))
+    parts = attncli("align", TEXT).out.splitlines()
+    maps = [line for line in parts if line and not line.startswith((TEXT, "additive", "weight"))]
+    assert max(len(line) for line in maps) <= 40
+    headers = [line.strip() for line in maps if not line[:11].strip()]
+    assert "".join(headers).replace(" ", "") == TEXT.replace(" ", "") + "[END]"
+    assert len(maps) == len(headers) * 12 and len(whole) < len(parts)
+
+
+def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
+    assert "choose from" in refused("align", "--attention", "location", TEXT)
+    assert "empty" in refused("align", "  ")
+    assert "at most 64" in refused("align", "1" * 65)
+    assert "train-align" in refused("align", "--weights", tmp_path, TEXT)
+    assert "--file" in refused("align", "-f", tmp_path / "dates.txt", TEXT)
+    (tmp_path / "additive.safetensors").write_bytes(b"\x80\x04hostile")
+    assert "damaged" in refused("align", "--weights", tmp_path, TEXT)
