@@ -100,3 +100,42 @@ def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
     assert "--file" in refused("align", "-f", tmp_path / "dates.txt", TEXT)
     (tmp_path / "additive.safetensors").write_bytes(b"\x80\x04hostile")
     assert "damaged" in refused("align", "--weights", tmp_path, TEXT)
+
+
+# --- saving ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attention", ["additive", "transformer"])
+def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
+    from attncli.record import load_records
+
+    record, page = tmp_path / "date.safetensors", tmp_path / "date.html"
+    options = ["3 March 2021", "--attention", attention]
+    assert attncli("align", *options, "-o", record).out.strip() == str(record)
+    kinds = ["cross"] if attention == "additive" else ["cross", "encoder", "decoder"]
+    assert [one.kind for one in load_records(record)] == kinds
+    assert attncli("align", *options, "-o", page).code == 0
+    html = page.read_text(encoding="utf-8")
+    assert all(f'"attention":"{kind}"' in html for kind in kinds)
+    for kind in kinds:
+        picture = tmp_path / f"{kind}.svg"
+        assert attncli("align", *options, "--which", kind, "-o", picture).code == 0
+        drawn = picture.read_text(encoding="utf-8")
+        assert ("[START]" in drawn) == (kind == "decoder")
+
+
+def test_a_saved_alignment_goes_through_the_other_commands(attncli, tmp_path):
+    record = tmp_path / "date.safetensors"
+    attncli("align", "3 March 2021", "-o", record)
+    for command, name in (("view", "a.html"), ("heatmap", "a.png")):
+        assert attncli(command, "--from", record, "-o", tmp_path / name).code == 0
+        assert (tmp_path / name).stat().st_size > 1000
+    assert attncli("heatmap", "--from", record, "--style", "lines", "--query", "-", "-o", tmp_path / "b.svg").code == 0
+
+
+def test_what_can_not_be_saved(refused, tmp_path):
+    assert "is cross" in refused("align", "3 March 2021", "--which", "encoder")
+    assert "an alignment is saved as" in refused("align", "3 March 2021", "-o", tmp_path / "date.txt")
+    texts = tmp_path / "dates.txt"
+    texts.write_text("3 March 2021\n4 March 2021\n")
+    assert "a picture shows one" in refused("align", "-f", texts, "-o", tmp_path / "date.png")
