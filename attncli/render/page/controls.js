@@ -2,7 +2,7 @@
 
 import { scrollToToken, zoom, zoomToFit } from "./chart.js";
 import { headColour, isDark } from "./colour.js";
-import { page } from "./data.js";
+import { maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, state } from "./state.js";
 import { axes, unitOf } from "./units.js";
@@ -108,7 +108,8 @@ export function zoomBy(direction) {
 export function showState() {
   const { view } = state;
   document.documentElement.dataset.theme = state.theme;
-  element("masks").hidden = allMasks().length < 2;
+  element("masks").hidden = page.texts[state.text].masks.length < 2;
+  for (const one of element("masks").children) one.hidden = !maskOf(state.text, one.dataset.mask);
   element("heads").hidden = view !== "heads";
   element("one-head").hidden = view === "heads";
   element("thumbs").hidden = view !== "model";

@@ -118,9 +118,15 @@ def title_of(record: AttentionRecord) -> str:
 
 
 def words_of(tokens: Tokens) -> str:
-    """The words of a text without what the tokenizer added."""
-    groups = [pieces for pieces in word_groups(tokens) if not tokens.special[pieces[0]]]
-    return " ".join(printable(word_text(tokens, pieces)) for pieces in groups) or "(no words)"
+    """The words of a text without what the tokenizer added, with a space where the text had something between them."""
+    text, reached = "", 0
+    for pieces in word_groups(tokens):
+        if not tokens.special[pieces[0]]:
+            start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
+            joined = start == reached < end  # tokens that no text was cut into have no offsets
+            text += ("" if joined or not text else " ") + printable(word_text(tokens, pieces))
+            reached = end
+    return text or "(no words)"
 
 
 def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[str, Any]:

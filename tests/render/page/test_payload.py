@@ -105,12 +105,17 @@ def test_another_text_under_another_mask_is_a_text_of_its_own():
 
 
 def test_the_title_of_a_text_is_how_it_begins():
-    assert payload([record_of(np.eye(5))], {})[0]["texts"][0]["title"] == "cat ##s 中"
+    assert payload([record_of(np.eye(5))], {})[0]["texts"][0]["title"] == "cat##s中"  # nothing stands between them
     title = payload([record_of(np.eye(40))], {})[0]["texts"][0]["title"]
-    assert len(title) == 60 and title.startswith("cat ##s 中 [x]") and title.endswith("…")
+    assert len(title) == 60 and title.startswith("cat##s中[x]") and title.endswith("…")
     made = record_of(np.eye(3))
     nothing = replace(made, tokens=replace(made.tokens, special=[True] * 3))
     assert payload([nothing], {})[0]["texts"][0]["title"] == "(no words)"
+
+
+def test_a_title_has_spaces_where_the_text_has_them(minilm):
+    record = minilm.attend("Don't  panic, honeypots.", layers=0, heads=0)
+    assert payload([record], {})[0]["texts"][0]["title"] == "don't panic, honeypots."
 
 
 def test_what_could_command_or_turn_the_text_is_escaped():
