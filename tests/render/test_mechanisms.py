@@ -87,7 +87,7 @@ def test_claims_come_with_what_was_measured_and_a_verdict():
     ]
     assert cells(mechanisms.claims_table(claims)) == [
         ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
-        ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0"),
+        ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
     ]
     assert mechanisms.claims_end(claims).plain == "1 of 2 claims hold here"
 
@@ -98,7 +98,8 @@ def test_figures_of_the_same_size_stand_together():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0"), (1, "1.00"), (0.5, "0.500"), (257.8, "258"), (-0.02, "-0.0200"), (-1e-9, "-1.0e-09")]
+    ("value", "shown"),
+    [(0, "0.0e+00"), (1, "1.00"), (0.5, "0.500"), (257.8, "258"), (-0.02, "-0.0200"), (-1e-9, "-1.0e-09")],
 )
 def test_numbers_have_three_digits(value, shown):
     assert mechanisms.number(value) == shown
