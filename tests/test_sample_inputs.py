@@ -3,14 +3,24 @@
 import re
 from pathlib import Path
 
+import conllu
 import numpy as np
 import pytest
 
 from attncli import Notice
 from attncli.analysis.patterns import summarise
+from attncli.analysis.probing import guesses
+from attncli.cli.probe import count
+from attncli.treebank import read_treebank
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
+
+# https://universaldependencies.org/u/dep/, those that English has
+UNIVERSAL_RELATIONS = """
+    acl advcl advmod amod appos aux case cc ccomp compound conj cop csubj dep det discourse dislocated expl fixed flat
+    goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp
+"""
 
 
 def lines(name):
@@ -25,8 +35,8 @@ def look(model, text, layer, head, query, pair=None):
 
 
 def test_every_text_has_its_line():
-    texts = {path.name for path in FOLDER.glob("*.txt")}
-    assert texts == set(re.findall(r"^\| `(\w+\.txt)`", README, flags=re.MULTILINE))
+    texts = {path.name for path in FOLDER.iterdir() if path.name != "README.md"}
+    assert texts == set(re.findall(r"^\| `(\w+\.\w+)`", README, flags=re.MULTILINE))
 
 
 def test_coreference(minilm):
@@ -92,3 +102,40 @@ def test_long_text_is_cut(minilm):
     [text] = lines("long.txt")
     with pytest.warns(Notice, match="kept the first 512 of 582 tokens"):
         assert len(minilm.tokenizer.encode(text)) == 512
+
+
+def test_treebank(minilm):
+    sentences = read_treebank(FOLDER / "treebank.conllu")
+    assert len(sentences) == 40
+    found = count(minilm, FOLDER / "treebank.conllu", sentences)
+    [determiner] = [guess for guess in guesses(found, found) if guess.relation == "det"]
+    assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")
+    assert (determiner.count, determiner.offset) == (52, 1)
+    assert (round(determiner.accuracy, 3), round(determiner.offset_accuracy, 3)) == (0.962, 0.712)
+
+
+def test_every_sentence_of_the_treebank_is_one_tree_of_known_relations():
+    """By conllu's own reading of the file, which is not ours."""
+    sentences = conllu.parse((FOLDER / "treebank.conllu").read_text(encoding="utf-8"))
+    assert len({sentence.metadata["sent_id"] for sentence in sentences}) == len(sentences) == 40
+    for sentence in sentences:
+        words = sentence.filter(id=lambda number: isinstance(number, int))
+        assert [word["deprel"] for word in words if word["head"] == 0] == ["root"]
+        assert tree_size(words.to_tree()) == len(words)
+        assert {word["deprel"].partition(":")[0] for word in words} <= set(UNIVERSAL_RELATIONS.split())
+        assert written(sentence) == sentence.metadata["text"]
+
+
+def tree_size(tree):
+    return 1 + sum(tree_size(child) for child in tree.children)
+
+
+def written(sentence):
+    """The text as its tokens spell it: a multiword token instead of its words, spaces where they are not denied."""
+    text, last = "", 0
+    for token in sentence:
+        first, sign, end = token["id"] if isinstance(token["id"], tuple) else (token["id"], "-", token["id"])
+        if sign == "-" and first > last:
+            text += token["form"] + ("" if (token["misc"] or {}).get("SpaceAfter") == "No" else " ")
+            last = end
+    return text.strip()

@@ -17,6 +17,7 @@ from attncli.cli.heatmap import heatmap
 from attncli.cli.mask import mask
 from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
+from attncli.cli.probe import probe
 from attncli.cli.run import run
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
@@ -39,6 +40,7 @@ app.command()(mechanisms)
 app.command()(mask)
 app.command()(align)
 app.command("train-align")(train_align)
+app.command()(probe)
 app.command()(bench)
 app.add_typer(models)
 

@@ -1,0 +1,162 @@
+"""A treebank in CoNLL-U: sentences, each word with its syntactic head; and a sentence's words as tokens.
+
+`conllu` reads the columns; what makes a tree of them is checked here. Format: https://universaldependencies.org/format.html
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attncli.errors import RequestError
+from attncli.text import Tokens, first_line
+
+FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the others say nothing of the tree
+PUNCTUATION = "punct"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a treebank. All lists are one entry a word.
+
+    words: as written.
+    heads: the place, from 0, of the word that this one depends on; None for a root.
+    relations: how it depends on it ("nsubj", "acl:relcl").
+    line: where in the file its first word stands, from 1.
+    """
+
+    words: list[str]
+    heads: list[int | None]
+    relations: list[str]
+    line: int
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def text(self) -> str:
+        """Its words with spaces between them: what a model reads, whatever the text once looked like."""
+        return " ".join(self.words)
+
+    @property
+    def punctuation(self) -> list[bool]:
+        """Which words are punctuation: those whose relation is "punct"."""
+        return [relation.partition(":")[0] == PUNCTUATION for relation in self.relations]
+
+
+def read_treebank(path: str | Path, limit: int | None = None) -> list[Sentence]:
+    """The sentences of a CoNLL-U file, or the first `limit` of them.
+
+    Words are its syntactic words: of a multiword token such as "don't" (2-3) the parts count and it does not, and
+    empty nodes (6.1) are left out. A sentence may have several roots, as older treebanks do, but no cycle.
+
+    Raises RequestError, with the line, for what is no CoNLL-U or no tree, and for a file that can't be read.
+    """
+    sentences: list[Sentence] = []
+    try:
+        with Path(path).open(encoding="utf-8-sig") as lines:
+            for block in blocks(lines):
+                if limit is not None and len(sentences) == limit:
+                    break
+                sentences.append(read_sentence(path, block))
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path} is not UTF-8: convert it first") from error
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
+    if not sentences:
+        raise RequestError(f"{path} has no sentence in it: a treebank in CoNLL-U is needed")
+    return sentences
+
+
+def blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
+    """The lines of each sentence with their numbers, without comments; empty lines stand between sentences."""
+    block: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            block.append((number, line.rstrip("\n")))
+        elif not line.strip() and block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def read_sentence(path: str | Path, block: Sequence[tuple[int, str]]) -> Sentence:
+    """One sentence from its lines. Raises RequestError as `read_treebank` does."""
+    words: list[str] = []
+    heads: list[int] = []
+    relations: list[str] = []
+    lines: list[int] = []
+    for number, line in block:
+        fields = read_fields(path, number, line)
+        if isinstance(fields["id"], tuple):  # a multiword token, an empty node
+            continue
+        if fields["id"] != len(words) + 1:
+            raise RequestError(f"{path}, line {number}: word {len(words) + 1} of the sentence is expected here")
+        if fields["head"] is None:
+            raise RequestError(f"{path}, line {number}: the word has no head: a treebank with trees is needed")
+        words.append(fields["form"])
+        heads.append(fields["head"])
+        relations.append(fields["deprel"])
+        lines.append(number)
+    if not words:
+        raise RequestError(f"{path}, line {block[0][0]}: the sentence has no word")
+    for number, head in zip(lines, heads, strict=True):
+        if not 0 <= head <= len(words):
+            raise RequestError(f"{path}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
+    places = [None if head == 0 else head - 1 for head in heads]
+    looping = cycle(places)
+    if looping is not None:
+        raise RequestError(f"{path}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
+    return Sentence(words, places, relations, lines[0])
+
+
+def read_fields(path: str | Path, number: int, line: str) -> dict[str, Any]:
+    """The columns of one line by their names, id and head as numbers. Raises RequestError as `read_treebank` does."""
+    try:
+        from conllu.exceptions import ParseException
+        from conllu.parser import parse_id_value, parse_int_value, parse_line
+    except ImportError as error:
+        raise RequestError("reading a treebank needs conllu: pip install 'attncli[probe]'") from error
+    parsers = {
+        "id": lambda row, place: parse_id_value(row[place]),
+        "head": lambda row, place: parse_int_value(row[place]),
+    }
+    try:
+        fields = parse_line(line, FIELDS, parsers)
+    except ParseException as error:
+        raise RequestError(f"{path}, line {number}: {first_line(error)}") from error
+    if len(fields) < len(FIELDS):
+        raise RequestError(f"{path}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")
+    return dict(fields)
+
+
+def cycle(heads: Sequence[int | None]) -> int | None:
+    """The first word from which the heads lead to no root, or None in a tree."""
+    rooted: set[int] = set()
+    for word in range(len(heads)):
+        path: set[int] = set()
+        place: int | None = word
+        while place is not None and place not in rooted:
+            if place in path:
+                return word
+            path.add(place)
+            place = heads[place]
+        rooted |= path
+    return None
+
+
+def words_of(tokens: Tokens, sentence: Sentence) -> Tokens | None:
+    """The tokens of `sentence.text` with the sentence's words as their `words`; None where a word has no token.
+
+    A token belongs to the word that its last character lies in; a space alone, to the word after it. A word has no
+    token when the model cuts the text, or the tokenizer leaves out all of its characters.
+    """
+    ends = np.cumsum([len(word) + 1 for word in sentence.words]) - 1
+    of = [
+        None if special else int(np.searchsorted(ends, end))
+        for special, (_, end) in zip(tokens.special, tokens.offsets, strict=True)
+    ]
+    return replace(tokens, words=of) if set(range(len(sentence))) <= set(of) else None

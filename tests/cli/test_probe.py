@@ -1,0 +1,189 @@
+"""attncli probe."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncli.treebank import read_treebank
+
+TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+ROOT_ONLY = "1\tYes\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.fixture
+def probed(attncli):
+    """`probed(treebank, ...)` -> the document that --json prints."""
+
+    def run(*arguments):
+        result = attncli("probe", *arguments, "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return run
+
+
+def by_relation(document):
+    return {row["relation"]: row for row in document["relations"]}
+
+
+def clark(model, path):
+    """relation -> (layer, head, direction) -> how many heads it finds, as the paper says, word by word.
+
+    From the model's maps between tokens, without the program's own maps between words.
+    """
+    found = {}
+    for sentence in read_treebank(path):
+        record = model.attend(sentence.text)
+        ends = np.cumsum([len(word) + 1 for word in sentence.words])
+        pieces = [[] for _ in sentence.words]
+        for place, (start, end) in enumerate(record.tokens.offsets):
+            if end:
+                pieces[int((ends <= start).sum())].append(place)
+        for layer, number in np.ndindex(6, 12):
+            one = record.map(layer, number).astype(float)
+            words = np.array([[one[np.ix_(a, b)].sum() / len(a) for b in pieces] for a in pieces])
+            np.fill_diagonal(words, 0)
+            for word, head in enumerate(sentence.heads):
+                for direction, row in (("child->head", words[word]), ("head->child", words[:, word])):
+                    hits = found.setdefault(sentence.relations[word], {})
+                    place = (layer, number, direction)
+                    hits[place] = hits.get(place, 0) + (row.argmax() == head)
+    return found
+
+
+def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
+    path = tmp_path / "part.conllu"
+    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").split("\n\n")[:8]) + "\n\n", encoding="utf-8")
+    found = clark(minilm, path)
+    rows = by_relation(probed(path))
+    assert set(rows) == set(found) - {"root", "punct"} | {"all"}
+    for relation, row in rows.items():
+        if relation != "all":
+            hits = found[relation]
+            assert round(row["accuracy"] * row["count"]) == max(hits.values())
+            assert hits[row["layer"], row["head"], row["direction"]] == max(hits.values())
+
+
+def test_heads_that_look_at_neighbours_do_as_well_as_offsets(minilm, probed):
+    """Head 0.2 of minilm looks at the previous token (1.8 at the next): it is an offset with another name."""
+    from attncli.cli.probe import count
+
+    found = count(minilm, TREEBANK, read_treebank(TREEBANK))
+    words = found.counts["all"]
+    for (layer, head), offset in (((0, 2), -1), ((1, 8), 1)):
+        looking = found.found["all"][layer, head, 0] / words
+        looked_at = found.found["all"][layer, head, 1] / words
+        assert looking == pytest.approx(found.offsets["all"][offset] / words, abs=0.1)
+        assert looked_at == pytest.approx(found.offsets["all"][-offset] / words, abs=0.1)
+    rows = by_relation(probed(TREEBANK))
+    assert rows["compound:prt"]["offset"] == -1 and rows["compound:prt"]["accuracy"] == 1
+    assert all(row["accuracy"] >= 0.5 for row in rows.values())
+
+
+def test_the_document(probed):
+    document = probed(TREEBANK)
+    assert document["model"]["name"] == "minilm" and document["test"] is None
+    assert document["treebank"] == {"path": str(TREEBANK), "sentences": 40, "words": 380, "skipped": 0}
+    first, *others = document["relations"]
+    assert first["relation"] == "all" and first["count"] == sum(row["count"] for row in others)
+    counts = [row["count"] for row in others]
+    assert counts == sorted(counts, reverse=True)
+    trees = document["trees"]
+    assert trees["edges"] == first["count"]  # punctuation has no words that hang on it here
+    assert [row["layer"] for row in trees["layers"]] == list(range(6))
+    assert all(0 < row["uuas"] < 1 for row in trees["layers"])
+
+
+def test_the_terminal_says_what_the_document_says(attncli, probed):
+    document = probed(TREEBANK, "--limit", "9")
+    said = attncli("probe", TREEBANK, "--limit", "9").out
+    lines = [re.split(r"\s{2,}", line.strip()) for line in said.splitlines()]
+    for row in document["relations"]:
+        assert [
+            row["relation"],
+            f"{row['layer']}.{row['head']}",
+            row["direction"],
+            f"{100 * row['accuracy']:.1f}%",
+            f"{row['offset']:+d}",
+            f"{100 * row['offset_accuracy']:.1f}%",
+            str(row["count"]),
+        ] in lines
+    for row in document["trees"]["layers"]:
+        best = f"{row['layer']}.{row['best_head']}", f"{100 * row['best_head_uuas']:.1f}%"
+        assert [str(row["layer"]), f"{100 * row['uuas']:.1f}%", *best] in lines
+    assert "9 sentences" in said and "looks better than it is" in said
+
+
+def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probed, tmp_path):
+    blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")
+    chosen, test = tmp_path / "chosen.conllu", tmp_path / "test.conllu"
+    chosen.write_text("\n\n".join(blocks[:20]) + "\n\n", encoding="utf-8")
+    test.write_text("\n\n".join(blocks[20:]), encoding="utf-8")
+    here, there, both = probed(chosen), probed(test), probed(chosen, "--test", test)
+    assert both["treebank"]["sentences"] == both["test"]["sentences"] == 20
+    mine, best, measured = by_relation(here), by_relation(there), by_relation(both)
+    assert set(measured) == set(mine)
+    for relation, row in measured.items():
+        for name in ("layer", "head", "direction", "offset"):
+            assert row[name] == mine[relation][name]
+        if relation in best:
+            assert row["accuracy"] <= best[relation]["accuracy"]
+            assert row["offset_accuracy"] <= best[relation]["offset_accuracy"]
+        else:
+            assert (row["count"], row["accuracy"]) == (0, None)
+    assert any(row["accuracy"] is None for row in measured.values())
+    said = attncli("probe", chosen, "--test", test).out
+    assert "looks better than it is" not in said and "test.conllu" in said and " - " in said
+
+
+def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, tmp_path):
+    def chain(words):
+        rows = (f"{n}\tdog\t_\t_\t_\t_\t{n - 1}\t{'dep' if n > 1 else 'root'}\t_\t_\n" for n in range(1, words + 1))
+        return "".join(rows) + "\n"
+
+    path = tmp_path / "long.conllu"
+    path.write_text(chain(511) + chain(3) + chain(600), encoding="utf-8")
+    result = attncli("probe", path, "--json")
+    document = json.loads(result.out)
+    assert document["treebank"] == {"path": str(path), "sentences": 1, "words": 3, "skipped": 2}
+    assert result.err.splitlines() == [
+        f"attncli: {path}: skipped 2 of 3 sentences: the model does not read all of their words (it reads 512 tokens)"
+    ]
+    path.write_text(chain(511), encoding="utf-8")
+    assert attncli("probe", path).code == 2
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_other_models(probed, tiny, family):
+    document = probed(TREEBANK, "-m", tiny(family), "--limit", "4")
+    assert document["treebank"]["sentences"] == 4 and document["relations"][0]["count"] == 21
+
+
+def test_the_order_and_the_windows_of_sentences_change_nothing(probed, monkeypatch):
+    whole = probed(TREEBANK)
+    monkeypatch.setattr("attncli.cli.probe.WINDOW", 7)
+    assert probed(TREEBANK) == whole
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_a_picture(attncli, tmp_path, suffix):
+    path = tmp_path / f"probe.{suffix}"
+    result = attncli("probe", TREEBANK, "--limit", "9", "-o", path)
+    assert (result.code, result.out.strip()) == (0, str(path))
+    assert path.stat().st_size > 5000
+
+
+def test_what_can_not_be_probed(refused, tmp_path):
+    assert "can't read" in refused("probe", tmp_path / "none.conllu")
+    assert "a picture is saved as" in refused("probe", TREEBANK, "-o", "probe.csv")
+    assert "no sentence in it" in refused("probe", TREEBANK, "--test", "/dev/null")
+    text = tmp_path / "text.conllu"
+    text.write_text("The cat sat.\n", encoding="utf-8")
+    assert f"{text}, line 1: " in refused("probe", text)
+    text.write_text(ROOT_ONLY, encoding="utf-8")
+    assert "does a word depend on another" in refused("probe", text)
+    assert "--limit" in refused("probe", TREEBANK, "--limit", "0")
+    assert "FILE" in refused("probe")

@@ -1,0 +1,45 @@
+"""The tables of `attncli probe`: what they say, with words from outside in them."""
+
+from rich.console import Console
+
+from attncli.render.probe import percent, probe_title, relation_table
+
+
+def row(relation="det", accuracy=0.5):
+    return {
+        "relation": relation,
+        "layer": 3,
+        "head": 11,
+        "direction": "head->child",
+        "accuracy": accuracy,
+        "offset": -2,
+        "offset_accuracy": accuracy,
+        "count": 8,
+    }
+
+
+def printed(table):
+    console = Console(width=200, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def test_relations_are_text_and_no_markup_and_command_nothing():
+    said = printed(relation_table({"relations": [row("[bold]"), row("\x1b[31mobj")]}))
+    assert "[bold]" in said and "\x1b" not in said
+
+
+def test_a_relation_that_the_test_has_not_has_no_accuracy():
+    assert percent(None) == "-" and percent(2 / 3) == "66.7%" and percent(1) == "100.0%"
+    assert printed(relation_table({"relations": [row(accuracy=None)]})).split()[-6:] == [
+        *("3.11", "head->child", "-", "-2", "-", "8")
+    ]
+
+
+def test_the_title_warns_where_heads_are_chosen_and_measured_on_the_same_sentences():
+    treebank = {"path": "a.conllu", "sentences": 40}
+    document = {"model": {"name": "minilm"}, "treebank": treebank, "test": None}
+    assert "looks better than it is" in probe_title(document).plain
+    document["test"] = {"path": "b.conllu", "sentences": 7}
+    assert probe_title(document).plain.endswith("measured on 7 sentences of b.conllu")

@@ -1,0 +1,118 @@
+"""The picture of `attncli probe`: bars and marks are the shares, words are the terminal's, and nothing overlaps."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
+
+from attncli.render.figure import save_figure
+from attncli.render.probe import percent
+from attncli.render.probe_figure import COMPARED, FOUND, MOST_ROWS, WHOLE, probe_figure
+
+pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
+
+SHARES = st.floats(0, 1)
+
+
+@st.composite
+def relations(draw):
+    count = draw(st.sampled_from([0, 1, 17, 12345]))
+    return {
+        "relation": draw(st.text("abc中:", min_size=1, max_size=24)),
+        "layer": draw(st.integers(0, 23)),
+        "head": draw(st.integers(0, 15)),
+        "direction": draw(st.sampled_from(["child->head", "head->child"])),
+        "accuracy": draw(SHARES) if count else None,
+        "offset": draw(st.integers(-30, 30)),
+        "offset_accuracy": draw(SHARES) if count else None,
+        "count": count,
+    }
+
+
+@st.composite
+def documents(draw):
+    layers = [
+        {"layer": layer, "uuas": draw(SHARES), "best_head": draw(st.integers(0, 15)), "best_head_uuas": draw(SHARES)}
+        for layer in range(draw(st.integers(1, 4)))
+    ]
+    treebank = {"path": draw(st.text("ab /中", min_size=1, max_size=120)), "sentences": 40, "words": 380, "skipped": 0}
+    return {
+        "model": {"name": "made-up"},
+        "treebank": treebank,
+        "test": draw(st.sampled_from([None, treebank])),
+        "relations": draw(st.lists(relations(), min_size=1, max_size=6)),
+        "trees": {"edges": 291, "neighbours": 0.5, "layers": layers},
+    }
+
+
+def said(drawn):
+    return [text.get_text() for text in drawn.findobj(Text) if text.get_text()]
+
+
+@settings(max_examples=15)
+@given(documents())
+def test_bars_and_marks_stand_for_the_shares(document):
+    canvas = probe_figure(document).axes[0]
+    bars = [bar for bar in canvas.patches if bar.get_facecolor()[:3] == pytest.approx(to_rgb(FOUND))]
+    marks = [line.get_xdata()[0] for line in canvas.lines if line.get_color() == COMPARED]
+    left = bars[0].get_x()
+    rows, layers = document["relations"], document["trees"]["layers"]
+    found = [row["accuracy"] or 0 for row in rows] + [layer["best_head_uuas"] for layer in layers]
+    compared = [row["offset_accuracy"] for row in rows if row["count"]] + [layer["uuas"] for layer in layers]
+    np.testing.assert_allclose([bar.get_width() for bar in bars], WHOLE * np.array(found), atol=1e-9)
+    np.testing.assert_allclose(np.array(marks) - left, WHOLE * np.array(compared), atol=1e-9)
+
+
+@settings(max_examples=15)
+@given(documents())
+def test_it_says_what_the_terminal_says(document):
+    words = said(probe_figure(document))
+    for row in document["relations"]:
+        assert {f"{row['layer']}.{row['head']} {row['direction']}", f"{row['offset']:+d}", str(row["count"])} <= {
+            *words
+        }
+        assert percent(row["accuracy"]) in words and percent(row["offset_accuracy"]) in words
+    for layer in document["trees"]["layers"]:
+        assert f"{layer['layer']}.{layer['best_head']}" in words and percent(layer["uuas"]) in words
+
+
+@settings(max_examples=15)
+@given(documents())
+def test_no_word_lies_on_another_or_leaves_the_picture(document):
+    drawn = probe_figure(document)
+    renderer = FigureCanvasAgg(drawn).get_renderer()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        drawn.draw(renderer)
+        texts = [text for text in drawn.findobj(Text) if text.get_text().strip()]
+        boxes = np.array([text.get_window_extent(renderer).extents for text in texts])
+    assert (boxes[:, :2] >= -1).all() and (boxes[:, 2:] <= drawn.get_size_inches() * drawn.dpi + 1).all()
+    low, high = boxes[:, :2] + 1, boxes[:, 2:] - 1
+    apart = ((low[:, None] >= high[None]) | (low[None] >= high[:, None])).any(axis=-1)
+    clash = np.argwhere(~apart & ~np.eye(len(boxes), dtype=bool))
+    assert not len(clash), [(texts[a].get_text(), texts[b].get_text()) for a, b in clash[:5]]
+
+
+@settings(max_examples=5)
+@given(documents(), relations())
+def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
+    document["relations"] = [{**row, "relation": f"r{place}"} for place in range(MOST_ROWS + 1)]
+    words = said(probe_figure(document))
+    assert f"r{MOST_ROWS - 1}" in words and f"r{MOST_ROWS}" not in words
+    assert f"the {MOST_ROWS} most frequent of {MOST_ROWS + 1} rows" in words
+    document["relations"].pop()
+    assert not any("most frequent" in word for word in said(probe_figure(document)))
+
+
+@settings(max_examples=3)
+@given(document=documents())
+def test_the_same_document_is_the_same_bytes(tmp_path_factory, document):
+    folder = tmp_path_factory.mktemp("probe")
+    for name in ("one.svg", "two.svg"):
+        save_figure(probe_figure(document), folder / name)
+    assert (folder / "one.svg").read_bytes() == (folder / "two.svg").read_bytes()

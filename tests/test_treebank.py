@@ -1,0 +1,210 @@
+"""CoNLL-U: which words a sentence has, what hangs on what, what is refused; and words as tokens."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli import Notice, RequestError
+from attncli.text import Tokens
+from attncli.treebank import Sentence, cycle, read_treebank, words_of
+
+
+def row(number, form, head, relation):
+    return "\t".join([str(number), form, "_", "_", "_", "_", str(head), relation, "_", "_"])
+
+
+DOES_NOT_RUN = [
+    "# text = It doesn't run.",
+    row(1, "It", 4, "nsubj"),
+    row("2-3", "doesn't", "_", "_"),
+    row(2, "does", 4, "aux"),
+    row(3, "n't", 4, "advmod"),
+    row(4, "run", 0, "root"),
+    row("4.1", "run", "_", "_"),
+    row(5, ".", 4, "punct"),
+]
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """`treebank(lines)` -> the path of a file that holds them."""
+
+    def write(lines, ending="\n"):
+        path = tmp_path / "bank.conllu"
+        path.write_bytes("".join(line + ending for line in lines).encode("utf-8"))
+        return path
+
+    return write
+
+
+@st.composite
+def trees(draw):
+    """The heads of a sentence whose words hang, in some order, each on one that came before in it."""
+    order = draw(st.permutations(range(draw(st.integers(1, 12)))))
+    heads: list[int | None] = [None] * len(order)
+    for place, word in enumerate(order[1:], start=1):
+        heads[word] = order[draw(st.integers(0, place - 1))]
+    return heads
+
+
+def test_syntactic_words_count_and_multiword_tokens_and_empty_nodes_do_not(treebank):
+    [sentence] = read_treebank(treebank(DOES_NOT_RUN))
+    assert sentence.words == ["It", "does", "n't", "run", "."]
+    assert sentence.heads == [3, 3, 3, None, 3]
+    assert sentence.relations == ["nsubj", "aux", "advmod", "root", "punct"]
+    assert sentence.punctuation == [False, False, False, False, True]
+    assert (sentence.text, sentence.line) == ("It does n't run .", 2)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_sentences_stand_between_empty_lines_and_the_last_needs_none(treebank, ending):
+    lines = [
+        "\ufeff# newdoc",
+        *DOES_NOT_RUN,
+        "",
+        "",
+        "# another",
+        row(1, "Yes", 0, "root"),
+        " ",
+        row(1, "No", 0, "root"),
+    ]
+    first, second, third = read_treebank(treebank(lines, ending))
+    assert (first.line, second.line, third.line) == (3, 13, 15)
+    assert (second.words, third.words) == (["Yes"], ["No"])
+
+
+def test_a_limit_is_read_and_what_comes_after_it_is_not(treebank):
+    path = treebank([row(1, "Yes", 0, "root"), "", row(1, "No", 0, "root"), "", "nonsense"])
+    assert [sentence.words for sentence in read_treebank(path, limit=2)] == [["Yes"], ["No"]]
+    with pytest.raises(RequestError, match="line 5"):
+        read_treebank(path, limit=3)
+
+
+def test_several_roots_are_allowed(treebank):
+    path = treebank([row(1, "Yes", 0, "root"), row(2, "sir", 0, "root")])
+    assert read_treebank(path)[0].heads == [None, None]
+
+
+def test_a_relation_of_a_kind_of_punctuation_is_punctuation():
+    assert Sentence(["(", "a"], [1, None], ["punct:open", "root"], 1).punctuation == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([row(1, "a", 0, "root"), row(3, "b", 1, "obj")], "line 2: word 2 of the sentence is expected"),
+        ([row(1, "a", 0, "root"), row(2, "b", "_", "obj")], "line 2: the word has no head"),
+        ([row(1, "a", 0, "root"), row(2, "b", "x", "obj")], "line 2: .*'head'"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj")], "line 2: head 3 is no word of the sentence, which has 2"),
+        ([row(1, "a", 0, "root"), row(2, "b", -1, "obj")], "line 2: head -1 is no word"),
+        ([row(1, "a", 1, "root")], "line 1: the heads from here on lead in a circle"),
+        ([row(1, "a", 0, "root"), row(2, "b", 3, "obj"), row(3, "c", 2, "obj")], "line 2: .* circle"),
+        ([row("one", "a", 0, "root")], "line 1: .*'id'"),
+        (["A plain text."], "line 1: .*tabs"),
+        (["1\ta\ta"], "line 1: 3 columns"),
+        ([row("1-2", "a", "_", "_")], "line 1: the sentence has no word"),
+        (["# only a comment"], "no sentence in it"),
+        ([], "no sentence in it"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_its_line(treebank, lines, said):
+    with pytest.raises(RequestError, match=said) as refusal:
+        read_treebank(treebank(lines))
+    assert "\n" not in str(refusal.value)
+    assert "bank.conllu" in str(refusal.value)
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    with pytest.raises(RequestError, match=r"can't read .*none\.conllu: No such file"):
+        read_treebank(tmp_path / "none.conllu")
+    with pytest.raises(RequestError, match="can't read"):
+        read_treebank(tmp_path)
+    (tmp_path / "latin.conllu").write_bytes(row(1, "é", 0, "root").encode("latin-1"))
+    with pytest.raises(RequestError, match="not UTF-8"):
+        read_treebank(tmp_path / "latin.conllu")
+
+
+@given(trees())
+def test_a_tree_has_no_cycle(heads):
+    assert cycle(heads) is None
+
+
+@given(trees(), st.data())
+def test_a_root_that_hangs_on_what_hangs_on_it_closes_a_cycle(heads, data):
+    root = heads.index(None)
+    heads[root] = data.draw(st.integers(0, len(heads) - 1))
+    assert cycle(heads) == 0  # now no word leads to a root
+
+
+def pieces(text, spans):
+    """[CLS], tokens for these characters of the text, [SEP]."""
+    offsets = [(0, 0), *spans, (0, 0)]
+    special = [True, *[False] * len(spans), True]
+    count = len(offsets)
+    return Tokens(
+        text=[text[start:end] or "[X]" for start, end in offsets],
+        ids=[0] * count,
+        segments=[0] * count,
+        words=[None if flag else 0 for flag in special],
+        offsets=offsets,
+        special=special,
+        padding=[False] * count,
+    )
+
+
+def sentence(*words):
+    return Sentence(list(words), [None, *[0] * (len(words) - 1)], ["root", *["dep"] * (len(words) - 1)], 1)
+
+
+@given(st.lists(st.text("ab中'", min_size=1, max_size=6), min_size=1, max_size=8), st.booleans(), st.data())
+def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, data):
+    """Whether a tokenizer counts the space before a word to its first token (SentencePiece) or not (WordPiece)."""
+    spans, of, start = [], [], 0
+    for number, word in enumerate(words):
+        cuts = {0, len(word), *data.draw(st.sets(st.integers(0, len(word))))}
+        places = [start + cut for cut in sorted(cuts)]
+        first = max(0, places[0] - 1) if with_space else places[0]
+        spans += zip([first, *places[1:-1]], places[1:], strict=True)
+        of += [number] * (len(places) - 1)
+        start += len(word) + 1
+    found = words_of(pieces(" ".join(words), spans), sentence(*words))
+    assert found is not None and found.words == [None, *of, None]
+
+
+def test_a_space_alone_is_of_the_word_after_it():
+    found = words_of(pieces("a bc", [(0, 1), (1, 2), (2, 4)]), sentence("a", "bc"))
+    assert found is not None and found.words == [None, 0, 1, 1, None]
+
+
+def test_a_word_without_a_token_makes_a_sentence_useless():
+    assert words_of(pieces("a bc", [(0, 1)]), sentence("a", "bc")) is None
+    assert words_of(pieces("a bc", [(2, 3)]), sentence("a", "bc")) is None
+
+
+def test_real_tokens(minilm):
+    text = sentence("We", "do", "n't", "like", "honeypots", "naïvely", "1 000", ".")
+    tokens = minilm.tokenizer.encode(text.text)
+    found = words_of(tokens, text)
+    grouped = {}
+    for piece, word in zip(found.text, found.words, strict=True):
+        grouped.setdefault(word, []).append(piece)
+    assert grouped[2] == ["n", "'", "t"]  # the tokenizer's own words are three
+    assert grouped[4] == ["honey", "##pot", "##s"]
+    assert grouped[6] == ["1", "000"]
+    assert grouped[None] == ["[CLS]", "[SEP]"]
+
+
+def test_a_text_that_is_cut_is_not_read_whole(minilm):
+    long = sentence(*["dog"] * 511)
+    with pytest.warns(Notice, match="kept the first 512"):
+        assert words_of(minilm.tokenizer.encode(long.text), long) is None
+    assert words_of(minilm.tokenizer.encode("dog " * 510), sentence(*["dog"] * 510)) is not None
+
+
+def test_without_conllu_it_says_what_to_install(treebank, monkeypatch):
+    for name in ("conllu", "conllu.parser", "conllu.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(RequestError, match=r"pip install 'attncli\[probe\]'"):
+        read_treebank(treebank(DOES_NOT_RUN))
