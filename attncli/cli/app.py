@@ -12,13 +12,16 @@ from attncli.cli import output
 from attncli.cli.align import align
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
+from attncli.cli.diff import diff
 from attncli.cli.explain import explain
+from attncli.cli.flow import flow
 from attncli.cli.heatmap import heatmap
 from attncli.cli.mask import mask
 from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
 from attncli.cli.probe import probe
 from attncli.cli.run import run
+from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
 from attncli.errors import Notice, RequestError
@@ -40,6 +43,9 @@ app.command()(mechanisms)
 app.command()(mask)
 app.command()(align)
 app.command("train-align")(train_align)
+app.command()(flow)
+app.command()(diff)
+app.command()(stats)
 app.command()(probe)
 app.command()(bench)
 app.add_typer(models)

@@ -88,9 +88,13 @@ class EncoderLayer(nn.Module):
         vectors: Mapping[int, Tensor] | None = None,
     ) -> Tensor:
         """x `[batch, token, hidden_size]` -> the same shape; `heads`, `maps`, `vectors` as in MultiHeadAttention."""
-        attended = self.attention.forward_keeping(x, mask=mask, heads=heads, maps=maps, vectors=vectors)
+        return self.rest(x, self.attention.forward_keeping(x, mask=mask, heads=heads, maps=maps, vectors=vectors))
+
+    def rest(self, x: Tensor, attended: Tensor) -> Tensor:
+        """What follows the attention, token by token; x and attended `[..., hidden_size]`."""
         x = self.attention_norm(x + attended)
-        return self.mlp_norm(x + self.down(self.activation(self.up(x))))
+        x = self.mlp_norm(x + self.down(self.activation(self.up(x))))
+        return x
 
 
 class Encoder(nn.Module):

@@ -1,0 +1,88 @@
+"""Attention rollout: how much of each input token is in a token of some layer, if what flows is followed down.
+
+Above the first layer a token is a mixture already, so a map says little about the text. Rollout follows every
+path from a token down to the input, through attention and through the residual connection beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.errors import RequestError
+from attncli.record import AttentionRecord, Bools, number_list
+
+Doubles = npt.NDArray[np.float64]
+
+
+def mean_maps(record: AttentionRecord) -> Doubles:
+    """The mean over heads, `[layer, query, key]`; every row divided by its sum, or 0 where nothing is attended to.
+
+    Rows of weights sum to 1 as they are; rows of norms (`attncli.models.norms`) are made to.
+    """
+    means = record.weights.mean(axis=1, dtype=np.float64)
+    sums = means.sum(axis=-1, keepdims=True)
+    shares: Doubles = np.divide(means, sums, out=np.zeros_like(means), where=sums > 0)
+    return shares
+
+
+def residual_steps(record: AttentionRecord) -> Doubles:
+    """What a layer's tokens are made of: Ã = 0.5 W + 0.5 I, `[layer, query, key]`, from layer 0 on.
+
+    Abnar and Zuidema 2020, section 3: W is the mean over heads, I stands for the residual connection. Rows sum to
+    1. A token that attends to nothing is what the residual connection brings: its row is I's.
+
+    Raises RequestError when a layer on the way down is missing, or queries and keys are different texts.
+    """
+    if record.key_tokens is not None:
+        raise RequestError(
+            "cross-attention leads into another text, so it can't be followed down: take --which encoder or decoder"
+        )
+    record = record.select(layers=sorted(record.layers))
+    if record.layers != list(range(len(record.layers))):
+        raise RequestError(
+            f"the record holds layers {number_list(record.layers)}, and the way down to the input needs all from 0 on: "
+            "save it with -l all"
+        )
+    means, own = mean_maps(record), np.eye(len(record.tokens))
+    nowhere = means.sum(axis=-1, keepdims=True) == 0
+    steps: Doubles = np.where(nowhere, own, 0.5 * means + 0.5 * own)
+    return steps
+
+
+def rollout(steps: Doubles) -> Doubles:
+    """R_l = Ã_l R_(l-1), with R_0 = Ã_0: `[layer, token, token below]` -> `[layer, token, input token]`.
+
+    Abnar and Zuidema 2020, section 3. Rows sum to 1.
+    """
+    rolled = steps.copy()
+    for layer in range(1, len(steps)):
+        rolled[layer] = steps[layer] @ rolled[layer - 1]
+    return rolled
+
+
+def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mapping[str, Doubles]) -> AttentionRecord:
+    """Shares `[layer, token, input token]` by method as one record, so that they are saved and drawn as maps are.
+
+    It is of a network like the model with a head a method, in their order, and the model's name says so:
+    "minilm (raw, rollout, flow)" has heads 0, 1 and 2. The mask is where a share can be: what a token reaches by any
+    number of layers.
+    """
+    return replace(
+        record,
+        weights=np.stack(list(shares.values()), axis=1).astype(np.float32),
+        layers=list(layers),
+        heads=list(range(len(shares))),
+        mask=reachable(record.mask),
+        model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
+        vectors=None,
+    )
+
+
+def reachable(mask: Bools) -> Bools:
+    """Which input tokens a token has a path to, its own residual among them; bool `[query, key]`, both ways."""
+    paths: Bools = mask | np.eye(len(mask), dtype=bool)
+    while not np.array_equal(paths, further := (paths.astype(np.float32) @ paths.astype(np.float32)) > 0):
+        paths = further
+    return paths

@@ -1,0 +1,234 @@
+"""What heads do over many texts: figures that are means over all tokens, from sums that add up.
+
+The sums of a text, of any part of its queries, or of a whole corpus are the same kind of thing (`Sums`), so that
+nothing has to be kept but one of them. A token counts once as a query, special tokens among them; [PAD] never does.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.analysis.distances import Distances
+from attncli.corpus import NO_WORD, Window
+from attncli.errors import RequestError
+from attncli.record import Floats, ModelInfo
+
+Doubles = npt.NDArray[np.float64]
+
+# The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
+MEANING = {
+    "entropy": "-Σ w ln w, in nats (Clark et al. 2019, section 3.3)",
+    "strongest": "max w: how sure the head is (its confidence in Voita et al. 2019)",
+    "distance": "Σ w |q - k|, in tokens (Vig and Belinkov 2019)",
+    "self": "the weight on the query itself (Clark et al. 2019, section 3.1)",
+    "previous": "on the token before (Clark et al. 2019, section 3.1)",
+    "next": "on the token after (Clark et al. 2019, section 3.1)",
+    "first": "on the first token, whatever it is",
+    "cls": "on [CLS]: the first token where the tokenizer added it (Clark et al. 2019, section 3.2)",
+    "separator": "on [SEP]: what else the tokenizer added (Clark et al. 2019, section 3.2)",
+    "punctuation": "on punctuation: every mark of it, where Clark et al. (3.2) have full stops and commas",
+    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019); punctuation is no word",
+}
+FIGURES = tuple(MEANING)
+LINEAR = FIGURES[2:]  # those that are sums of w times something; see `cells`
+PATTERNS = ("self", "previous", "next", "first", "separator", "punctuation", "same_word")  # that a head can be of
+BROAD, BROAD_BELOW = "broad", 0.3  # as in attncli.analysis.patterns
+
+
+def cells(window: Window, start: int, stop: int) -> Floats:
+    """What each weight of the queries [start, stop) counts for: `[LINEAR, query, key]`.
+
+    A figure in LINEAR, of a query, is Σ_key weight · cells; all rows of queries that don't count are 0.
+    """
+    length = len(window)
+    queries, keys = np.arange(start, stop)[:, None], np.arange(length)
+    special = np.array(window.tokens.special)
+    added = special & (keys > 0)
+    same = (window.word[start:stop, None] == window.word) & (window.word != NO_WORD)
+    meant: dict[str, npt.NDArray[Any]] = {
+        "distance": np.abs(queries - keys),
+        "self": queries == keys,
+        "previous": queries - 1 == keys,
+        "next": queries + 1 == keys,
+        "first": keys == 0,
+        "cls": special & (keys == 0),
+        "separator": added,
+        "punctuation": window.punctuation,
+        "same_word": same & (window.place[start:stop, None] != window.place),
+    }
+    made = np.zeros((len(LINEAR), stop - start, length), dtype=np.float32)
+    rows = slice(*(min(max(border, start), stop) - start for border in window.counted))
+    for place, name in enumerate(LINEAR):
+        made[place, rows] = np.broadcast_to(meant[name], made.shape[1:])[rows]
+    return made
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What has been added up.
+
+    totals: the sum over all queries of each figure; means and squares: the sums over all texts of the text's mean of
+    it, and of that mean's square. float64 `[layer, head, figure]`.
+    limit: the sum over all queries of ln(how many keys it may attend to), which is the most that entropy can be.
+    divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads
+    (`attncli.analysis.distances`), `[layers * heads, layers * heads]`; None where nobody asked for it.
+    """
+
+    texts: int
+    queries: int
+    limit: float
+    totals: Doubles
+    means: Doubles
+    squares: Doubles
+    divergence: Doubles | None = None
+
+    @classmethod
+    def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
+        zero = np.zeros((layers, heads, len(FIGURES)))
+        return cls(0, 0, 0.0, zero, zero, zero, np.zeros((layers * heads, layers * heads)) if divergence else None)
+
+    @classmethod
+    def of_text(cls, queries: int, limit: float, totals: Doubles, divergence: Doubles | None = None) -> "Sums":
+        """Of one whole text, from the sums over its queries."""
+        mean = totals / queries
+        return cls(1, queries, limit, totals, mean, mean**2, divergence)
+
+    def __add__(self, other: "Sums") -> "Sums":
+        both = (self.divergence, other.divergence)
+        return Sums(
+            self.texts + other.texts,
+            self.queries + other.queries,
+            self.limit + other.limit,
+            self.totals + other.totals,
+            self.means + other.means,
+            self.squares + other.squares,
+            None if both[0] is None or both[1] is None else both[0] + both[1],
+        )
+
+    @property
+    def figures(self) -> Doubles:
+        """`[layer, head, figure]`: the mean over all queries of all texts."""
+        return self.totals / self.queries
+
+    @property
+    def spread(self) -> Doubles:
+        """`[layer, head, figure]`: how far texts are apart, as the standard deviation of their means."""
+        variance: Doubles = self.squares / self.texts - (self.means / self.texts) ** 2
+        return np.sqrt(np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How far a corpus has been counted, so that one can go on from here.
+
+    done: all texts before this number are in the sums, and so are those in `ahead`.
+    """
+
+    sums: Sums
+    done: int = 0
+    ahead: frozenset[int] = frozenset()
+
+    def wants(self, text: int) -> bool:
+        """Whether a text is not in the sums yet."""
+        return text >= self.done and text not in self.ahead
+
+    def plus(self, text: int, sums: Sums) -> "Counted":
+        return Counted(self.sums + sums, self.done, self.ahead | {text})
+
+    def up_to(self, text: int) -> "Counted":
+        """When nothing before this text is left to count."""
+        return Counted(self.sums, text, frozenset(number for number in self.ahead if number >= text))
+
+
+@dataclass(frozen=True)
+class HeadStatistics:
+    """One head, in figures by their names; its label is the pattern with the largest share, and the strength is that
+    share. Below 0.3 it is "broad".
+    """
+
+    layer: int
+    head: int
+    figures: dict[str, float]
+    spread: dict[str, float]
+
+    @property
+    def pattern(self) -> str:
+        """The pattern that takes most of the weight, however little that is."""
+        return max(PATTERNS, key=lambda name: self.figures[name])
+
+    @property
+    def strength(self) -> float:
+        return self.figures[self.pattern]
+
+    @property
+    def label(self) -> str:
+        return self.pattern if self.strength >= BROAD_BELOW else BROAD
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What came out, of all heads of a model.
+
+    texts, tokens: how many were counted; partial: it was interrupted, and there are more of them.
+    entropy_limit: the entropy, over these tokens, of a head that looks at everything alike.
+    figures: means over all tokens; spread: how far texts are apart, as the standard deviation of their means.
+    float64 `[layer, head, figure]`, in the order of FIGURES.
+    distances: between heads, where they were asked for.
+    """
+
+    model: ModelInfo
+    mask: str
+    texts: int
+    tokens: int
+    entropy_limit: float
+    figures: Doubles
+    spread: Doubles
+    partial: bool = False
+    distances: Distances | None = None
+
+    @classmethod
+    def of(cls, sums: Sums, model: ModelInfo, mask: str, partial: bool = False) -> "Statistics":
+        """From sums of at least one text. Raises RequestError when distances need a library that is not there."""
+        return cls(
+            model,
+            mask,
+            sums.texts,
+            sums.queries,
+            sums.limit / sums.queries,
+            sums.figures,
+            sums.spread,
+            partial,
+            None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
+        )
+
+    @cached_property
+    def heads(self) -> list[HeadStatistics]:
+        """All heads, layer by layer."""
+        return [
+            HeadStatistics(layer, head, named(self.figures[layer, head]), named(self.spread[layer, head]))
+            for layer in range(self.model.layers)
+            for head in range(self.model.heads)
+        ]
+
+    def figure(self, name: str) -> Doubles:
+        """One figure of all heads, `[layer, head]`."""
+        one: Doubles = self.figures[..., FIGURES.index(name)]
+        return one
+
+    def clearest(self, pattern: str) -> HeadStatistics:
+        """The head that gives most of its weight to a pattern."""
+        return max(self.heads, key=lambda head: head.figures[pattern])
+
+
+def named(values: Doubles) -> dict[str, float]:
+    return dict(zip(FIGURES, values.tolist(), strict=True))
+
+
+def check_figure(name: str) -> str:
+    """Raises RequestError when there is no figure of this name."""
+    if name not in FIGURES:
+        raise RequestError(f"no figure {name!r}: it is one of {', '.join(FIGURES)}")
+    return name

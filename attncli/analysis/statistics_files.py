@@ -1,0 +1,218 @@
+"""Statistics in files: what came out as .json, .csv and .npz, and how far a corpus has been counted."""
+
+import csv
+import json
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.distances import Distances
+from attncli.analysis.statistics import FIGURES, Counted, HeadStatistics, Statistics, Sums
+from attncli.errors import RequestError
+from attncli.files import check_suffix, write_whole
+from attncli.record import ModelInfo
+from attncli.text import first_line
+
+SUFFIXES = (".csv", ".json", ".npz")
+LOADED = (".json", ".npz")  # those that are read again
+SPREAD = "_spread"
+CSV_HEADER = ("layer", "head", "label", "strength", *FIGURES, *(name + SPREAD for name in FIGURES))
+SUMS = ("totals", "means", "squares", "divergence")  # the arrays of a file to go on from
+
+# What a garbled file makes numpy, zipfile and our own reading say.
+GARBLED = (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, zipfile.BadZipFile, MemoryError)
+
+
+# --- what came out --------------------------------------------------------------------------------------
+
+
+def save_statistics(statistics: Statistics, path: Path) -> None:
+    """Save by suffix: .json (what `stats --json` prints), .csv (a row a head), .npz. Whole or not at all.
+
+    Raises RequestError for another suffix or an unwritable place.
+    """
+    suffix = check_suffix(path, SUFFIXES, "statistics")
+    write = {".json": write_json, ".csv": write_csv, ".npz": write_npz}[suffix]
+    write_whole(path, lambda temporary: write(statistics, temporary))
+
+
+def document(statistics: Statistics) -> dict[str, Any]:
+    """What `stats --json` prints."""
+    made: dict[str, Any] = {
+        **about(statistics),
+        "heads": [
+            {
+                "layer": one.layer,
+                "head": one.head,
+                "label": one.label,
+                "strength": one.strength,
+                "figures": one.figures,
+                "spread": one.spread,
+            }
+            for one in statistics.heads
+        ],
+    }
+    if statistics.distances is not None:
+        made["distances"] = {
+            "divergence": statistics.distances.divergence.tolist(),
+            "embedding": statistics.distances.embedding.tolist(),
+            "clusters": statistics.distances.clusters,
+        }
+    return made
+
+
+def about(statistics: Statistics) -> dict[str, Any]:
+    """What they are of."""
+    return {
+        "model": asdict(statistics.model),
+        "mask": statistics.mask,
+        "texts": statistics.texts,
+        "tokens": statistics.tokens,
+        "partial": statistics.partial,
+        "entropy_limit": statistics.entropy_limit,
+    }
+
+
+def write_json(statistics: Statistics, path: Path) -> None:
+    path.write_text(json.dumps(document(statistics), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_csv(statistics: Statistics, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_HEADER)
+        writer.writerows(map(csv_row, statistics.heads))
+
+
+def csv_row(one: HeadStatistics) -> list[Any]:
+    return [one.layer, one.head, one.label, one.strength, *one.figures.values(), *one.spread.values()]
+
+
+def write_npz(statistics: Statistics, path: Path) -> None:
+    arrays: dict[str, Any] = {
+        "names": np.array(FIGURES),
+        "figures": statistics.figures,
+        "spread": statistics.spread,
+        "labels": np.array([one.label for one in statistics.heads]).reshape(statistics.figures.shape[:2]),
+        "strength": np.array([one.strength for one in statistics.heads]).reshape(statistics.figures.shape[:2]),
+        "about": np.array(json.dumps(about(statistics))),
+    }
+    if statistics.distances is not None:
+        arrays.update(asdict(statistics.distances))
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load_statistics(path: Path) -> Statistics:
+    """Load what was saved as .json or .npz.
+
+    Raises RequestError when the file is missing, cut short, or holds something else.
+    """
+    suffix = check_suffix(path, LOADED, "statistics to load")
+    try:
+        loaded = read_json(path) if suffix == ".json" else read_npz(path)
+        shape = (loaded.model.layers, loaded.model.heads, len(FIGURES))
+        if loaded.figures.shape != shape or loaded.spread.shape != shape:
+            raise ValueError("its shapes don't fit its model")
+        return loaded
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
+    except GARBLED as error:
+        raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
+
+
+def read_json(path: Path) -> Statistics:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    shape = (found["model"]["layers"], found["model"]["heads"], len(FIGURES))
+    figures, spread = (
+        np.array([[one[kind][name] for name in FIGURES] for one in found["heads"]]).reshape(shape)
+        for kind in ("figures", "spread")
+    )
+    return from_parts(found, figures, spread, found.get("distances"))
+
+
+def read_npz(path: Path) -> Statistics:
+    with np.load(path, allow_pickle=False) as file:
+        if tuple(file["names"].tolist()) != FIGURES:
+            raise ValueError("it has other figures")
+        names = ("divergence", "embedding", "clusters")
+        distances = {name: file[name] for name in names} if "divergence" in file else None
+        return from_parts(json.loads(str(file["about"])), file["figures"], file["spread"], distances)
+
+
+def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict[str, Any] | None) -> Statistics:
+    return Statistics(
+        model=ModelInfo(**found["model"]),
+        mask=str(found["mask"]),
+        texts=int(found["texts"]),
+        tokens=int(found["tokens"]),
+        entropy_limit=float(found["entropy_limit"]),
+        figures=np.asarray(figures, dtype=np.float64),
+        spread=np.asarray(spread, dtype=np.float64),
+        partial=bool(found["partial"]),
+        distances=None
+        if distances is None
+        else Distances(
+            np.asarray(distances["divergence"], dtype=np.float64),
+            np.asarray(distances["embedding"], dtype=np.float64),
+            [int(number) for number in distances["clusters"]],
+        ),
+    )
+
+
+# --- how far it has come --------------------------------------------------------------------------------
+
+
+def save_counted(counted: Counted, asked: dict[str, Any], path: Path) -> None:
+    """Save what to go on from, with what was `asked` for: JSON of any kind. Whole or not at all.
+
+    Raises RequestError for an unwritable place.
+    """
+    sums = counted.sums
+    arrays = {name: getattr(sums, name) for name in SUMS if getattr(sums, name) is not None}
+    numbers = {
+        "texts": sums.texts,
+        "queries": sums.queries,
+        "limit": sums.limit,
+        "done": counted.done,
+        "ahead": sorted(counted.ahead),
+        "asked": asked,
+    }
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:  # so that numpy adds no suffix
+            np.savez_compressed(file, about=np.array(json.dumps(numbers)), **arrays)
+
+    write_whole(path, write)
+
+
+def load_counted(path: Path, asked: dict[str, Any], nothing: Counted) -> Counted:
+    """What was saved there; `nothing`, which is what to begin with, where there is no such file yet.
+
+    Raises RequestError when it can't be read, is garbled, or something else had been asked for.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            numbers = json.loads(str(file["about"]))
+            arrays = {name: file[name] for name in SUMS if name in file}
+        begun = numbers["asked"]
+        loaded = Counted(
+            Sums(numbers["texts"], numbers["queries"], numbers["limit"], **arrays),
+            numbers["done"],
+            frozenset(numbers["ahead"]),
+        )
+    except FileNotFoundError:
+        return nothing
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
+    except GARBLED as error:
+        raise RequestError(f"{path} is nothing to go on from: {first_line(error)}") from error
+    for name, value in asked.items():
+        if begun.get(name) != value:
+            raise RequestError(f"{path} was begun with another {name}: ask for the same, or name another file")
+    if any(getattr(loaded.sums, name).shape != getattr(nothing.sums, name).shape for name in arrays):
+        raise RequestError(f"{path} is nothing to go on from: its shapes are another model's")
+    return loaded

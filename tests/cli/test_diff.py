@@ -1,0 +1,119 @@
+"""attncli diff."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attncli.analysis.masking import total_variation
+
+CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
+
+
+def asked(attncli, *arguments):
+    return json.loads(attncli("diff", *arguments, "--json").out)
+
+
+def check(found, first, second):
+    """Every head's number, and the largest cell, against the two records."""
+    moved = total_variation(first.weights, second.weights).mean(axis=-1)
+    assert {(one["layer"], one["head"]) for one in found["heads"]} == {
+        (layer, head) for layer in first.layers for head in first.heads
+    }
+    for one in found["heads"]:
+        place = first.layers.index(one["layer"]), first.heads.index(one["head"])
+        assert one["moved"] == pytest.approx(moved[place], abs=1e-6)
+    change = np.abs(second.weights - first.weights)
+    cell = found["cells"][0]
+    assert abs(cell["change"]) == pytest.approx(change.max(), abs=1e-6)
+    assert cell["first"] == pytest.approx(first.map(cell["layer"], cell["head"])[cell["query"], cell["key"]], abs=1e-6)
+
+
+def test_two_texts(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "-l", "1,4")
+    check(found, minilm.attend(CAT, layers="1,4"), minilm.attend(DOG, layers="1,4"))
+    assert (found["first"]["tokens"][2], found["second"]["tokens"][2]) == ("cat", "dog")
+
+
+def test_two_masks_on_one_text(attncli, minilm):
+    found = asked(attncli, CAT, "--masks", "padding,causal", "-H", "3")
+    check(found, minilm.attend(CAT, heads=3), minilm.attend(CAT, heads=3, mask="causal"))
+    assert (found["first"]["mask"], found["second"]["mask"]) == ("padding", "causal")
+
+
+def test_two_models_on_one_text_in_what_both_have(attncli, tiny):
+    small, large = tiny("bert", num_hidden_layers=2), tiny("bert", seed=1)
+    done = attncli("diff", "the cat", "--models", f"{small},{large}", "--json")
+    found = json.loads(done.out)
+    assert [found[name]["model"]["name"] for name in ("first", "second")] == [str(small), str(large)]
+    assert {one["layer"] for one in found["heads"]} == {0, 1} and found["heads"][0]["moved"] > 0
+    assert "compared is what both have: layers 0-1, heads 0-3" in done.err
+
+
+def test_two_saved_records_are_as_the_texts_themselves(attncli, tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.npz", "b.safetensors")]
+    for text, path in zip((CAT, DOG), paths, strict=True):
+        attncli("run", text, "-l", "all", "-o", path)
+    assert asked(attncli, *paths) == asked(attncli, CAT, DOG)
+    assert {one["layer"] for one in asked(attncli, *paths, "-l", "2")["heads"]} == {2}
+    assert asked(attncli, paths[0], paths[0])["cells"] == []
+
+
+def test_the_other_way_round_it_is_the_same_but_for_the_sign(attncli):
+    there, back = asked(attncli, CAT, DOG), asked(attncli, DOG, CAT)
+    assert there["heads"] == back["heads"]
+    assert [cell["change"] for cell in there["cells"]] == [-cell["change"] for cell in back["cells"]]
+
+
+def test_the_terminal_shows_the_numbers_of_json(attncli):
+    found = asked(attncli, CAT, DOG, "--top", "4")
+    shown = attncli("diff", CAT, DOG, "--top", "4").out
+    assert all(f"{one['moved']:.2f}" in shown for one in found["heads"])
+    rows = [line.split() for line in shown.splitlines() if line.strip()[:2] == f"{found['heads'][0]['layer']}."]
+    assert [row[-1] for row in rows] == [f"{cell['change']:+.3f}" for cell in found["cells"]]
+    assert len(rows) == 4
+
+
+def test_words_of_other_pieces_are_made_as_many(attncli, refused):
+    texts = ("The embeddings sat.", "The big cat.")
+    assert "put pieces together to words with --words" in refused("diff", *texts)
+    found = asked(attncli, *texts, "--words")
+    assert found["first"]["tokens"][2] == "embeddings" and len(found["first"]["tokens"]) == 6
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_it_is_drawn(attncli, tmp_path, suffix):
+    path = tmp_path / f"diff{suffix}"
+    done = attncli("diff", CAT, DOG, "-l", "5", "-o", str(path))
+    assert done.out == f"{path}\n" and path.stat().st_size > 1000
+
+
+def test_a_text_that_ends_like_a_file_is_a_text(attncli):
+    found = asked(attncli, "I saved maps.npz", "I found maps.npz", "-l", "0")
+    assert found["first"]["tokens"][1:3] == ["i", "saved"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((CAT,), "it takes two saved records, two texts, or one text with --models"),
+        ((CAT, DOG, "--masks", "none,causal"), "differ in one way"),
+        ((CAT, "--masks", "none,causal", "--models", "minilm,minilm"), "differ in one way"),
+        ((CAT, "--masks", "causal"), "--masks causal: two names"),
+        ((CAT, "--masks", "none,all"), "no mask 'all'"),
+        ((CAT, "A cat."), "9 tokens and the other 5"),
+        (("maps.npz", "other.npz"), "can't read maps.npz"),
+        (("maps.npz", CAT), "give two files"),
+        (("maps.npz", "other.npz", "--mask", "causal"), "give two files, and no --models"),
+        ((CAT, DOG, "-o", "diff.txt"), "a picture is saved as"),
+    ],
+)
+def test_what_can_t_be_met_is_refused(refused, arguments, says):
+    assert says in refused("diff", *arguments)
+
+
+def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
+    texts, path = tmp_path / "texts.txt", tmp_path / "both.safetensors"
+    texts.write_text(f"{CAT}\n{DOG}\n")
+    attncli("run", "-f", str(texts), "-o", str(path))
+    assert "holds 2 texts and diff compares one with one" in refused("diff", str(path), str(path))

@@ -1,0 +1,171 @@
+"""attncli stats: a corpus in, figures of every head out."""
+
+import csv
+import json
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from attncli.analysis.statistics import FIGURES
+from attncli.analysis.statistics_files import load_statistics
+from attncli.models.statistics import Reducer
+
+LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(LINES))
+    return path
+
+
+@contextmanager
+def interrupted(steps: int):
+    """Ctrl-C after so many steps; batches are small, so that there are several."""
+    whole = Reducer.count
+
+    def count(self, texts, counted):
+        self.batch_tokens = 20
+        for number, one in enumerate(whole(self, texts, counted)):
+            if number == steps:
+                raise KeyboardInterrupt
+            yield one
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Reducer, "count", count)
+        yield
+
+
+def figures(document) -> np.ndarray:
+    return np.array([list(head["figures"].values()) for head in document["heads"]])
+
+
+def test_json_has_every_head_with_its_figures(attncli, corpus, minilm):
+    result = attncli("stats", "--json", corpus)
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    assert (document["texts"], document["partial"], document["mask"]) == (12, False, "padding")
+    assert document["tokens"] == sum(len(minilm.tokenizer.encode(line)) for line in LINES)
+    assert [(head["layer"], head["head"]) for head in document["heads"]] == [
+        (layer, head) for layer in range(6) for head in range(12)
+    ]
+    assert set(document["heads"][0]["figures"]) == set(document["heads"][0]["spread"]) == set(FIGURES)
+    assert document["heads"][2]["label"] == "previous"  # minilm's 0.2
+    assert document["heads"][2]["strength"] == document["heads"][2]["figures"]["previous"] > 0.8
+
+
+def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):
+    result = attncli("stats", "--by", "previous", corpus)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert "12 texts" in lines[0]
+    assert len([line for line in lines if line.startswith("layer ")]) == 6
+    [previous] = [line for line in lines if line.startswith(" previous ")]
+    assert previous.split()[1] == "0.2"
+
+
+def test_saved_in_every_form_and_shown_again_without_the_corpus(attncli, corpus, tmp_path):
+    names = ["stats.csv", "stats.json", "stats.npz", "atlas.png", "atlas.svg", "atlas.pdf"]
+    paths = [tmp_path / name for name in names]
+    result = attncli("stats", corpus, *(part for path in paths for part in ("-o", path)))
+    assert (result.code, result.out) == (0, "")
+    assert result.err.splitlines() == [f"attncli: saved {path}" for path in paths]
+    assert all(path.stat().st_size for path in paths)
+    document = json.loads(attncli("stats", "--json", corpus).out)
+    assert json.loads((tmp_path / "stats.json").read_text()) == document
+    assert np.array_equal(load_statistics(tmp_path / "stats.npz").figures.reshape(72, -1), figures(document))
+    with (tmp_path / "stats.csv").open(newline="") as file:
+        assert [float(row["entropy"]) for row in csv.DictReader(file)] == [
+            head["figures"]["entropy"] for head in document["heads"]
+        ]
+    shown = attncli("stats", "--from", tmp_path / "stats.npz")
+    assert (shown.code, shown.out) == (0, attncli("stats", corpus).out)
+    assert attncli("stats", "--from", tmp_path / "stats.json", "-o", tmp_path / "again.csv").code == 0
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "stats.csv").read_text()
+
+
+def test_several_files_a_limit_and_fields_of_json(attncli, corpus, tmp_path):
+    whole = json.loads(attncli("stats", "--json", corpus, corpus).out)
+    assert whole["texts"] == 24
+    some = json.loads(attncli("stats", "--json", "--limit", "5", corpus).out)
+    assert some["texts"] == 5
+    fields = tmp_path / "corpus.jsonl"
+    fields.write_text("\n".join(json.dumps({"body": line}) for line in LINES[:5]))
+    assert json.loads(attncli("stats", "--json", "--jsonl", "body", fields).out) == some
+    assert json.loads(attncli("stats", "--json", "--paragraphs", corpus).out)["texts"] == 1
+
+
+def test_distances_are_there_when_asked_for(attncli, corpus):
+    pytest.importorskip("sklearn")
+    document = json.loads(attncli("stats", "--json", "--distances", "--limit", "2", corpus).out)
+    divergence = np.array(document["distances"]["divergence"])
+    assert divergence.shape == (72, 72)
+    assert np.array_equal(divergence, divergence.T) and not divergence.diagonal().any()
+    assert np.shape(document["distances"]["embedding"]) == (72, 2)
+    assert len(document["distances"]["clusters"]) == 72
+    assert "distances" not in json.loads(attncli("stats", "--json", "--limit", "2", corpus).out)
+
+
+def test_an_interruption_prints_what_there_is_as_partial_and_saves_nothing(attncli, corpus, tmp_path):
+    with interrupted(2):
+        result = attncli("stats", "--json", "-o", tmp_path / "stats.csv", corpus)
+        shown = attncli("stats", corpus)
+    assert result.code == 130
+    document = json.loads(result.out)
+    assert document["partial"] is True
+    assert 0 < document["texts"] < 12
+    assert "PARTIAL" in result.err
+    assert not (tmp_path / "stats.csv").exists()
+    assert "PARTIAL" in shown.out.splitlines()[0]
+
+
+def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, corpus):
+    with interrupted(0):
+        assert attncli("stats", corpus) == (130, "", "")
+
+
+def test_resumed_figures_are_those_of_an_uninterrupted_run(attncli, corpus, tmp_path):
+    expected = json.loads(attncli("stats", "--json", "--dtype", "float64", corpus).out)
+    asked = ["stats", "--json", "--dtype", "float64", "--resume", tmp_path / "state.npz", corpus]
+    with interrupted(3):
+        assert attncli(*asked).code == 130
+    found = json.loads(attncli(*asked).out)
+    assert (found["texts"], found["tokens"], found["partial"]) == (expected["texts"], expected["tokens"], False)
+    assert np.allclose(figures(found), figures(expected), atol=1e-9)
+    again = json.loads(attncli(*asked).out)  # nothing is left to count
+    assert again == found
+    with corpus.open("a") as file:
+        file.write("\nOne more.")
+    assert json.loads(attncli(*asked).out)["texts"] == 13
+
+
+def test_a_bad_line_stops_with_its_number_or_is_passed_over(attncli, refused, corpus):
+    corpus.write_bytes(b"good\n\xff\ngood\n")
+    assert "line 2: not UTF-8 at byte 0: --skip-bad" in refused("stats", corpus)
+    result = attncli("stats", "--json", "--skip-bad", corpus)
+    assert (result.code, json.loads(result.out)["texts"]) == (0, 2)
+    assert [line for line in result.err.splitlines() if "line 2" in line]
+
+
+def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
+    assert "No such file" in refused("stats", tmp_path / "missing.txt")
+    assert "no corpus" in refused("stats")
+    assert "same_word" in refused("stats", "--by", "nonsense", corpus)
+    assert ".doc" in refused("stats", "-m", "no-such-model", "-o", "stats.doc", corpus)
+    assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
+    assert "1 to 510" in refused("stats", "--stride", "511", corpus)
+    assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
+    assert "can't be given" in refused("stats", "--from", "stats.npz", "--limit", "3")
+    corpus.write_text("\n\n")
+    assert "no text" in refused("stats", corpus)
+
+
+def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_path):
+    state = tmp_path / "state.npz"
+    assert attncli("stats", "--json", "--limit", "2", "--resume", state, corpus).code == 0
+    assert "another --mask" in refused("stats", "--mask", "causal", "--resume", state, corpus)
+    state.write_bytes(b"not at all")
+    assert "nothing to go on from" in refused("stats", "--resume", state, corpus)
+    assert state.read_bytes() == b"not at all"

@@ -1,0 +1,95 @@
+"""Norms of weight times transformed value: transformers' own tensors, contracted by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import FAMILIES
+
+from attncli import load_model
+from attncli.errors import RequestError
+from attncli.models.norms import norms, norms_many
+
+TEXT = "The trophy does not fit in the suitcase."
+
+
+def test_they_are_those_of_transformers_tensors(minilm):
+    """‖α_qk v_k W_O‖, from transformers' weights, hidden states and parameters, one cell at a time."""
+    from transformers import BertModel
+
+    tokens = minilm.tokenizer.encode(TEXT)
+    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
+    theirs.requires_grad_(False)
+    with torch.no_grad():
+        given = theirs(torch.tensor([tokens.ids]), output_attentions=True, output_hidden_states=True)
+    record = norms(minilm, tokens)
+    for layer, head in ((0, 0), (2, 7), (5, 11)):
+        attention = theirs.encoder.layer[layer].attention
+        part = slice(32 * head, 32 * head + 32)
+        value = attention.self.value(given.hidden_states[layer][0])[:, part]
+        projection = attention.output.dense.weight[:, part]
+        for query in range(0, len(tokens), 3):
+            for key in range(len(tokens)):
+                weight = given.attentions[layer][0, head, query, key]
+                wanted = (weight * projection @ value[key]).norm().item()
+                assert record.map(layer, head)[query, key] == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
+    """Σ_head Σ_key α f(x) + b_O is the attention's output; here of a token that may look at itself alone: α is 1."""
+    model = load_model(str(tiny(family)), device="cpu", dtype="float64")
+    tokens = model.tokenizer.encode("The cat sat.")
+    record = norms(model, tokens, mask="causal")
+    _, states = model.hidden_states(tokens, model.mask([tokens], "causal"))
+    for layer in record.layers:
+        attention = model.encoder.layer(layer).attention
+        x = states[layer][None, :1]
+        with torch.inference_mode():
+            brought = attention.forward(x).output[0, 0] - attention.output.bias
+        norms_there = [float(record.map(layer, head)[0, 0]) for head in record.heads]
+        alone = [part_of(attention, x, head).norm().item() for head in record.heads]
+        np.testing.assert_allclose(norms_there, alone, rtol=1e-5)
+        together = sum(part_of(attention, x, head) for head in record.heads)
+        np.testing.assert_allclose(together, brought, atol=1e-9)
+
+
+def part_of(attention, x, head):
+    """What one head brings to the output of `forward` for one token: the others' columns of W_O are left out."""
+    part = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
+    with torch.inference_mode():
+        return attention.value(x)[0, 0, part] @ attention.output.weight[:, part].T
+
+
+def test_a_norm_is_the_weight_times_the_length_of_its_key_whoever_asks(minilm):
+    tokens = minilm.tokenizer.encode(TEXT, None, 14)
+    record, weights = norms(minilm, tokens), next(minilm.attend_tokens([tokens])).weights
+    lengths = record.weights / np.where(weights > 0, weights, np.nan)  # [layer, head, query, key]
+    real = lengths[..., :-2]
+    np.testing.assert_allclose(real, np.broadcast_to(real[:, :, :1], real.shape), rtol=1e-4)
+    assert (record.weights[..., -2:] == 0).all()  # [PAD]
+
+
+def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
+    tokens = minilm.tokenizer.encode(TEXT)
+    record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
+    plain = next(minilm.attend_tokens([tokens], "2,0", "3,-1", "causal"))
+    assert record.model == replace(plain.model, name="minilm (norm)")
+    assert (record.layers, record.heads, record.mask_name) == ([2, 0], [3, 11], "causal")
+    np.testing.assert_array_equal(record.mask, plain.mask)
+    every = norms(minilm, tokens, mask="causal").select("2,0", "3,-1")
+    np.testing.assert_allclose(record.weights, every.weights, atol=1e-5)
+
+
+def test_many_texts_are_as_one_by_one(minilm):
+    texts = ["A cat.", "The dog sat on the mat."]
+    found = list(norms_many(minilm, texts, [None, "Why?"], layers=1))
+    for record, text, pair in zip(found, texts, [None, "Why?"], strict=True):
+        alone = norms(minilm, minilm.tokenizer.encode(text, pair), layers=1)
+        np.testing.assert_array_equal(record.weights, alone.weights)
+
+
+def test_a_layer_that_is_not_there_is_refused(minilm):
+    with pytest.raises(RequestError, match="layer 6 is out of range"):
+        norms(minilm, minilm.tokenizer.encode(TEXT), layers=6)
