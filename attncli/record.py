@@ -32,6 +32,7 @@ TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "s
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
 VECTOR_ARRAYS = ("neurons", "query", "key")  # in files of records with vectors
 KINDS = ("encoder", "decoder", "cross")
+MEASURES = ("weight", "norm", "share of norm")
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
 
 
@@ -84,13 +85,16 @@ class Vectors:
 class AttentionRecord:
     """The attention of one text.
 
-    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to.
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to; save
+    where `measure` is "norm".
     layers, heads: the numbers, in the model, of what stands along the first two axes.
     tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
     mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
     vectors: the queries and keys of some of these heads, where they were asked for.
     kind: which attention it is: "encoder" or "decoder", both of a text to itself, or "cross", of what a decoder
     writes (tokens) to what an encoder has read (key_tokens).
+    measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
+    "share of norm", a norm divided by the sum of its row.
     """
 
     weights: Floats
@@ -103,6 +107,13 @@ class AttentionRecord:
     vectors: Vectors | None = None
     key_tokens: Tokens | None = None
     kind: str = "encoder"
+    measure: str = "weight"
+
+    @property
+    def unusual(self) -> list[str]:
+        """What a title has to say of it: "cross attention", "norm"; nothing of an encoder's weights."""
+        kind = [] if self.kind == "encoder" else [f"{self.kind} attention"]
+        return kind if self.measure == "weight" else [*kind, self.measure]
 
     @property
     def keys(self) -> Tokens:
@@ -193,6 +204,8 @@ class AttentionRecord:
     def document(self) -> dict[str, Any]:
         """This text's entry under "records" in `run --json`."""
         more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
+        if self.measure != "weight":
+            more["measure"] = self.measure
         if self.key_tokens is not None:
             more["key_tokens"] = self.key_tokens.text
         return {
@@ -268,6 +281,7 @@ def labels(record: AttentionRecord) -> dict[str, Any]:
         "key_tokens": None if record.key_tokens is None else asdict(record.key_tokens),
         "mask_name": record.mask_name,
         "kind": record.kind,
+        "measure": record.measure,
         "model": asdict(record.model),
     }
 
@@ -401,6 +415,9 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     attention = rest.get("kind", KINDS[0])
     if attention not in KINDS:
         raise ValueError(f"no attention of the kind {attention!r}")
+    measure = rest.get("measure", MEASURES[0])
+    if measure not in MEASURES:
+        raise ValueError(f"no measure {measure!r}")
     check_kind("mask_name", [rest["mask_name"]], str)
     check_kind("model", [model.name, model.path, model.sha256], str)
     check_kind("model", [model.layers, model.heads, model.hidden_size], int)
@@ -409,7 +426,7 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     whose = numbers, layers, heads, queries, keys
     vectors = build_vectors(*whose) if numbers.keys() & set(VECTOR_ARRAYS) else None
     return AttentionRecord(
-        weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors, key_tokens, attention
+        weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors, key_tokens, attention, measure
     )
 
 

@@ -165,3 +165,16 @@ def test_punctuation_is_what_berts_tokenizer_takes_for_it():
 def test_a_tokenizer_of_another_model_is_refused():
     with warnings.catch_warnings(), pytest.raises(RequestError, match="another model"):
         windows(0, "abc", Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=5, pad_id=0))
+
+
+def test_words_of_bytes_are_known_by_what_the_bytes_say(tiny):
+    from attncli import load_model
+
+    model = load_model(str(tiny("roberta")), device="cpu")
+    [window] = windows(0, "É the é, 。 The", model.tokenizer)
+    words = dict(zip(window.tokens.text, window.word.tolist(), strict=True))
+    [first, *_, other] = [word for word in window.word.tolist() if word >= 0]
+    assert first == 0 and other == 1  # "É" and "é" are one word, "the" and "The" another
+    assert set(window.word.tolist()) == {-1, 0, 1}
+    assert next(token for token, mark in zip(window.tokens.text, window.punctuation, strict=True) if mark) == ","
+    assert window.punctuation.sum() >= 2 and words["<s>"] == -1

@@ -37,6 +37,7 @@ def records(draw) -> AttentionRecord:
         mask=numbers.random(keys) < 0.5,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
         kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
+        measure=draw(st.sampled_from(["weight", "norm", "share of norm"])),
     )
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
@@ -178,9 +179,11 @@ def test_json_is_the_document_of_run(several, folder):
     for found, record in zip(document["records"], several, strict=True):
         more = {"kind"} if record.kind != "encoder" else set()
         more |= {"key_tokens"} if record.key_tokens else set()
+        more |= {"measure"} if record.measure != "weight" else set()
         assert set(found) == {"tokens", "segments", "mask", "attention"} | more
         assert found.get("key_tokens", record.tokens.text) == record.keys.text
         assert found.get("kind", "encoder") == record.kind
+        assert found.get("measure", "weight") == record.measure
         assert (found["tokens"], found["segments"]) == (record.tokens.text, record.tokens.segments)
         assert found["mask"] == record.mask_name
         order = [(layer, head) for layer in record.layers for head in record.heads]
@@ -527,6 +530,8 @@ def labels(part: str, **changes: object) -> dict:
         labels("model", more=1),
         {**LABELS, "kind": "hybrid"},
         {**LABELS, "kind": None},
+        {**LABELS, "measure": "length"},
+        {**LABELS, "measure": None},
         {**LABELS, "key_tokens": 3},
         {**LABELS, "key_tokens": {**LABELS["tokens"], "text": ["a"] * 5}},
         {**LABELS, "key_tokens": {name: part[:5] for name, part in LABELS["tokens"].items()}},

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attncli.analysis.masking import total_variation
 from attncli.analysis.patterns import counted_queries
+from attncli.analysis.shares import row_shares
 from attncli.errors import RequestError
 from attncli.record import AttentionRecord, number_list
 
@@ -77,6 +78,8 @@ class Difference:
 def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
     """What is different, in the layers and heads that both records hold; tokens are paired by their places.
 
+    Norms are compared as shares of their rows.
+
     Raises RequestError when the records have not the same number of tokens, or no layer or head in common.
     """
     for what, one, other in (("tokens", first.tokens, second.tokens), ("keys", first.keys, second.keys)):
@@ -87,7 +90,7 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
             )
     layers = common("layer", first.layers, second.layers)
     heads = common("head", first.heads, second.heads)
-    first, second = first.select(layers, heads), second.select(layers, heads)
+    first, second = (row_shares(one.select(layers, heads)) for one in (first, second))
     moved = total_variation(first.weights, second.weights)[:, :, counted(first, second)]
     return Difference(first, second, moved.mean(axis=-1) if moved.shape[-1] else np.zeros(moved.shape[:2]))
 

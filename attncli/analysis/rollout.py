@@ -19,7 +19,7 @@ Doubles = npt.NDArray[np.float64]
 def mean_maps(record: AttentionRecord) -> Doubles:
     """The mean over heads, `[layer, query, key]`; every row divided by its sum, or 0 where nothing is attended to.
 
-    Rows of weights sum to 1 as they are; rows of norms (`attncli.models.norms`) are made to.
+    Rows of weights sum to 1 as they are; rows of norms are made to.
     """
     means = record.weights.mean(axis=1, dtype=np.float64)
     sums = means.sum(axis=-1, keepdims=True)
@@ -75,6 +75,7 @@ def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mappin
         layers=list(layers),
         heads=list(range(len(shares))),
         mask=reachable(record.mask),
+        measure="weight" if record.measure == "weight" else "share of norm",
         model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
         vectors=None,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
-WAYS = "two saved records, two texts, or one text with --models A,B or --masks A,B"
+WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B or --measures A,B"
 
 
 def diff(
@@ -31,11 +31,20 @@ def diff(
     masks: Annotated[
         str | None, typer.Option("--masks", metavar="A,B", help="Compare two masks on the one text.")
     ] = None,
+    measures: Annotated[
+        str | None,
+        typer.Option("--measures", metavar="A,B", help="Compare two measures on the one text: weight,norm."),
+    ] = None,
+    pair: options.Pair = None,
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
+    measure: options.Measure = "weight",
+    engine: options.Engine = "attncli",
+    which: options.Which = None,
+    target: options.Target = None,
     words: options.Words = False,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many of the largest cells.")] = 10,
     output_path: Annotated[
@@ -48,37 +57,57 @@ def diff(
 ) -> None:
     """Show where two sets of maps differ: by head, and in which cells most.
 
-    They are two saved records (.safetensors or .npz), two texts of equal length, or one text under two models
-    or two masks. Tokens are paired by their places. For each head: how much weight must move to make one map
-    the other (the total variation distance, mean over tokens), 0 for none and 1 for all.
+    They are two saved records (.safetensors or .npz), two texts of equal length, or one text under two models,
+    two masks or two measures. Tokens are paired by their places. For each head: how much weight must move to make
+    one map the other (the total variation distance, mean over tokens), 0 for none and 1 for all. Norms are compared
+    as shares of their rows.
 
     \b
     Examples:
       attncli diff "The cat sat on the mat." "The dog sat on the mat."
       attncli diff --masks padding,causal "The cat sat on the mat."
       attncli diff --masks padding,causal -l 2 -o diff.png "The cat sat on the mat."
+      attncli diff --measures weight,norm "The cat sat on the mat."
       attncli run -o a.npz "A cat sat." && attncli run -o b.npz "A dog sat." && attncli diff a.npz b.npz
     """
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
     files = [is_record(name) for name in (first, second)]
     if any(files):
-        if not all(files) or (models, masks, mask, pad_to) != (None, None, "padding", None):
+        asked = (models, masks, measures, pair, mask, pad_to, measure, engine, which, target)
+        if not all(files) or asked != (None, None, None, None, "padding", None, "weight", "attncli", None, None):
             raise RequestError(
-                "saved records are compared two by two and as they are: give two files, and no --models, --masks, "
-                "--mask or --pad-to"
+                "saved records are compared two by two and as they are: give two files, and of the options that "
+                "choose what is compared -l, -H and --words only"
             )
-        pair = one_saved(str(first), layer, head), one_saved(str(second), layer, head)
+        both = one_saved(str(first), layer, head), one_saved(str(second), layer, head)
     else:
-        pair = attended_pair(first, second, models, masks, model, mask, pad_to, layer, head, device, dtype)
+        if [second, models, masks, measures].count(None) != 3:
+            raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
+        inputs = options.read_inputs(first, pair, None)
+        options.check_one_text(len(inputs), "give the one to compare as A")
+        texts = inputs[0], inputs[0] if second is None else options.Input(second, pair)
+        names, mask_names = two(models, "--models", model), two(masks, "--masks", mask)
+        measure_names = two(measures, "--measures", measure)
+        for name in measure_names:
+            options.check_engine(engine, len(inputs), which, target, None, name)
+        opened = {name: options.open_any(engine, name, device, dtype) for name in dict.fromkeys(names)}
+        chosen = {"layers": "all" if layer is None else layer, "heads": "all" if head is None else head}
+        first_side, second_side = (
+            options.attend_by(
+                opened[name], engine, [text], which, target, None, its_measure, mask=its_mask, pad_to=pad_to, **chosen
+            )
+            for text, name, its_mask, its_measure in zip(texts, names, mask_names, measure_names, strict=True)
+        )
+        both = next(first_side), next(second_side)
     if words:
         from attncli.analysis.words import merge_words
 
-        pair = merge_words(pair[0]), merge_words(pair[1])
+        both = merge_words(both[0]), merge_words(both[1])
     from attncli.analysis.difference import difference
 
-    found = difference(*pair)
-    say_what_is_left_out(found, pair)
+    found = difference(*both)
+    say_what_is_left_out(found, both)
     if json:
         output.json_document(document(found, top))
     elif output_path is None:
@@ -108,35 +137,6 @@ def one_saved(path: str, layer: str | None, head: str | None) -> "AttentionRecor
     return records[0]
 
 
-def attended_pair(
-    first: str | None,
-    second: str | None,
-    models: str | None,
-    masks: str | None,
-    model: str,
-    mask: str,
-    pad_to: int | None,
-    layer: str | None,
-    head: str | None,
-    device: str,
-    dtype: str,
-) -> "tuple[AttentionRecord, AttentionRecord]":
-    """The records of two texts, or of one under two models or masks; exactly one thing is not the same."""
-    if [second, models, masks].count(None) != 2:
-        raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
-    names, mask_names = two(models, "--models", model), two(masks, "--masks", mask)
-    inputs = options.read_inputs(first, None, None)
-    options.check_one_text(len(inputs), "give the one to compare as A")
-    texts = inputs[0].text, inputs[0].text if second is None else second
-    loaded = [options.open_model(name, device, dtype) for name in dict.fromkeys(names)]
-    layers, heads = "all" if layer is None else layer, "all" if head is None else head
-    one, other = (
-        network.attend(text, None, layers, heads, name, pad_to)
-        for network, text, name in zip((loaded[0], loaded[-1]), texts, mask_names, strict=True)
-    )
-    return one, other
-
-
 def two(names: str | None, option: str, otherwise: str) -> tuple[str, str]:
     """ "a,b" -> the two names; without any the same one twice. Raises RequestError when they are not two."""
     if names is None:
@@ -147,14 +147,14 @@ def two(names: str | None, option: str, otherwise: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def say_what_is_left_out(found: "Difference", pair: "tuple[AttentionRecord, AttentionRecord]") -> None:
+def say_what_is_left_out(found: "Difference", both: "tuple[AttentionRecord, AttentionRecord]") -> None:
     """A Notice where one of them has layers or heads that the other has not."""
     from attncli.record import number_list
 
     layers, heads = found.first.layers, found.first.heads
-    if any(len(one.layers) > len(layers) or len(one.heads) > len(heads) for one in pair):
-        both = f"layers {number_list(layers)}, heads {number_list(heads)}"
-        warnings.warn(f"compared is what both have: {both}", Notice, stacklevel=2)
+    if any(len(one.layers) > len(layers) or len(one.heads) > len(heads) for one in both):
+        common = f"layers {number_list(layers)}, heads {number_list(heads)}"
+        warnings.warn(f"compared is what both have: {common}", Notice, stacklevel=2)
 
 
 def document(found: "Difference", top: int) -> dict[str, Any]:
@@ -169,4 +169,10 @@ def document(found: "Difference", top: int) -> dict[str, Any]:
 def side(record: "AttentionRecord") -> dict[str, Any]:
     """What one of the two is of."""
     keys = {} if record.key_tokens is None else {"key_tokens": record.key_tokens.text}
-    return {"model": asdict(record.model), "mask": record.mask_name, "tokens": record.tokens.text, **keys}
+    return {
+        "model": asdict(record.model),
+        "measure": record.measure,
+        "mask": record.mask_name,
+        "tokens": record.tokens.text,
+        **keys,
+    }

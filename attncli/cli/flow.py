@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from attncli.record import AttentionRecord
 
 METHODS = ("raw", "rollout", "flow")
-MEASURES = ("weight", "norm")
 
 
 def flow(
@@ -30,10 +29,7 @@ def flow(
     method: Annotated[
         str, typer.Option("--method", metavar="NAMES", help="Some of raw, rollout, flow.")
     ] = "raw,rollout,flow",
-    measure: Annotated[
-        str,
-        typer.Option("--measure", metavar="|".join(MEASURES), help="Follow weights, or norms of weight times value."),
-    ] = "weight",
+    measure: options.Measure = "weight",
     words: options.Words = False,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
@@ -74,17 +70,35 @@ def flow(
     from attncli.record import SUFFIXES
 
     methods = method_names(method)
-    check_measure(measure, saved, engine)
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *SUFFIXES), "what is followed")
     if saved is None:
         inputs = options.read_inputs(text, pair, file)
         options.check_one_text(len(inputs), "give the one to follow as TEXT")
-        options.check_engine(engine, len(inputs), which, target, None)
-        whose = (engine, model, device, dtype, which, target)
-        record = attend(inputs[0], measure, *whose, layers="all", heads="all", mask=mask, pad_to=pad_to)
+        [record] = options.attend(
+            inputs,
+            engine,
+            model,
+            device,
+            dtype,
+            which,
+            target,
+            measure=measure,
+            layers="all",
+            heads="all",
+            mask=mask,
+            pad_to=pad_to,
+        )
     else:
-        options.check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to, which=which, target=target)
+        options.check_as_saved(
+            text=text,
+            pair=pair,
+            file=file,
+            pad_to=pad_to,
+            which=which,
+            target=target,
+            measure=None if measure == "weight" else measure,
+        )
         records = options.open_saved(saved, None, None)
         options.check_one_text(len(records), "save the one to follow by itself (attncli run -l all -o one.npz TEXT)")
         [record] = records
@@ -121,38 +135,6 @@ def method_names(names: str) -> list[str]:
         if name not in METHODS:
             raise RequestError(f"no method {name!r}: --method is some of {','.join(METHODS)}")
     return chosen
-
-
-def check_measure(measure: str, saved: Path | None, engine: str) -> None:
-    """Raises RequestError for a measure that there is not, or that can't be had."""
-    if measure not in MEASURES:
-        raise RequestError(f"no measure {measure!r}: --measure is one of {', '.join(MEASURES)}")
-    if measure == "norm" and saved is not None:
-        raise RequestError("--from follows what was saved: --measure norm can't be given with it")
-    if measure == "norm" and engine == "transformers":
-        raise RequestError("transformers does not give values: leave --measure norm or --engine transformers out")
-
-
-def attend(
-    one: options.Input,
-    measure: str,
-    engine: str,
-    name: str,
-    device: str,
-    dtype: str,
-    which: str | None,
-    target: str | None,
-    **asked: Any,
-) -> "AttentionRecord":
-    """The record of one text, of weights or of norms; `asked` is what `attend_many` takes."""
-    if measure == "weight":
-        [record] = options.attend([one], engine, name, device, dtype, which, target, **asked)
-    else:
-        model = options.open_model(name, device, dtype)
-        from attncli.models.norms import norms_many
-
-        [record] = norms_many(model, [one.text], [one.pair], **asked)
-    return record
 
 
 def follow(
@@ -210,6 +192,7 @@ def document(
     rows = dict(shares) if flows is None else {**shares, "maximum_flow": flows}
     return {
         "model": asdict(record.model),
+        "measure": record.measure,
         "mask": record.mask_name,
         "heads": record.heads,
         "tokens": record.tokens.text,

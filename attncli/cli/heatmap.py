@@ -19,6 +19,7 @@ def heatmap(
     head: options.Head = None,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
+    measure: options.Measure = "weight",
     engine: options.Engine = "attncli",
     which: options.Which = None,
     target: options.Target = None,
@@ -91,13 +92,22 @@ def heatmap(
             dtype,
             which,
             target,
+            measure=measure,
             layers="-1" if layer is None else layer,
             heads="all" if head is None else head,
             mask=mask,
             pad_to=pad_to,
         )
     else:
-        options.check_as_saved(text=text, pair=pair, file=file, pad_to=pad_to, which=which, target=target)
+        options.check_as_saved(
+            text=text,
+            pair=pair,
+            file=file,
+            pad_to=pad_to,
+            which=which,
+            target=target,
+            measure=None if measure == "weight" else measure,
+        )
         records = options.open_saved(saved, layer, head)
         options.check_one_text(len(records), "save the one to draw by itself (attncli run -o one.safetensors TEXT)")
         record = records[0] if layer is not None else records[0].select(layers=[max(records[0].layers)])

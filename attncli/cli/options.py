@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
 ENGINES = ("attncli", "transformers")
+MEASURES = ("weight", "norm")
 PATIENCE = 1.0  # seconds until the user is told of what takes long
 
 Text = Annotated[
@@ -77,6 +78,14 @@ Target = Annotated[
         "--target",
         metavar="TEXT",
         help="What an encoder-decoder is made to write.  [default: its own greedy output]",
+    ),
+]
+Measure = Annotated[
+    str,
+    typer.Option(
+        "--measure",
+        metavar="weight|norm",
+        help="norm is the length of weight times transformed value: what a token brings (Kobayashi et al. 2020).",
     ),
 ]
 Mask = Annotated[
@@ -206,6 +215,7 @@ def attend(
     which: str | None,
     target: str | None,
     neurons: str | None = None,
+    measure: str = "weight",
     **asked: Any,
 ) -> "Iterator[AttentionRecord]":
     """The attention of every text, by the model and the engine that the options name.
@@ -214,15 +224,43 @@ def attend(
 
     Raises RequestError as `check_engine` and the model do.
     """
-    check_engine(engine, len(inputs), which, target, neurons)
+    check_engine(engine, len(inputs), which, target, neurons, measure)
+    opened = open_any(engine, name, device, dtype)
+    return attend_by(opened, engine, inputs, which, target, neurons, measure, **asked)
+
+
+def open_any(engine: str, name: str, device: str, dtype: str) -> "Model | ForeignModel":
+    """The model that the options name, for their engine. Raises RequestError as `load_model` and `load_foreign` do."""
+    return open_foreign(name, device, dtype) if engine == "transformers" else open_model(name, device, dtype)
+
+
+def attend_by(
+    model: Any,
+    engine: str,
+    inputs: Sequence[Input],
+    which: str | None,
+    target: str | None,
+    neurons: str | None = None,
+    measure: str = "weight",
+    **asked: Any,
+) -> "Iterator[AttentionRecord]":
+    """`attend` with a model that is open."""
     texts = [one.text for one in inputs], [one.pair for one in inputs]
-    if engine == "transformers":
-        return open_foreign(name, device, dtype).attend_many(*texts, which=which, target=target, **asked)
-    return open_model(name, device, dtype).attend_many(*texts, neurons=neurons, **asked)
+    own = {"which": which, "target": target} if engine == "transformers" else {"neurons": neurons, "measure": measure}
+    records: Iterator[AttentionRecord] = model.attend_many(*texts, **own, **asked)
+    return records
 
 
-def check_engine(engine: str, texts: int, which: str | None, target: str | None, neurons: str | None) -> None:
-    """Raises RequestError for an engine that there is not, and for options that don't go with it."""
+def check_engine(
+    engine: str, texts: int, which: str | None, target: str | None, neurons: str | None, measure: str = "weight"
+) -> None:
+    """Raises RequestError for an engine or a measure that there is not, and for options that don't go with it."""
+    if measure not in MEASURES:
+        raise RequestError(f"no measure {measure!r}: --measure is one of {', '.join(MEASURES)}")
+    if measure == "norm" and engine == "transformers":
+        raise RequestError("transformers does not give values: leave --measure norm or --engine transformers out")
+    if measure == "norm" and neurons not in (None, "none"):
+        raise RequestError("q and k make weights and not norms: leave --neurons or --measure norm out")
     if engine not in ENGINES:
         raise RequestError(f"no engine {engine!r}: --engine is one of {', '.join(ENGINES)}")
     if engine == "transformers" and neurons is not None:

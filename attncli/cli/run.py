@@ -25,6 +25,8 @@ def run(
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
     neurons: options.Neurons = None,
+    words: options.Words = False,
+    measure: options.Measure = "weight",
     engine: options.Engine = "attncli",
     which: options.Which = None,
     target: options.Target = None,
@@ -67,11 +69,16 @@ def run(
         which,
         target,
         neurons,
+        measure,
         layers="-1" if layer is None else layer,
         heads="all" if head is None else head,
         mask=mask,
         pad_to=pad_to,
     )
+    if words:
+        from attncli.analysis.words import merge_words
+
+        records = map(merge_words, records)
     if output_path is not None:
         kept = list(options.counted(records, len(inputs)))
         save_records(kept, output_path)
@@ -88,8 +95,10 @@ def view(record: "AttentionRecord", heads_chosen: bool, top_k: int) -> "list[Tex
     """One head large; whole layers, when there are several, as glyphs; else a small map a head."""
     from rich.text import Text
 
+    from attncli.analysis.shares import row_shares
     from attncli.render import terminal
 
+    record = row_shares(record)
     canvas = output.canvas()
     if len(record.layers) == 1 and len(record.heads) == 1:
         whole = output.canvas(page=output.ENDLESS)  # in a pipe all numbers come out

@@ -37,6 +37,7 @@ def view(
         ),
     ] = None,
     pad_to: options.PadTo = None,
+    measure: options.Measure = "weight",
     neurons: Annotated[
         str | None,
         typer.Option(
@@ -90,12 +91,19 @@ def view(
     layers, heads = "all" if layer is None else layer, "all" if head is None else head
     if saved is not None:
         options.check_as_saved(
-            text=text, pair=pair, file=file, pad_to=pad_to, neurons=neurons, which=which, target=target
+            text=text,
+            pair=pair,
+            file=file,
+            pad_to=pad_to,
+            neurons=neurons,
+            which=which,
+            target=target,
+            measure=None if measure == "weight" else measure,
         )
         records = with_masks(options.open_saved(saved, layer, head), mask, saved)
     else:
         inputs = options.read_inputs(text, pair, file)
-        options.check_engine(engine, len(inputs), which, target, neurons)
+        options.check_engine(engine, len(inputs), which, target, neurons, measure)
         if engine == "transformers":
             foreign = options.attend(
                 inputs,
@@ -113,7 +121,7 @@ def view(
             records = list(options.counted(foreign, len(inputs)))
         else:
             opened = options.open_model(model, device, dtype)
-            records = attend(inputs, opened, layers, heads, mask_names(mask or "padding"), pad_to, neurons)
+            records = attend(inputs, opened, layers, heads, mask_names(mask or "padding"), pad_to, neurons, measure)
     made = document.page(
         records,
         view=start,
@@ -139,15 +147,16 @@ def attend(
     masks: Sequence[str],
     pad_to: int | None,
     neurons: str | None,
+    measure: str,
 ) -> "list[AttentionRecord]":
-    """Every text under every mask; a text's records are neighbours."""
+    """Every text under every mask; a text's records are neighbours. Norms have no q and k."""
     from attncli.selection import select
 
     texts = list(model.tokenize_many([one.text for one in inputs], [one.pair for one in inputs], pad_to))
-    if neurons is None:
+    if neurons is None and measure == "weight":
         kept = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
         neurons = affordable(model, texts, *kept, len(masks))
-    runs = [model.attend_tokens(texts, layers, heads, mask, neurons) for mask in masks]
+    runs = [model.attend_tokens(texts, layers, heads, mask, neurons, measure) for mask in masks]
     return [record for records in options.counted(zip(*runs, strict=True), len(texts)) for record in records]
 
 

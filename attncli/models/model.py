@@ -13,6 +13,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.encoder import Encoded, Encoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.layout import CONFIG_FILE, weight_files
+from attncli.models.norms import norms
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters, open_checkpoint, some_of
 from attncli.neurons import Neurons, select_neurons
 from attncli.record import AttentionRecord, Floats, ModelInfo, Vectors
@@ -20,6 +21,7 @@ from attncli.selection import Selection, select
 from attncli.text import Tokenizer, Tokens
 
 MASKS = ("padding", "causal", "none")
+ASKED_MEASURES = ("weight", "norm")
 DTYPES = {
     "float32": torch.float32,
     "float64": torch.float64,
@@ -108,6 +110,7 @@ class Model:
         mask: str = "padding",
         pad_to: int | None = None,
         neurons: Neurons = None,
+        measure: str = "weight",
     ) -> AttentionRecord:
         """The attention of one text, or of a pair of texts.
 
@@ -116,10 +119,11 @@ class Model:
         pad_to: append [PAD] up to so many tokens.
         neurons: whose queries and keys to keep too, as `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
         (layer, head), "all"; None or "none" for nobody's. They are some of the layers and heads asked for.
+        measure: "weight", or "norm" (`attncli.models.norms`), which keeps no queries and keys.
 
-        Raises RequestError for an empty text, or a layer, head, neuron, mask or length out of range.
+        Raises RequestError for an empty text, or a layer, head, neuron, mask, length or measure out of range.
         """
-        return next(self.attend_many([text], [pair], layers, heads, mask, pad_to, neurons))
+        return next(self.attend_many([text], [pair], layers, heads, mask, pad_to, neurons, measure))
 
     def attend_many(
         self,
@@ -130,12 +134,13 @@ class Model:
         mask: str = "padding",
         pad_to: int | None = None,
         neurons: Neurons = None,
+        measure: str = "weight",
     ) -> Iterator[AttentionRecord]:
         """The attention of many texts, in their order; neighbours of one length go through the network together.
 
         Arguments and errors as for `attend`.
         """
-        yield from self.attend_tokens(self.tokenize_many(texts, pairs, pad_to), layers, heads, mask, neurons)
+        yield from self.attend_tokens(self.tokenize_many(texts, pairs, pad_to), layers, heads, mask, neurons, measure)
 
     def attend_tokens(
         self,
@@ -144,14 +149,17 @@ class Model:
         heads: Selection = "all",
         mask: str = "padding",
         neurons: Neurons = None,
+        measure: str = "weight",
     ) -> Iterator[AttentionRecord]:
         """`attend_many` for texts that are tokens already. Arguments and errors as for `attend`."""
         wanted_layers = select(layers, self.config.layers, "layer")
         wanted_heads = select(heads, self.config.heads, "head")
         wanted_neurons = select_neurons(neurons, wanted_layers, wanted_heads, self.config.layers, self.config.heads)
         check_mask_name(mask)
+        check_measure(measure)
         for group in self.groups(texts):
-            yield from self.attend_group(group, wanted_layers, wanted_heads, mask, wanted_neurons)
+            for record in self.attend_group(group, wanted_layers, wanted_heads, mask, wanted_neurons):
+                yield norms(self, record) if measure == "norm" else record
 
     def groups(self, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
         """Neighbours of one length, as many at a time as go through the network together."""
@@ -289,6 +297,11 @@ class Model:
 def check_mask_name(name: str) -> None:
     if name not in MASKS:
         raise RequestError(f"no mask {name!r}: it is one of {', '.join(MASKS)}")
+
+
+def check_measure(name: str) -> None:
+    if name not in ASKED_MEASURES:
+        raise RequestError(f"no measure {name!r}: it is one of {', '.join(ASKED_MEASURES)}")
 
 
 def pick_dtype(name: str) -> torch.dtype:

@@ -39,11 +39,10 @@ def sides(found: Difference, canvas: Canvas) -> list[Text]:
 
 
 def about(record: AttentionRecord) -> list[str]:
-    """The attention if it is not an encoder's, the mask, how many tokens, and how the text begins."""
-    kind = [] if record.kind == "encoder" else [f"{record.kind} attention"]
+    """What is unusual of it, the mask, how many tokens, and how the text begins."""
     text = [token for token, special in zip(record.tokens.text, record.tokens.special, strict=True) if not special]
     return [
-        *kind,
+        *record.unusual,
         f"mask {record.mask_name}",
         size(record),
         printable(shorten(" ".join(text), BEGINNING, placeholder=" ...")),

@@ -90,7 +90,7 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
             draw_map(canvas, layout, (row, 2), "B - A", second - first, changes, framed)
         if shown:
             draw_tokens(canvas, layout, queries, keys, len(shown))
-            draw_bars(figure, layout, {"attention weight": weights, "B - A": changes})
+            draw_bars(figure, layout, {found.first.measure: weights, "B - A": changes})
     return figure
 
 

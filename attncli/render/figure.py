@@ -91,7 +91,8 @@ def heatmap(
     rows = arranged(record.layers, [] if mean else record.heads)
     if style == "matrix":
         maps = [[Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
-        return panel_grid(maps, *texts, cmap=cmap, **around)
+        scale = "attention weight" if record.measure == "weight" else record.measure
+        return panel_grid(maps, *texts, cmap=cmap, scale=scale, **around)
     colours = [INK] if mean else [head_colour(number) for number in record.heads]
     if len(record.layers) > 1:
         strands = [
@@ -174,11 +175,11 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = DPI) -> None:
 
 
 def describe(record: AttentionRecord, mean: bool, words: bool) -> str:
-    """Model, which attention if not an encoder's, layer, head, mask; a line may break between them only."""
+    """Model, what is unusual of it, layer, head, mask; a line may break between them only."""
     heads = numbered("head", record.heads)
     parts = [
         short_name(record.model.name),
-        *([] if record.kind == "encoder" else [f"{record.kind} attention"]),
+        *record.unusual,
         numbered("layer", record.layers),
         f"mean of {heads}" if mean else heads,
         f"mask {record.mask_name}",

@@ -35,4 +35,5 @@ def flow_figure(
         title=describe(record.select(layers=list(layers)), mean=True, words=words),
         note="; ".join(MEANING[name] for name in shares),
         held=held,
+        scale="share",
     )

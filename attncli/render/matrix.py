@@ -73,6 +73,7 @@ def panel_grid(
     held: int | None = None,
     vmax: float | None = None,
     cmap: str = COLOURS,
+    scale: str = "attention weight",
     paper: Paper = Paper(),
 ) -> Figure:
     """Rows of maps over the same tokens, with one colour scale from 0 to `vmax` and one colour bar.
@@ -84,6 +85,7 @@ def panel_grid(
     tokens: the queries, and the keys too unless there are other `keys`.
     headings: words to the left of each row; title and note: above everything.
     held: the place of a query whose row stands out.
+    scale: what the colour bar measures.
     paper: the picture's width and font.
 
     Raises RequestError when the colour map is unknown, `vmax` is no positive number, or the width is too small. A
@@ -111,7 +113,7 @@ def panel_grid(
         if layout.label_size:
             draw_queries(canvas, layout, queries, held)
             draw_keys(canvas, layout, rows, keys, turned)
-        draw_bar(figure, layout, ScalarMappable(norm, colours), largest > top)
+        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top)
     return figure
 
 
@@ -251,7 +253,7 @@ def draw_keys(
             )
 
 
-def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, more: bool) -> None:
+def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
     """The colour bar, right of the maps; it ends in a point if `more` weight was drawn than it reaches to."""
     unit = layout.unit
     height = min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * unit), LONGEST_BAR * unit)
@@ -264,6 +266,6 @@ def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, more: bool
         )
     )
     bar = figure.colorbar(colours, cax=place, ticks=MaxNLocator(5), extend="max" if more else "neither")
-    bar.set_label("attention weight", size=layout.word_size, color=FAINT)
+    bar.set_label(scale, size=layout.word_size, color=FAINT)
     bar.ax.tick_params(labelsize=layout.word_size, colors=INK, width=0.6, length=3 * unit)
     bar.outline.set(linewidth=0.6, edgecolor=FAINT)

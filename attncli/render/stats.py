@@ -15,7 +15,7 @@ OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
 
 def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[RenderableType]:
     """What was counted, the heads coloured by the figure `by`, and who is clearest."""
-    return [heading(statistics, canvas), Text(), *grid(statistics, by, canvas), Text(), clearest(statistics)]
+    return [heading(statistics, canvas), Text(), *grid(statistics, by, canvas), clearest(statistics)]
 
 
 def heading(statistics: Statistics, canvas: Canvas) -> Text:

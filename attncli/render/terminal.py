@@ -40,9 +40,10 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
-    """Which model, which attention if not an encoder's, what of it, which mask, how many tokens."""
-    kind = [] if record.kind == "encoder" else [f"{record.kind} attention"]
-    return title([shown_name(record.model.name), *kind, what, f"mask {record.mask_name}", size(record)], canvas)
+    """Which model, what is unusual, what of it, which mask, how many tokens."""
+    return title(
+        [shown_name(record.model.name), *record.unusual, what, f"mask {record.mask_name}", size(record)], canvas
+    )
 
 
 def title(parts: Sequence[str], canvas: Canvas) -> Text:

@@ -12,8 +12,7 @@ from attncli.analysis.shares import row_shares
 
 def norms_of(record, lengths):
     """The record as one of norms: every key's weight times its length."""
-    name = f"{record.model.name} (norm)"
-    return replace(record, weights=record.weights * lengths, model=replace(record.model, name=name))
+    return replace(record, weights=record.weights * lengths, measure="norm")
 
 
 @given(attention_records(padding=1), st.floats(0.01, 100))
@@ -23,7 +22,7 @@ def test_rows_sum_to_1_in_the_proportions_of_the_norms(record, length):
     shares = row_shares(norms)
     np.testing.assert_allclose(shares.weights.sum(axis=-1), 1, rtol=1e-5)
     np.testing.assert_allclose(shares.weights * norms.weights.sum(axis=-1, keepdims=True), norms.weights, rtol=1e-5)
-    assert shares.model.name == "made-up (norm, shares of each row)"
+    assert shares.measure == "share of norm" and row_shares(shares) is shares
 
 
 @given(attention_records())

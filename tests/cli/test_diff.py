@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from foreign_checkpoints import make_foreign
 
 from attncli.analysis.masking import total_variation
+from attncli.analysis.shares import row_shares
+from attncli.models.foreign import load_foreign
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 
@@ -39,6 +42,29 @@ def test_two_masks_on_one_text(attncli, minilm):
     found = asked(attncli, CAT, "--masks", "padding,causal", "-H", "3")
     check(found, minilm.attend(CAT, heads=3), minilm.attend(CAT, heads=3, mask="causal"))
     assert (found["first"]["mask"], found["second"]["mask"]) == ("padding", "causal")
+
+
+def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm):
+    found = asked(attncli, CAT, "--measures", "weight,norm", "-l", "1,4")
+    check(found, minilm.attend(CAT, layers="1,4"), row_shares(minilm.attend(CAT, layers="1,4", measure="norm")))
+    assert (found["first"]["measure"], found["second"]["measure"]) == ("weight", "share of norm")
+    assert "share of norm" in attncli("diff", CAT, "--measures", "weight,norm").out
+
+
+def test_norms_of_two_texts(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "--measure", "norm", "-l", "2")
+    check(found, *(row_shares(minilm.attend(text, layers=2, measure="norm")) for text in (CAT, DOG)))
+
+
+def test_a_second_segment_is_that_of_both(attncli, minilm):
+    found = asked(attncli, CAT, DOG, "--pair", "Why?", "-l", "1")
+    check(found, *(minilm.attend(text, "Why?", layers=1) for text in (CAT, DOG)))
+
+
+def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
+    gpt2 = str(make_foreign(tmp_path, "gpt2"))
+    found = asked(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
+    check(found, *load_foreign(gpt2, "cpu").attend_many(["the cat", "a cat"]))
 
 
 def test_two_models_on_one_text_in_what_both_have(attncli, tiny):
@@ -104,7 +130,10 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
         ((CAT, "A cat."), "9 tokens and the other 5"),
         (("maps.npz", "other.npz"), "can't read maps.npz"),
         (("maps.npz", CAT), "give two files"),
-        (("maps.npz", "other.npz", "--mask", "causal"), "give two files, and no --models"),
+        (("maps.npz", "other.npz", "--mask", "causal"), "of the options that choose what is compared -l, -H and"),
+        (("maps.npz", "other.npz", "--pair", "A dog."), "of the options that choose what is compared -l, -H and"),
+        ((CAT, "--measures", "weight,length"), "no measure 'length'"),
+        ((CAT, "--measures", "weight,norm", "--engine", "transformers"), "does not give values"),
         ((CAT, DOG, "-o", "diff.txt"), "a picture is saved as"),
     ],
 )

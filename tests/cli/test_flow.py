@@ -67,14 +67,12 @@ def test_words_are_put_together_before_paths_are_followed(attncli):
 
 
 def test_norms_are_followed_as_shares_of_their_rows(attncli, minilm):
-    from attncli.models.norms import norms
-
     found = asked(attncli, "--measure", "norm", "--method", "raw", "-l", "1")
-    brought = norms(minilm, minilm.tokenizer.encode(TEXT)).map
+    brought = minilm.attend(TEXT, measure="norm").map
     mean = np.mean([brought(1, head) for head in range(12)], axis=0, dtype=np.float64)
     raw = [row["raw"] for row in found["layers"][0]["queries"]]
     np.testing.assert_allclose(raw, mean / mean.sum(axis=1, keepdims=True), atol=1e-6)
-    assert found["model"]["name"] == "minilm (norm)"
+    assert found["measure"] == "norm"
 
 
 def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
@@ -134,5 +132,5 @@ def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     path = tmp_path / "last.npz"
     attncli("run", TEXT, "-o", str(path))
     assert "needs all from 0 on: save it with -l all" in refused("flow", "--from", str(path))
-    assert "--measure norm can't be given with it" in refused("flow", "--from", str(path), "--measure", "norm")
+    assert "--measure can't be given with it" in refused("flow", "--from", str(path), "--measure", "norm")
     assert "--mask can't change that" in refused("flow", "--from", str(path), "--mask", "causal")

@@ -1,7 +1,5 @@
 """Norms of weight times transformed value: transformers' own tensors, contracted by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,9 +7,12 @@ from checkpoints import FAMILIES
 
 from attncli import load_model
 from attncli.errors import RequestError
-from attncli.models.norms import norms, norms_many
 
 TEXT = "The trophy does not fit in the suitcase."
+
+
+def norms(model, tokens, layers="all", heads="all", mask="padding"):
+    return next(model.attend_tokens([tokens], layers, heads, mask, measure="norm"))
 
 
 def test_they_are_those_of_transformers_tensors(minilm):
@@ -75,7 +76,8 @@ def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
     tokens = minilm.tokenizer.encode(TEXT)
     record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
     plain = next(minilm.attend_tokens([tokens], "2,0", "3,-1", "causal"))
-    assert record.model == replace(plain.model, name="minilm (norm)")
+    assert record.model == plain.model
+    assert (record.measure, plain.measure) == ("norm", "weight")
     assert (record.layers, record.heads, record.mask_name) == ([2, 0], [3, 11], "causal")
     np.testing.assert_array_equal(record.mask, plain.mask)
     every = norms(minilm, tokens, mask="causal").select("2,0", "3,-1")
@@ -84,10 +86,19 @@ def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
 
 def test_many_texts_are_as_one_by_one(minilm):
     texts = ["A cat.", "The dog sat on the mat."]
-    found = list(norms_many(minilm, texts, [None, "Why?"], layers=1))
+    found = list(minilm.attend_many(texts, [None, "Why?"], layers=1, measure="norm"))
     for record, text, pair in zip(found, texts, [None, "Why?"], strict=True):
         alone = norms(minilm, minilm.tokenizer.encode(text, pair), layers=1)
         np.testing.assert_array_equal(record.weights, alone.weights)
+
+
+def test_norms_have_no_queries_and_keys(minilm):
+    assert minilm.attend(TEXT, neurons="0.0", measure="norm").vectors is None
+
+
+def test_a_measure_that_is_not_there_is_refused(minilm):
+    with pytest.raises(RequestError, match="no measure 'length': it is one of weight, norm"):
+        minilm.attend(TEXT, measure="length")
 
 
 def test_a_layer_that_is_not_there_is_refused(minilm):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attncli.analysis.filters import check_segments, kept
+from attncli.analysis.shares import row_shares
 from attncli.errors import RequestError
 from attncli.files import check_suffix, write_whole
 from attncli.printable import printable
@@ -43,6 +44,7 @@ def page(
     """One HTML document with all heads of these records. The same records give the same document.
 
     Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks.
+    Norms are drawn as shares of their rows.
     The rest says how the page opens; all of it can be changed there.
 
     view: "heads", "model", "matrix" or "neuron".
@@ -55,7 +57,7 @@ def page(
     Raises RequestError when there is no record, they are of different models, layers or heads, or an argument
     asks for what is not there.
     """
-    records = [records] if isinstance(records, AttentionRecord) else list(records)
+    records = [row_shares(one) for one in ([records] if isinstance(records, AttentionRecord) else records)]
     start: dict[str, Any] = {
         "view": check_view(view),
         "segments": check_segments(segments),

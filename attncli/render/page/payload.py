@@ -52,6 +52,7 @@ def payload(records: Sequence[AttentionRecord], start: dict[str, Any]) -> tuple[
         },
         "layers": first.layers,
         "heads": first.heads,
+        "measure": first.measure,
         "colours": list(HEAD_COLOURS),
         "texts": texts,
         "start": start,
@@ -69,6 +70,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
             ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),
+            ("measure", record.measure, records[0].measure),
         ):
             if one != other:
                 raise RequestError(f"a page has the same {what} for all texts, not {other} and {one}: make two pages")

@@ -22,7 +22,8 @@ export function caption(...parts) {
     state.threshold > 0 ? `weights from ${state.threshold}` : "",
   ];
   const { attention } = page.texts[state.text];
-  return [page.model.name, attention === "encoder" ? "" : `${attention} attention`, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
+  const unusual = [attention === "encoder" ? "" : `${attention} attention`, page.measure === "weight" ? "" : page.measure];
+  return [page.model.name, ...unusual, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
 }
 
 /** "previous 0.78" */
@@ -50,7 +51,7 @@ export function about() {
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
-    `weights are stored within ${error.toPrecision(1)} of the true ones`,
+    `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error.toPrecision(1)} of the true ones`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,
   ]

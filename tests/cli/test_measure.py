@@ -1,0 +1,69 @@
+"""--measure norm and --words, of the commands that show maps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attncli import load_record
+from attncli.analysis.words import merge_words
+
+TEXT = "The embeddings fit in the suitcase."
+NORM = ("--measure", "norm")
+
+
+@pytest.fixture
+def record(minilm):
+    return minilm.attend(TEXT, layers=3, measure="norm")
+
+
+def test_run_prints_and_saves_the_norms(attncli, record, tmp_path):
+    ran = json.loads(attncli("run", TEXT, *NORM, "-l", "3", "--json", "-o", str(tmp_path / "norms.npz")).out)
+    assert ran["records"][0]["measure"] == "norm"
+    for one in ran["records"][0]["attention"]:
+        np.testing.assert_allclose(one["weights"], record.map(3, one["head"]), atol=1e-5)
+    saved = load_record(tmp_path / "norms.npz")
+    assert saved.measure == "norm"
+    np.testing.assert_allclose(saved.weights, record.weights, atol=1e-5)
+
+
+def test_the_terminal_shows_shares_of_rows(attncli, record):
+    shown = attncli("run", TEXT, *NORM, "-l", "3", "-H", "2").out
+    assert "share of norm" in shown
+    row = record.map(3, 2)[0]
+    strongest = int(row.argmax())
+    assert f"{record.tokens.text[strongest]} {row[strongest] / row.sum():.3f}" in shown
+
+
+def test_words_are_put_together_in_run(attncli, minilm):
+    ran = json.loads(attncli("run", TEXT, "--words", "-l", "3", "--json").out)["records"][0]
+    merged = merge_words(minilm.attend(TEXT, layers=3))
+    assert ran["tokens"] == merged.tokens.text and "embeddings" in ran["tokens"]
+    np.testing.assert_allclose(ran["attention"][5]["weights"], merged.map(3, 5), atol=1e-6)
+
+
+def test_heatmap_says_norm_at_its_scale(attncli, tmp_path):
+    path = tmp_path / "norm.svg"
+    assert attncli("heatmap", TEXT, *NORM, "-o", str(path)).code == 0
+    drawn = path.read_text()
+    assert drawn.count(">norm<") == 1 and "· norm ·" in drawn.replace("\xa0", " ") and "attention weight" not in drawn
+
+
+def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
+    path = tmp_path / "norm.html"
+    assert attncli("view", TEXT, *NORM, "--mask", "none,causal", "-o", str(path)).code == 0
+    page = path.read_text()
+    assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page
+
+
+@pytest.mark.parametrize("command", ["run", "heatmap", "view"])
+def test_what_can_t_be_met_is_refused(refused, command):
+    assert "--measure is one of weight, norm" in refused(command, TEXT, "--measure", "length")
+    assert "does not give values" in refused(command, TEXT, *NORM, "--engine", "transformers")
+
+
+@pytest.mark.parametrize("command", ["heatmap", "view"])
+def test_a_saved_record_is_what_it_is(refused, attncli, command, tmp_path):
+    path = tmp_path / "maps.npz"
+    attncli("run", TEXT, "-o", str(path))
+    assert "--measure can't be given with it" in refused(command, "--from", str(path), *NORM)
