@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attncli.analysis.words import word_groups, word_text
+from attncli.analysis.words import word_groups, word_texts
 from attncli.errors import Notice, RequestError
 from attncli.text import Tokenizer, Tokens, check_text, shorten, tokens_of
 
@@ -256,8 +256,8 @@ def word_numbers(
     word = np.full(len(tokens), NO_WORD)
     place = np.full(len(tokens), NO_WORD)
     marks = np.zeros(len(tokens), dtype=bool)
-    for number, group in enumerate(word_groups(tokens)):
-        text = word_text(tokens, group)
+    groups = word_groups(tokens)
+    for number, (group, text) in enumerate(zip(groups, word_texts(tokens, groups), strict=True)):
         place[group] = number
         if tokens.special[group[0]]:
             continue

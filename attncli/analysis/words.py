@@ -1,6 +1,8 @@
 """Words put together from their pieces: tokens -> words, and maps between words."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -28,12 +30,19 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
     return groups
 
 
-def word_text(tokens: Tokens, group: list[int]) -> str:
-    """A word as a reader knows it: its pieces without the marks of the vocabulary."""
-    pieces = [tokens.text[place] for place in group]
-    if tokens.special[group[0]]:
+def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
+    """Words as a reader knows them: their pieces without the marks of the vocabulary."""
+    of_bytes = any(token.startswith(BYTE_SPACE) for token in tokens.text)
+    return [
+        word_text([tokens.text[place] for place in group], tokens.special[group[0]], of_bytes) for group in groups
+    ]
+
+
+def word_text(pieces: Sequence[str], special: bool, of_bytes: bool) -> str:
+    """One word; `of_bytes`: the characters of its pieces stand for bytes."""
+    if special:
         return "".join(pieces)
-    if any(token.startswith(BYTE_SPACE) for token in tokens.text):
+    if of_bytes:
         return decode_bytes("".join(pieces)).strip() or "".join(pieces)
     joined = pieces[0] + "".join(piece.removeprefix(CONTINUED) for piece in pieces[1:])
     return joined.removeprefix(SPACED) or joined
@@ -47,6 +56,7 @@ def decode_bytes(text: str) -> str:
     ).decode("utf-8", errors="replace")
 
 
+@cache
 def byte_alphabet() -> dict[str, int]:
     """Which byte each character of a byte-level vocabulary stands for.
 
@@ -85,7 +95,7 @@ def word_tokens(tokens: Tokens) -> Tokens:
     groups = word_groups(tokens)
     starts = [group[0] for group in groups]
     return Tokens(
-        text=[word_text(tokens, group) for group in groups],
+        text=word_texts(tokens, groups),
         ids=[tokens.ids[start] for start in starts],
         segments=[tokens.segments[start] for start in starts],
         words=[tokens.words[start] for start in starts],

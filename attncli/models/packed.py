@@ -4,6 +4,7 @@ What is done token by token (projections, the feed-forward part) is done to all 
 windows of one length at a time, or to some queries of a single long one.
 """
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -58,18 +59,21 @@ def groups(texts: Iterable[list[Window]]) -> Iterator[list[Window]]:
         yield group
 
 
-def batches(group: Iterable[Window], most_tokens: int) -> Iterator[list[Window]]:
-    """The windows by their lengths, as many at once as have no more tokens together, and one at the least."""
-    batch: list[Window] = []
-    tokens = 0
+def batches(group: Iterable[Window], most_tokens: int) -> list[list[Window]]:
+    """Windows of near length, as many together as have no more tokens, and one at the least.
+
+    The batches are shuffled (seed 0): who interrupts a group has not only its short texts.
+    """
+    made: list[list[Window]] = []
+    room = 0
     for window in sorted(group, key=len):
-        if batch and tokens + len(window) > most_tokens:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(window)
-        tokens += len(window)
-    if batch:
-        yield batch
+        if len(window) > room:
+            made.append([])
+            room = max(most_tokens, len(window))
+        made[-1].append(window)
+        room -= len(window)
+    random.Random(0).shuffle(made)
+    return made
 
 
 def runs(batch: Sequence[Window], heads: int, most_weights: int) -> Iterator[Run]:

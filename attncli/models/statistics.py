@@ -90,6 +90,7 @@ class Reducer:
                         counted = counted.plus(window.text, Sums.of_text(*whole[1:]))
                 yield counted
             counted = counted.up_to(group[-1].text + 1)
+            group.clear()  # before the next one is read
             yield counted
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
@@ -108,7 +109,7 @@ class Reducer:
                 attended = torch.zeros(len(x), heads * value.shape[-1], dtype=x.dtype, device=x.device)
                 for run, meant in divided:
                     output, sums = self.attend(run, meant, query, key, value)
-                    attended[run.rows], totals[run.places, number] = output, sums.cpu().numpy()
+                    attended[run.rows], totals[run.places, number] = output, sums.numpy()
                 if not last:
                     x = layer.rest(x, layer.attention.output(attended))
                 if self.distances:
@@ -122,9 +123,8 @@ class Reducer:
 
     def embedded(self, run: Run) -> Tensor:
         """What goes into the first layer: `[row, hidden_size]`."""
-        return self.model.encoder.embeddings(*self.model.inputs([window.tokens for window in run.windows])).flatten(
-            0, 1
-        )
+        inputs = self.model.inputs([window.tokens for window in run.windows])
+        return self.model.encoder.embeddings(*inputs).flatten(0, 1)
 
     def attend(
         self, run: Run, meant: Tensor | None, query: Tensor, key: Tensor, value: Tensor
@@ -136,12 +136,12 @@ class Reducer:
         """
         query, key, value = run.texts(query), run.texts(key), run.texts(value)  # [window, head, token, head_dim]
         output = torch.empty_like(value)
-        sums = torch.zeros(*query.shape[:2], len(FIGURES), dtype=torch.float64, device=query.device)
+        sums = torch.zeros(*query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no such numbers
         for block in run.blocks():
             weights, logarithms = self.room(*query.shape[:2], block.stop - block.start, run.length)
             output[:, :, block] = attend_into(weights, query[:, :, block], key, value, self.mask(block, run.length))
             block_meant = self.cells(run, block) if meant is None else meant
-            sums += reduced(weights, logarithms, block_meant, self.counts(run, block))
+            sums += reduced(weights, logarithms, block_meant, self.counts(run, block)).cpu()
         return output.transpose(1, 2).flatten(2).flatten(0, 1), sums
 
     def divergences(self, run: Run, kept: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Doubles | None]:
@@ -206,7 +206,7 @@ class Reducer:
 
 
 def reduced(weights: Tensor, logarithms: Tensor, meant: Tensor, counts: Tensor) -> Tensor:
-    """The figures' sums over a block of queries: float64 `[window, head, figure]`, in the order of FIGURES.
+    """The figures' sums over a block of queries: `[window, head, figure]`, in the order of FIGURES.
 
     weights `[window, head, query, key]`, and room for their logarithms; meant, as `cells` has it, `[window, figure,
     query, key]`; counts `[window, 1, query]`.
@@ -217,7 +217,7 @@ def reduced(weights: Tensor, logarithms: Tensor, meant: Tensor, counts: Tensor) 
     entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
     strongest = weights.amax(-1)
     rest = weights.flatten(2) @ meant.flatten(2).transpose(1, 2).to(weights.dtype)
-    return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1).double()
+    return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1)
 
 
 def projected(attention: MultiHeadAttention, x: Tensor, values: bool) -> tuple[Tensor, Tensor, Tensor]:

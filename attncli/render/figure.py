@@ -93,6 +93,7 @@ def heatmap(
         maps = [[Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
         scale = "attention weight" if record.measure == "weight" else record.measure
         return panel_grid(maps, *texts, cmap=cmap, scale=scale, **around)
+    around["measure"] = record.measure
     colours = [INK] if mean else [head_colour(number) for number in record.heads]
     if len(record.layers) > 1:
         strands = [

@@ -87,6 +87,7 @@ def line_grid(
     legend: Sequence[tuple[str, str]] = (),
     held: int | None = None,
     vmax: float | None = None,
+    measure: str = "weight",
     paper: Paper = Paper(),
 ) -> Figure:
     """Rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
@@ -98,6 +99,7 @@ def line_grid(
     headings: words to the left of each row; title and note: above everything.
     legend: words and their colours, below everything.
     held: the place of a query whose lines stand out; in a single panel their weights stand beside the keys.
+    measure: what the lines' strength is, in words.
     paper: the picture's width and font.
 
     Raises RequestError when `vmax` is no positive number or the width is too small. A Notice names characters that
@@ -108,7 +110,7 @@ def line_grid(
     keys = queries if keys is None else [token_label(token) for token in keys]
     strong = slice(None) if held is None else held
     top = vmax or max(float(panel.weights[:, strong].max()) for row in rows for panel in row) or 1.0
-    note = "; ".join(filter(None, [note, f"full colour: weight {top:.2g}{' and more' if vmax else ''}"]))
+    note = "; ".join(filter(None, [note, f"full colour: {measure} {top:.2g}{' and more' if vmax else ''}"]))
     captions = [[panel.caption for panel in row] for row in rows]
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
     words = words_around(captions, headings, title, note, [*queries, *keys, *(text for text, _ in legend)], paper)

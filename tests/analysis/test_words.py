@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, record_of
 
-from attncli.analysis.words import byte_alphabet, decode_bytes, merge_words, word_groups, word_text
+from attncli.analysis.words import byte_alphabet, decode_bytes, merge_words, word_groups, word_texts
 from attncli.record import Vectors
 from attncli.text import Tokens
 
@@ -78,16 +78,16 @@ def test_every_token_is_in_one_word_and_in_order(record):
     ],
 )
 def test_a_word_reads_without_the_marks_of_the_vocabulary(pieces, word):
-    assert word_text(tokens(pieces, [0] * len(pieces)), list(range(len(pieces)))) == word
+    assert word_texts(tokens(pieces, [0] * len(pieces)), [list(range(len(pieces)))]) == [word]
 
 
 def test_the_first_word_of_a_byte_level_text_is_decoded_too():
     text = tokens(["CafÃ©", "Ġnoir"], [0, 1])
-    assert word_text(text, [0]) == "Café"
+    assert word_texts(text, [[0], [1]]) == ["Café", "noir"]
 
 
 def test_special_tokens_read_as_they_are():
-    assert word_text(tokens(["[CLS]", "Ġa"], [None, 0]), [0]) == "[CLS]"
+    assert word_texts(tokens(["[CLS]", "Ġa"], [None, 0]), [[0]]) == ["[CLS]"]
 
 
 def test_the_byte_alphabet_is_that_of_the_tokenizers():

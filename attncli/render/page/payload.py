@@ -7,7 +7,7 @@ import numpy as np
 
 from attncli import __version__
 from attncli.analysis.patterns import summarise
-from attncli.analysis.words import word_groups, word_text
+from attncli.analysis.words import word_groups, word_texts
 from attncli.errors import RequestError
 from attncli.printable import printable
 from attncli.record import AttentionRecord
@@ -103,11 +103,12 @@ def text_entry(group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks) -
 
 def tokens_entry(tokens: Tokens) -> dict[str, Any]:
     """The tokens along one side, and which of them are words: [the word, its pieces]."""
+    groups = word_groups(tokens)
     return {
         "tokens": [printable(token) for token in tokens.text],
         "segments": tokens.segments,
         "special": tokens.special,
-        "words": [[printable(word_text(tokens, pieces)), pieces] for pieces in word_groups(tokens)],
+        "words": [[printable(word), group] for word, group in zip(word_texts(tokens, groups), groups, strict=True)],
     }
 
 
@@ -122,11 +123,12 @@ def title_of(record: AttentionRecord) -> str:
 def words_of(tokens: Tokens) -> str:
     """The words of a text without what the tokenizer added, with a space where the text had something between them."""
     text, reached = "", 0
-    for pieces in word_groups(tokens):
+    groups = word_groups(tokens)
+    for pieces, word in zip(groups, word_texts(tokens, groups), strict=True):
         if not tokens.special[pieces[0]]:
             start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
             joined = start == reached < end  # tokens that no text was cut into have no offsets
-            text += ("" if joined or not text else " ") + printable(word_text(tokens, pieces))
+            text += ("" if joined or not text else " ") + printable(word)
             reached = end
     return text or "(no words)"
 
