@@ -64,6 +64,26 @@ class Window:
         """How many tokens count."""
         return self.counted[1] - self.counted[0]
 
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where words begin."""
+        return np.flatnonzero(np.diff(self.place, prepend=NO_WORD))
+
+    @cached_property
+    def words(self) -> "Window":
+        """The window with words for tokens. A word counts where its first piece does."""
+        starts = self.starts
+        begin, end = np.searchsorted(starts, self.counted).tolist()
+        return Window(
+            self.text,
+            self.of,
+            (begin, end),
+            some_tokens(self.tokens, starts.tolist()),
+            self.word[starts],
+            np.arange(len(starts)),
+            self.punctuation[starts],
+        )
+
 
 # --- reading --------------------------------------------------------------------------------------------
 
@@ -193,8 +213,9 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     """A text as one window, or, where it is longer than the model has room for, as several.
 
     Each has the special tokens of the whole at its ends. They start `stride` tokens of the text after each other, by
-    default side by side; the last is moved back so that it is full. Where two overlap, each counts its half of what
-    they share: every token counts where it has most of the text around it.
+    default side by side, or a little earlier, where a word begins; the last is moved back so that it is full. Where
+    two overlap, each counts its half of what they share, in whole words: every token counts where it has most of the
+    text around it. (A word that has more pieces than there is room for is cut.)
 
     Raises RequestError when the stride leaves tokens out, and ValueError, with what is wrong, when the text has
     nothing in it that the tokenizer keeps.
@@ -208,11 +229,15 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     step = room if stride is None else stride
     if not 1 <= step <= room:
         raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, or some would be left out")
+    begins = np.flatnonzero(np.diff(places, prepend=NO_WORD))  # words do
     starts = [head]
     while starts[-1] + room < total - tail:
-        starts.append(min(starts[-1] + step, total - tail - room))
+        following = last_of(begins, starts[-1] + 1, starts[-1] + step)
+        rest = total - tail - room  # from here on the rest fits
+        starts.append(following if following < rest else first_of(begins, rest, following))
     # From the middle of what one window shares with the one before it.
-    borders = [0, *((after + before + room) // 2 for before, after in pairwise(starts)), total]
+    shared = [(after, (after + before + room) // 2) for before, after in pairwise(starts)]
+    borders = [0, *(last_of(begins, after, middle) for after, middle in shared), total]
     cut = []
     for number, start in enumerate(starts):
         stop = min(start + room, total - tail)
@@ -223,6 +248,18 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
             Window(text, len(starts), counted, some_tokens(tokens, part), words[part], places[part], marks[part])
         )
     return cut
+
+
+def last_of(begins: npt.NDArray[np.int64], low: int, high: int) -> int:
+    """The last word in low to high begins here; high where none does."""
+    place = int(np.searchsorted(begins, high, side="right")) - 1
+    return int(begins[place]) if place >= 0 and begins[place] >= low else high
+
+
+def first_of(begins: npt.NDArray[np.int64], low: int, high: int) -> int:
+    """The first word in low to high begins here; low where none does."""
+    place = int(np.searchsorted(begins, low))
+    return int(begins[place]) if place < len(begins) and begins[place] <= high else low
 
 
 def encode(content: str, tokenizer: Tokenizer) -> Tokens:

@@ -172,7 +172,9 @@ class HeadStatistics:
 class Statistics:
     """What came out, of all heads of a model.
 
-    texts, tokens: how many were counted; partial: it was interrupted, and there are more of them.
+    measure: "weight", or "share of norm", as in a record; words: between words, not tokens.
+    texts, tokens: how many were counted, words for tokens where they were put together; partial: it was interrupted,
+    and there are more of them.
     entropy_limit: the entropy, over these tokens, of a head that looks at everything alike.
     figures: means over all tokens; spread: how far texts are apart, as the standard deviation of their means.
     float64 `[layer, head, figure]`, in the order of FIGURES.
@@ -188,9 +190,19 @@ class Statistics:
     spread: Doubles
     partial: bool = False
     distances: Distances | None = None
+    measure: str = "weight"
+    words: bool = False
 
     @classmethod
-    def of(cls, sums: Sums, model: ModelInfo, mask: str, partial: bool = False) -> "Statistics":
+    def of(
+        cls,
+        sums: Sums,
+        model: ModelInfo,
+        mask: str,
+        partial: bool = False,
+        measure: str = "weight",
+        words: bool = False,
+    ) -> "Statistics":
         """From sums of at least one text. Raises RequestError when distances need a library that is not there."""
         return cls(
             model,
@@ -202,7 +214,20 @@ class Statistics:
             sums.spread,
             partial,
             None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
+            measure,
+            words,
         )
+
+    @property
+    def parts(self) -> list[str]:
+        """What a title says after the model's name: the measure if it is no weight, how much was counted, the mask."""
+        return [
+            *([] if self.measure == "weight" else [self.measure]),
+            "1 text" if self.texts == 1 else f"{self.texts:,} texts",
+            f"{self.tokens:,} {'words' if self.words else 'tokens'}",
+            f"mask {self.mask}",
+            *(["PARTIAL"] if self.partial else []),
+        ]
 
     @cached_property
     def heads(self) -> list[HeadStatistics]:

@@ -69,6 +69,8 @@ def about(statistics: Statistics) -> dict[str, Any]:
     return {
         "model": asdict(statistics.model),
         "mask": statistics.mask,
+        "measure": statistics.measure,
+        "words": statistics.words,
         "texts": statistics.texts,
         "tokens": statistics.tokens,
         "partial": statistics.partial,
@@ -153,6 +155,8 @@ def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict
         figures=np.asarray(figures, dtype=np.float64),
         spread=np.asarray(spread, dtype=np.float64),
         partial=bool(found["partial"]),
+        measure=str(found.get("measure", "weight")),
+        words=bool(found.get("words", False)),
         distances=None
         if distances is None
         else Distances(

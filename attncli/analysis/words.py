@@ -33,9 +33,7 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
 def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
     """Words as a reader knows them: their pieces without the marks of the vocabulary."""
     of_bytes = any(token.startswith(BYTE_SPACE) for token in tokens.text)
-    return [
-        word_text([tokens.text[place] for place in group], tokens.special[group[0]], of_bytes) for group in groups
-    ]
+    return [word_text([tokens.text[place] for place in group], tokens.special[group[0]], of_bytes) for group in groups]
 
 
 def word_text(pieces: Sequence[str], special: bool, of_bytes: bool) -> str:

@@ -49,6 +49,8 @@ def stats(
     ] = None,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
+    measure: options.Measure = "weight",
+    words: options.Words = False,
     by: Annotated[str, typer.Option("--by", metavar="FIGURE", help="The figure that colours the heads.")] = "entropy",
     distances: Annotated[
         bool, typer.Option("--distances", help="Also how far all heads are from each other, and their clusters.")
@@ -77,7 +79,8 @@ def stats(
 
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
-    of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far.
+    of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far. With --measure
+    norm: of norms, each as a share of its row. With --words, tokens are words.
 
     \b
     Examples:
@@ -94,7 +97,8 @@ def stats(
         check_suffix(path, (*SUFFIXES, *PICTURES), "statistics")
     if saved is None:
         reading = Reading(paragraphs, jsonl, skip_bad, limit)
-        statistics = count(files or piped(), reading, stride, model, device, dtype, mask, distances, resume)
+        asked = {"mask": mask, "distances": distances, "measure": measure, "words": words}
+        statistics = count(files or piped(), reading, stride, model, device, dtype, asked, resume)
     else:
         options.check_as_saved(
             text=files[0] if files else None,
@@ -102,6 +106,8 @@ def stats(
             jsonl=jsonl,
             limit=limit,
             stride=stride,
+            measure=None if measure == "weight" else measure,
+            words="" if words else None,
         )
         statistics = load_statistics(saved)
     if not statistics.partial or saved:
@@ -145,26 +151,29 @@ def count(
     model: str,
     device: str,
     dtype: str,
-    mask: str,
-    distances: bool,
+    asked: dict[str, Any],
     resume: Path | None,
 ) -> "Statistics":
     """Run the corpus through the model; of what there is after Ctrl-C, the statistics are partial.
 
+    `asked` is what a Reducer takes: mask, distances, measure, words.
+
     Raises RequestError as reading and the model do, and when there is no text.
     """
-    if distances:
+    if asked["distances"]:
         from attncli.analysis.distances import check_installed
 
         check_installed()
+    if asked["measure"] not in options.MEASURES:
+        raise RequestError(f"no measure {asked['measure']!r}: --measure is one of {', '.join(options.MEASURES)}")
     opened = options.open_model(model, device, dtype)
     from attncli.analysis.statistics import Statistics
     from attncli.corpus import shown
     from attncli.models.statistics import Reducer
 
-    reducer = Reducer(opened, mask, distances)
+    reducer = Reducer(opened, **asked)
     keeper = Keeper(resume, {
-        "model": opened.sha256, "--dtype": dtype, "--mask": mask, "--distances": distances, "--stride": stride,
+        "model": opened.sha256, "--dtype": dtype, "--stride": stride, **{f"--{name}": asked[name] for name in asked},
         "corpus": files, "--paragraphs": reading.paragraphs, "--jsonl": reading.field,
     })  # fmt: skip
     begun = counted = keeper.load(reducer.nothing())
@@ -186,7 +195,8 @@ def count(
     if partial:
         more = "" if resume is None else "; the same command goes on from here"
         output.words(f"attncli: interrupted: these figures are PARTIAL, of {counted.sums.texts} texts{more}")
-    return Statistics.of(counted.sums, opened.info, mask, partial)
+    shown_measure = "share of norm" if asked["measure"] == "norm" else asked["measure"]
+    return Statistics.of(counted.sums, opened.info, asked["mask"], partial, shown_measure, asked["words"])
 
 
 class Keeper:

@@ -35,11 +35,6 @@ class Run:
     def whole(self) -> bool:
         return self.block >= self.length
 
-    def blocks(self) -> Iterator[slice]:
-        """The queries, so many at once."""
-        for start in range(0, self.length, self.block):
-            yield slice(start, min(start + self.block, self.length))
-
     def texts(self, rows: Tensor) -> Tensor:
         """Its part of the batch's `[head, row, head_dim]`, as `[window, head, token, head_dim]`."""
         return rows[:, self.rows].unflatten(1, (len(self.windows), self.length)).transpose(0, 1)

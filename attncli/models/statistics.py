@@ -13,11 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.analysis.distances import divergence_sums
-from attncli.analysis.statistics import FIGURES, Counted, Doubles, Sums, cells
+from attncli.analysis.statistics import FIGURES, LINEAR, Counted, Doubles, Sums, cells
 from attncli.attention import MultiHeadAttention, attend_into
 from attncli.corpus import Window
-from attncli.models.model import Model, check_mask_name
+from attncli.models.model import Model, check_mask_name, check_measure
+from attncli.models.norms import transformed_lengths
 from attncli.models.packed import Run, batches, groups, runs
+from attncli.models.units import Units
 
 BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights that are there at once: on a CPU, what fits its cache
 ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
@@ -44,12 +46,14 @@ class Part(NamedTuple):
 
 
 class Reducer:
-    """How a corpus is reduced: under which mask, with or without distances between heads, how much of it at once.
+    """How a corpus is reduced: under which mask, which measure, between tokens or words, with or without distances
+    between heads, how much of it at once.
 
-    batch_tokens: tokens that go through the network together; block_weights: weights that are there at once, save
-    that a single query is never divided.
+    measure: "weight", or "norm": then a row of norms (`attncli.models.norms`) is divided by its sum. batch_tokens:
+    tokens that go through the network together; block_weights: weights that are there at once, save that a single
+    query, or the pieces of one word, are never divided.
 
-    Raises RequestError for a mask that there is not, or a checkpoint that can't be read.
+    Raises RequestError for a mask or a measure that there is not, or a checkpoint that can't be read.
     """
 
     def __init__(
@@ -57,13 +61,18 @@ class Reducer:
         model: Model,
         mask: str = "padding",
         distances: bool = False,
+        measure: str = "weight",
+        words: bool = False,
         batch_tokens: int | None = None,
         block_weights: int | None = None,
     ) -> None:
         check_mask_name(mask)
+        check_measure(measure)
         self.model = model
         self.causal = mask == "causal"  # without [PAD] the other masks hide nothing
         self.distances = distances
+        self.norm = measure == "norm"
+        self.words = words
         self.batch_tokens = batch_tokens or model.batch_tokens
         self.block_weights = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
         self.memory = torch.empty(2, self.block_weights, dtype=model.dtype, device=model.device)
@@ -97,28 +106,33 @@ class Reducer:
         """The sums over each window's queries, from one forward pass."""
         encoder, heads = self.model.encoder, self.model.config.heads
         totals = np.zeros((len(batch), len(encoder.layers), heads, len(FIGURES)))
-        kept = []  # the queries and keys of each layer, where they are needed again
+        kept = []  # what each layer's maps are made of, where they are needed again
         with torch.inference_mode():
-            divided = [(run, self.cells(run) if run.whole else None) for run in runs(batch, heads, self.block_weights)]
-            x = torch.cat([self.embedded(run) for run, _ in divided])  # [row, hidden_size]
+            divided = []
+            for run in runs(batch, heads, self.block_weights):
+                units = Units(run, self.words, self.model.device)
+                divided.append((units, self.cells(units, slice(0, run.length)) if run.whole else None))
+            x = torch.cat([self.embedded(units.run) for units, _ in divided])  # [row, hidden_size]
             x = F.pad(x, (0, 0, 0, -len(x) % ROWS))
             for number in range(len(encoder.layers)):
                 layer = encoder.layer(number)
                 last = number == len(encoder.layers) - 1
-                query, key, value = projected(layer.attention, x, values=not last)
+                query, key, value = projected(layer.attention, x, values=self.norm or not last)
+                lengths = transformed_lengths(layer.attention, value, range(heads)) if self.norm else None
                 attended = torch.zeros(len(x), heads * value.shape[-1], dtype=x.dtype, device=x.device)
-                for run, meant in divided:
-                    output, sums = self.attend(run, meant, query, key, value)
-                    attended[run.rows], totals[run.places, number] = output, sums.numpy()
+                for units, meant in divided:
+                    output, sums = self.attend(units, meant, query, key, value, lengths)
+                    attended[units.run.rows], totals[units.run.places, number] = output, sums.numpy()
                 if not last:
                     x = layer.rest(x, layer.attention.output(attended))
                 if self.distances:
-                    kept.append((query, key))
-            divergences = [one for run, _ in divided for one in self.divergences(run, kept)]
+                    kept.append((query, key, lengths))
+            divergences = [one for units, _ in divided for one in self.divergences(units, kept)]
         self.check_finite(totals)
+        windows = [window for units, _ in divided for window in units.windows]
         return [
             Part(1, window.queries, self.limit(window), its_totals, divergence)
-            for window, its_totals, divergence in zip(batch, totals, divergences, strict=True)
+            for window, its_totals, divergence in zip(windows, totals, divergences, strict=True)
         ]
 
     def embedded(self, run: Run) -> Tensor:
@@ -127,42 +141,64 @@ class Reducer:
         return self.model.encoder.embeddings(*inputs).flatten(0, 1)
 
     def attend(
-        self, run: Run, meant: Tensor | None, query: Tensor, key: Tensor, value: Tensor
+        self, units: Units, meant: Tensor | None, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The attention of a run in one layer, a block of queries after the other.
 
-        query, key, value of the whole batch: `[head, row, head_dim]`; meant: `cells` of the run, where it is one block.
+        query, key, value of the whole batch: `[head, row, head_dim]`; lengths, of the transformed values, where norms
+        are asked for: `[head, row]`; meant: `cells` of the run, where it is one block.
+
         Returns its rows of the output `[row, hidden_size]`, and float64 sums `[window, head, figure]`.
         """
+        run = units.run
         query, key, value = run.texts(query), run.texts(key), run.texts(value)  # [window, head, token, head_dim]
         output = torch.empty_like(value)
         sums = torch.zeros(*query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no such numbers
-        for block in run.blocks():
+        for block in units.blocks(run.block):
             weights, logarithms = self.room(*query.shape[:2], block.stop - block.start, run.length)
             output[:, :, block] = attend_into(weights, query[:, :, block], key, value, self.mask(block, run.length))
-            block_meant = self.cells(run, block) if meant is None else meant
-            sums += reduced(weights, logarithms, block_meant, self.counts(run, block)).cpu()
+            if lengths is not None:
+                weights.mul_(run.texts(lengths[..., None]).transpose(-2, -1))
+            if units.word_of is not None:
+                weights = units.merged(weights, block)
+                logarithms = torch.empty_like(weights)
+            if lengths is not None:
+                divide_rows(weights)
+            block_meant = self.cells(units, block) if meant is None else meant
+            sums += reduced(weights, logarithms, block_meant, self.counts(units, block)).cpu()
         return output.transpose(1, 2).flatten(2).flatten(0, 1), sums
 
-    def divergences(self, run: Run, kept: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Doubles | None]:
+    def divergences(
+        self, units: Units, kept: Sequence[tuple[Tensor, Tensor, Tensor | None]]
+    ) -> Iterator[Doubles | None]:
         """For each window of a run, the sum over its queries of the divergence between each two heads of all layers.
 
         The maps are computed again from the layers' queries and keys, `[head, row, head_dim]`: at no time is there
         more of them than a block.
         """
+        run = units.run
         if not kept:
             yield from [None] * len(run.windows)
             return
-        every = len(kept) * len(kept[0][0])
-        block = max(1, self.block_weights // (every * run.length))
+        queries, keys = [query for query, _, _ in kept], [key for _, key, _ in kept]
+        lengths = [of_layer for _, _, of_layer in kept if of_layer is not None]
+        every = len(kept) * len(queries[0])
+        size = max(1, self.block_weights // (every * run.length))
         for number, window in enumerate(run.windows):
-            queries, keys = (torch.cat([run.texts(layer[part])[number] for layer in kept]) for part in (0, 1))
+            place = slice(run.rows.start + number * run.length, run.rows.start + (number + 1) * run.length)
+            alone = Units(Run([window], slice(0, 1), place, size), self.words, self.model.device)
+            query, key = (torch.cat([one[:, place] for one in of_layers])[None] for of_layers in (queries, keys))
             total = np.zeros((every, every))
-            for start in range(window.counted[0], window.counted[1], block):
-                rows = slice(start, min(start + block, window.counted[1]))
-                weights, _ = self.room(every, rows.stop - rows.start, run.length)
-                attend_into(weights, queries[:, rows], keys, keys[..., :0], self.mask(rows, run.length))
-                total += divergence_sums(weights.float().cpu().numpy())
+            for block in alone.blocks(size):
+                weights, _ = self.room(1, every, block.stop - block.start, run.length)
+                attend_into(weights, query[:, :, block], key, key[..., :0], self.mask(block, run.length))
+                if lengths:
+                    weights.mul_(torch.cat(lengths)[None, :, None, place])
+                weights = alone.merged(weights, block)
+                if lengths:
+                    divide_rows(weights)
+                counts = self.counts(alone, block)[0, 0].cpu().numpy()
+                total += divergence_sums(weights[0].float().cpu().numpy()[:, counts])
             yield total
 
     def room(self, *shape: int) -> tuple[Tensor, Tensor]:
@@ -180,16 +216,20 @@ class Reducer:
             block.start
         )
 
-    def cells(self, run: Run, block: slice | None = None) -> Tensor:
-        """`cells` of some queries of a run's windows, or of all: `[window, figure, query, key]`."""
-        rows = slice(0, run.length) if block is None else block
-        made = np.stack([cells(window, rows.start, rows.stop) for window in run.windows])
+    def cells(self, units: Units, block: slice) -> Tensor:
+        """`cells` of what is counted in a block of queries: `[window, figure, query, key]`."""
+        rows = units.rows(block)
+        made = np.zeros((len(units.windows), len(LINEAR), rows.stop - rows.start, units.longest), dtype=np.float32)
+        for place, window in enumerate(units.windows):
+            stop = min(rows.stop, len(window))
+            made[place, :, : stop - rows.start, : len(window)] = cells(window, rows.start, stop)
         return torch.from_numpy(made).to(self.model.device)
 
-    def counts(self, run: Run, block: slice) -> Tensor:
-        """1 for each of a block's queries that counts, else 0: `[window, 1, query]`."""
-        places = np.arange(block.start, block.stop)
-        made = [(window.counted[0] <= places) & (places < window.counted[1]) for window in run.windows]
+    def counts(self, units: Units, block: slice) -> Tensor:
+        """Whether each query of a block counts: bool `[window, 1, query]`."""
+        rows = units.rows(block)
+        places = np.arange(rows.start, rows.stop)
+        made = [(window.counted[0] <= places) & (places < window.counted[1]) for window in units.windows]
         return torch.from_numpy(np.stack(made)[:, None]).to(self.model.device)
 
     def limit(self, window: Window) -> float:
@@ -203,6 +243,11 @@ class Reducer:
         bad = np.argwhere(~np.isfinite(totals))
         if len(bad):
             raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
+
+
+def divide_rows(norms: Tensor) -> None:
+    """Each row `[..., key]` by its sum, in place; a row of zeros stays one."""
+    norms.div_(norms.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(norms.dtype).tiny))
 
 
 def reduced(weights: Tensor, logarithms: Tensor, meant: Tensor, counts: Tensor) -> Tensor:

@@ -20,9 +20,7 @@ def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[Renderab
 
 def heading(statistics: Statistics, canvas: Canvas) -> Text:
     """Which model on how much, under which mask."""
-    texts = "1 text" if statistics.texts == 1 else f"{statistics.texts:,} texts"
-    parts = [shown_name(statistics.model.name), texts, f"{statistics.tokens:,} tokens", f"mask {statistics.mask}"]
-    return title([*parts, *(["PARTIAL"] if statistics.partial else [])], canvas)
+    return title([shown_name(statistics.model.name), *statistics.parts], canvas)
 
 
 def top_of(statistics: Statistics, by: str) -> float:

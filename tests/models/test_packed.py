@@ -8,6 +8,7 @@ from records import tokens_of
 
 from attncli.corpus import Window
 from attncli.models import packed
+from attncli.models.units import Units
 
 
 def window(text: int, length: int) -> Window:
@@ -37,7 +38,7 @@ def test_runs_are_of_one_length_and_cover_the_batch(lengths, heads, most):
     assert [row for run in runs for row in range(run.rows.start, run.rows.stop)] == list(range(sum(lengths)))
     for run in runs:
         assert {len(one) for one in run.windows} == {run.length}
-        blocks = list(run.blocks())
+        blocks = list(Units(run, False, torch.device("cpu")).blocks(run.block))
         assert [query for block in blocks for query in range(block.start, block.stop)] == list(range(run.length))
         assert run.whole == (len(blocks) == 1)
         at_once = len(run.windows) * max(block.stop - block.start for block in blocks) * heads * run.length

@@ -11,7 +11,9 @@ from windows import corpus
 import attncli
 from attncli import RequestError
 from attncli.analysis.distances import divergence_sums
+from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import FIGURES, Sums
+from attncli.analysis.words import merge_words
 from attncli.models import statistics
 from attncli.models.statistics import Reducer
 
@@ -100,6 +102,20 @@ def test_statistics_equal_a_plain_loop_over_saved_records(minilm, tmp_path, mask
     assert np.allclose(found.spread, spread, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+@pytest.mark.parametrize(("measure", "words"), [("norm", False), ("weight", True), ("norm", True)])
+def test_norms_and_words_equal_a_plain_loop_over_records(minilm, measure, words, mask):
+    records = minilm.attend_many(TEXTS, mask=mask, measure=measure)
+    if words:
+        records = map(merge_words, records)
+    records = list(map(row_shares, records))
+    figures, spread = plain_statistics(records)
+    found = sums_of(Reducer(minilm, mask, measure=measure, words=words), corpus(minilm, TEXTS))
+    assert (found.texts, found.queries) == (len(TEXTS), sum(len(record.tokens) for record in records))
+    assert np.allclose(found.figures, figures, rtol=2e-6, atol=2e-6)
+    assert np.allclose(found.spread, spread, rtol=2e-6, atol=2e-6)
+
+
 def test_padding_never_counts(minilm):
     """A record with [PAD] has rows of it, which a plain loop must leave out to get the same."""
     records = [minilm.attend(TEXTS[0], pad_to=20)]
@@ -134,6 +150,22 @@ def test_windows_of_a_long_text_are_one_text(tiny):
     assert np.allclose(found.spread, 0, atol=1e-6)
 
 
+def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
+    """A plain loop over the words of every window; "embeddings" is many pieces in the tiny vocabulary."""
+    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
+    long = "the embeddings, and the cat. " * 12
+    [cut] = texts = corpus(model, [long], stride=17)
+    assert len(cut) > 2
+    records = [merge_words(record) for record in model.attend_tokens([window.tokens for window in cut])]
+    figures, _ = plain_statistics(records, [range(*window.words.counted) for window in cut])
+    found = sums_of(Reducer(model, words=True), texts)
+    whole = model.tokenizer.backend.encode(long)
+    assert found.queries == len({word for word in whole.word_ids if word is not None}) + 2 < len(whole)
+    # A word that the end of a window cuts is the same word all the same: the plain loop knows no more than the rest.
+    others = [place for place, name in enumerate(FIGURES) if name != "same_word"]
+    assert np.allclose(found.figures[..., others], figures[..., others], rtol=1e-6, atol=1e-6)
+
+
 # --- what changes nothing -------------------------------------------------------------------------------
 
 
@@ -143,10 +175,11 @@ MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (num
 @pytest.mark.parametrize(
     "options", [{"batch_tokens": 1}, {"batch_tokens": 60}, {"block_weights": 1}, {"block_weights": 300}]
 )
-def test_batch_and_block_change_nothing(minilm, options):
-    texts = corpus(minilm, MANY)
-    expected = sums_of(Reducer(minilm, distances=True), texts)
-    found = sums_of(Reducer(minilm, distances=True, **options), texts)
+@pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True}, {"mask": "causal", "words": True}])
+def test_batch_and_block_change_nothing(minilm, options, asked):
+    texts = corpus(minilm, [text.replace("big mat", "embeddings") for text in MANY])
+    expected = sums_of(Reducer(minilm, distances=True, **asked), texts)
+    found = sums_of(Reducer(minilm, distances=True, **asked, **options), texts)
     assert_same(found, expected, 1e-6)
     assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
 
@@ -196,11 +229,12 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
 # --- distances and refusals -----------------------------------------------------------------------------
 
 
-def test_divergences_are_those_of_the_records(minilm):
-    found = sums_of(Reducer(minilm, distances=True), corpus(minilm, TEXTS))
-    expected = sum(
-        divergence_sums(record.weights.reshape(72, *record.weights.shape[2:])) for record in minilm.attend_many(TEXTS)
-    )
+@pytest.mark.parametrize(("measure", "words"), [("weight", False), ("norm", False), ("weight", True), ("norm", True)])
+def test_divergences_are_those_of_the_records(minilm, measure, words):
+    found = sums_of(Reducer(minilm, distances=True, measure=measure, words=words), corpus(minilm, TEXTS))
+    records = minilm.attend_many(TEXTS, measure=measure)
+    shown = [row_shares(merge_words(record) if words else record) for record in records]
+    expected = sum(divergence_sums(record.weights.reshape(72, *record.weights.shape[2:])) for record in shown)
     assert np.allclose(found.divergence, expected, atol=1e-4)
     assert found.divergence.max() / found.queries > 0.3
 
