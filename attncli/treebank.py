@@ -5,11 +5,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
 
+from attncli.corpus import raw_lines, shown
 from attncli.errors import RequestError
 from attncli.text import Tokens, first_line
 
@@ -47,27 +50,29 @@ class Sentence:
 
 
 def read_treebank(path: str | Path, limit: int | None = None) -> list[Sentence]:
-    """The sentences of a CoNLL-U file, or the first `limit` of them.
+    """The sentences of a CoNLL-U file, or the first `limit` of them; "-" is stdin.
 
     Words are its syntactic words: of a multiword token such as "don't" (2-3) the parts count and it does not, and
     empty nodes (6.1) are left out. A sentence may have several roots, as older treebanks do, but no cycle.
 
     Raises RequestError, with the line, for what is no CoNLL-U or no tree, and for a file that can't be read.
     """
-    sentences: list[Sentence] = []
-    try:
-        with Path(path).open(encoding="utf-8-sig") as lines:
-            for block in blocks(lines):
-                if limit is not None and len(sentences) == limit:
-                    break
-                sentences.append(read_sentence(path, block))
-    except UnicodeDecodeError as error:
-        raise RequestError(f"{path} is not UTF-8: convert it first") from error
-    except OSError as error:
-        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
+    name = shown(str(path))
+    sentences = [read_sentence(name, block) for block in islice(blocks(decoded(name, raw_lines(str(path)))), limit)]
     if not sentences:
-        raise RequestError(f"{path} has no sentence in it: a treebank in CoNLL-U is needed")
+        raise RequestError(f"{name} has no sentence in it: a treebank in CoNLL-U is needed")
     return sentences
+
+
+def decoded(name: str, lines: Iterable[bytes]) -> Iterator[str]:
+    """Lines as text, without a byte order mark at their head. Raises RequestError for one that is not UTF-8."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise RequestError(
+                f"{name}, line {number}: not UTF-8 at byte {error.start}: convert the file first"
+            ) from error
 
 
 def blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
@@ -75,7 +80,7 @@ def blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
     block: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
-            block.append((number, line.rstrip("\n")))
+            block.append((number, line.rstrip("\r\n")))
         elif not line.strip() and block:
             yield block
             block = []
@@ -83,37 +88,37 @@ def blocks(lines: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
         yield block
 
 
-def read_sentence(path: str | Path, block: Sequence[tuple[int, str]]) -> Sentence:
+def read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
     """One sentence from its lines. Raises RequestError as `read_treebank` does."""
     words: list[str] = []
     heads: list[int] = []
     relations: list[str] = []
     lines: list[int] = []
     for number, line in block:
-        fields = read_fields(path, number, line)
+        fields = read_fields(name, number, line)
         if isinstance(fields["id"], tuple):  # a multiword token, an empty node
             continue
         if fields["id"] != len(words) + 1:
-            raise RequestError(f"{path}, line {number}: word {len(words) + 1} of the sentence is expected here")
+            raise RequestError(f"{name}, line {number}: word {len(words) + 1} of the sentence is expected here")
         if fields["head"] is None:
-            raise RequestError(f"{path}, line {number}: the word has no head: a treebank with trees is needed")
-        words.append(fields["form"])
+            raise RequestError(f"{name}, line {number}: the word has no head: a treebank with trees is needed")
+        words.append(intern(fields["form"]))
         heads.append(fields["head"])
-        relations.append(fields["deprel"])
+        relations.append(intern(fields["deprel"]))
         lines.append(number)
     if not words:
-        raise RequestError(f"{path}, line {block[0][0]}: the sentence has no word")
+        raise RequestError(f"{name}, line {block[0][0]}: the sentence has no word")
     for number, head in zip(lines, heads, strict=True):
         if not 0 <= head <= len(words):
-            raise RequestError(f"{path}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
+            raise RequestError(f"{name}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
     places = [None if head == 0 else head - 1 for head in heads]
     looping = cycle(places)
     if looping is not None:
-        raise RequestError(f"{path}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
+        raise RequestError(f"{name}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
     return Sentence(words, places, relations, lines[0])
 
 
-def read_fields(path: str | Path, number: int, line: str) -> dict[str, Any]:
+def read_fields(name: str, number: int, line: str) -> dict[str, Any]:
     """The columns of one line by their names, id and head as numbers. Raises RequestError as `read_treebank` does."""
     try:
         from conllu.exceptions import ParseException
@@ -127,9 +132,9 @@ def read_fields(path: str | Path, number: int, line: str) -> dict[str, Any]:
     try:
         fields = parse_line(line, FIELDS, parsers)
     except ParseException as error:
-        raise RequestError(f"{path}, line {number}: {first_line(error)}") from error
+        raise RequestError(f"{name}, line {number}: {first_line(error)}") from error
     if len(fields) < len(FIELDS):
-        raise RequestError(f"{path}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")
+        raise RequestError(f"{name}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")
     return dict(fields)
 
 

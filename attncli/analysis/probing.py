@@ -9,8 +9,8 @@ the guess of the "'s" after it.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 DIRECTIONS = ("child->head", "head->child")  # who looks at whom
 ALL = "all"  # all relations together
-NOBODY = -1
+NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
 
 
 @dataclass(frozen=True)
@@ -59,68 +59,59 @@ class LayerTrees:
     best_head_uuas: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tally:
-    """What all heads found in the sentences that were added. Memory does not grow with their number.
+    """What all heads found in some sentences. Memory does not grow with their number.
 
-    counts: words asked for, by relation. found: of those, `[layer, head, direction]` that each head found.
-    offsets: the words by the distance to their syntactic head. edges: pairs of words that depend on each other.
-    tree_edges: of those, `[layer, head]` in the tree of each head; layer_edges: `[layer]`, of a layer's mean map.
-    chain_edges: of those, pairs of neighbours.
+    skipped: sentences that could not be read. counts: words asked for, by relation. found: of those,
+    `[layer, head, direction]` that each head found. offsets: the words by the distance to their syntactic head.
+    edges: pairs of words that depend on each other. tree_edges: of those, `[layer, head]` in the tree of each head;
+    layer_edges: `[layer]`, of a layer's mean map. chain_edges: of those, pairs of neighbours.
     """
 
-    layers: int
-    heads: int
-    sentences: int = 0
-    words: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    found: dict[str, Ints] = field(default_factory=dict)
-    offsets: dict[str, Counter[int]] = field(default_factory=dict)
-    edges: int = 0
-    chain_edges: int = 0
-    tree_edges: Ints = field(init=False)
-    layer_edges: Ints = field(init=False)
+    sentences: int
+    skipped: int
+    words: int
+    counts: Counter[str]
+    found: dict[str, Ints]
+    offsets: dict[str, Counter[int]]
+    edges: int
+    chain_edges: int
+    tree_edges: Ints
+    layer_edges: Ints
 
-    def __post_init__(self) -> None:
-        self.tree_edges = np.zeros((self.layers, self.heads), dtype=np.int64)
-        self.layer_edges = np.zeros(self.layers, dtype=np.int64)
+    @classmethod
+    def nothing(cls, layers: int, heads: int) -> "Tally":
+        """What to begin with."""
+        trees, means = np.zeros((layers, heads), dtype=np.int64), np.zeros(layers, dtype=np.int64)
+        return cls(0, 0, 0, Counter(), {}, {}, 0, 0, trees, means)
 
-    def add(self, maps: Floats, sentence: Sentence) -> None:
-        """Count one sentence by its `[layer, head, word, word]` maps (`word_maps`)."""
-        self.sentences += 1
-        self.words += len(sentence)
-        self.add_relations(maps, sentence)
-        self.add_trees(maps, sentence)
+    def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
+        """And one more sentence, by its `[layer, head, word, word]` maps (`word_maps`)."""
+        counts, found, offsets = Counter(self.counts), dict(self.found), dict(self.offsets)
+        heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
+        correct = strongest_words(maps) == heads
+        for relation, words in asked_words(sentence).items():
+            counts[relation] += len(words)
+            found[relation] = found.get(relation, 0) + correct[..., words].sum(axis=-1)
+            offsets[relation] = offsets.get(relation, Counter()) + Counter((heads[words] - words).tolist())
+        gold, shared = tree_edges(maps, sentence)
+        return Tally(
+            sentences=self.sentences + 1,
+            skipped=self.skipped,
+            words=self.words + len(sentence),
+            counts=counts,
+            found=found,
+            offsets=offsets,
+            edges=self.edges + int(gold.sum()) // 2,
+            chain_edges=self.chain_edges + int(gold.diagonal(offset=1).sum()),
+            tree_edges=self.tree_edges + shared[:, :-1],
+            layer_edges=self.layer_edges + shared[:, -1],
+        )
 
-    def add_relations(self, maps: Floats, sentence: Sentence) -> None:
-        guesses = strongest_words(maps)
-        asked: dict[str, list[int]] = {}
-        for word in asked_words(sentence):
-            for relation in (ALL, sentence.relations[word]):
-                asked.setdefault(relation, []).append(word)
-        for relation, words in asked.items():
-            heads = np.array([sentence.heads[word] for word in words], dtype=np.int64)
-            correct = (guesses[..., words] == heads).sum(axis=-1)
-            self.found[relation] = self.found.get(relation, 0) + correct
-            self.counts[relation] += len(words)
-            self.offsets.setdefault(relation, Counter()).update((heads - words).tolist())
-
-    def add_trees(self, maps: Floats, sentence: Sentence) -> None:
-        """Punctuation is no node here; an edge is in a tree or not, whichever of its two words is the head."""
-        kept = np.flatnonzero(~np.array(sentence.punctuation))
-        gold = np.zeros((len(sentence), len(sentence)), dtype=bool)
-        for word, head in enumerate(sentence.heads):
-            if head is not None:
-                gold[word, head] = gold[head, word] = True
-        gold = gold[np.ix_(kept, kept)]
-        if not gold.any():
-            return
-        both = maps[..., kept[:, None], kept]
-        both = both + both.swapaxes(-1, -2)
-        self.edges += int(gold.sum()) // 2
-        self.chain_edges += int(gold.diagonal(offset=1).sum())
-        self.tree_edges += shared_edges(spanning_trees(both), gold)
-        self.layer_edges += shared_edges(spanning_trees(both.mean(axis=1)), gold)
+    def plus_skipped(self) -> "Tally":
+        """And one more sentence that could not be read."""
+        return replace(self, skipped=self.skipped + 1)
 
     def best(self, relation: str) -> tuple[int, int, int]:
         """Layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
@@ -146,13 +137,14 @@ def word_maps(record: AttentionRecord) -> Floats:
     return maps
 
 
-def asked_words(sentence: Sentence) -> list[int]:
-    """The words whose syntactic head is looked for: all but roots and punctuation."""
-    return [
-        word
-        for word, (head, punctuation) in enumerate(zip(sentence.heads, sentence.punctuation, strict=True))
-        if head is not None and not punctuation
-    ]
+def asked_words(sentence: Sentence) -> dict[str, list[int]]:
+    """By relation, and for ALL: the words whose syntactic head is looked for, which are neither roots nor punctuation."""
+    asked: dict[str, list[int]] = {}
+    for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
+        if head is not None and not sentence.punctuation[word]:
+            asked.setdefault(ALL, []).append(word)
+            asked.setdefault(relation, []).append(word)
+    return asked
 
 
 def strongest_words(maps: Floats) -> Ints:
@@ -161,9 +153,27 @@ def strongest_words(maps: Floats) -> Ints:
     child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY where
     there is no weight at all.
     """
-    by_direction = np.stack([maps, maps.swapaxes(-1, -2)], axis=2)
-    guesses: Ints = np.where(by_direction.max(axis=-1) > 0, by_direction.argmax(axis=-1), NOBODY)
-    return guesses
+    by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NOBODY) for axis in (-1, -2)]
+    return np.stack(by_direction, axis=2)
+
+
+def tree_edges(maps: Floats, sentence: Sentence) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """The edges of the sentence's tree, bool `[word, word]`, and how many of them are in the tree of each head.
+
+    That is `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node here; an edge is in a
+    tree or not, whichever of its two words is the head.
+    """
+    kept = np.flatnonzero(~np.array(sentence.punctuation))
+    gold = np.zeros((len(sentence), len(sentence)), dtype=bool)
+    for word, head in enumerate(sentence.heads):
+        if head is not None:
+            gold[word, head] = gold[head, word] = True
+    gold = gold[np.ix_(kept, kept)]
+    if not gold.any():
+        return gold, np.zeros((maps.shape[0], maps.shape[1] + 1), dtype=np.int64)
+    both = maps[..., kept[:, None], kept]
+    both = both + both.swapaxes(-1, -2)
+    return gold, shared_edges(spanning_trees(np.concatenate([both, both.mean(axis=1, keepdims=True)], axis=1)), gold)
 
 
 def spanning_trees(maps: Floats) -> Ints:
@@ -192,12 +202,16 @@ def shared_edges(trees: Ints, gold: npt.NDArray[np.bool_]) -> Ints:
     return shared
 
 
-def tally(records: Iterable[tuple[AttentionRecord, Sentence]], layers: int, heads: int) -> Tally:
-    """What all heads find in these sentences."""
-    counted = Tally(layers, heads)
+def tally(records: Iterable[tuple[AttentionRecord | None, Sentence]], layers: int, heads: int) -> Iterator[Tally]:
+    """What all heads find in these sentences, so far: once at the beginning, and after each of them.
+
+    A sentence without a record is counted as skipped.
+    """
+    counted = Tally.nothing(layers, heads)
+    yield counted
     for record, sentence in records:
-        counted.add(word_maps(record), sentence)
-    return counted
+        counted = counted.plus_skipped() if record is None else counted.plus(word_maps(record), sentence)
+        yield counted
 
 
 def guesses(chosen: Tally, measured: Tally) -> list[Guess]:

@@ -45,6 +45,11 @@ def forget_peak() -> bool:
     return True
 
 
+def process_peak() -> int | None:
+    """The most bytes of memory that this process has had since it began; None where the system does not tell."""
+    return status_bytes("VmHWM") if STATUS.is_file() else None
+
+
 def status_bytes(name: str) -> int:
     """A field of /proc/self/status, which gives it in kB."""
     for line in STATUS.read_text().splitlines():

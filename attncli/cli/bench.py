@@ -5,9 +5,15 @@ from typing import Annotated
 import typer
 
 from attncli.cli import options, output
+from attncli.errors import RequestError
+
+SUBJECTS = ("maps", "stats")
 
 
 def bench(
+    subject: Annotated[
+        str, typer.Argument(metavar="[maps|stats]", help="The maps of texts, or statistics over a corpus.")
+    ] = "maps",
     model: Annotated[
         str | None,
         typer.Option(
@@ -15,7 +21,7 @@ def bench(
             "-m",
             metavar="NAME",
             envvar="ATTNCLI_MODEL",
-            help="Only this model's architecture: an alias or a directory. Without it: minilm and bert-base.",
+            help="Only this model: an alias or a directory. Without it: minilm, and bert-base for maps.",
             show_default=False,
         ),
     ] = None,
@@ -26,17 +32,28 @@ def bench(
     device: options.Device = "auto",
     debug: options.Debug = False,
 ) -> None:
-    """Measure attncli beside transformers: time and memory, for four shapes and four things to keep.
+    """Measure attncli beside transformers: time and memory.
 
-    The weights are random, since only arithmetic matters: nothing is fetched. All programs take turns in
-    every round; the times are medians. On a machine that does something else meanwhile they mean little.
+    maps: four shapes and four things to keep, with random weights, since only arithmetic matters. stats: all
+    statistics over a corpus of mixed lengths beside the same in numpy; memory, of few lines and of many; and a text
+    of 8,192 tokens. All programs take turns in every round; the times are medians. On a machine that does something
+    else meanwhile they mean little. Nothing is fetched.
 
     \b
     Examples:
       attncli bench --quick
       attncli bench --quick -m minilm --json
-      attncli bench
+      attncli bench stats --quick
     """
+    if subject == "maps":
+        bench_maps(model, quick, json, device)
+    elif subject == "stats":
+        bench_stats(model or "minilm", quick, json, device)
+    else:
+        raise RequestError(f"nothing to measure is called {subject!r}: it is one of {', '.join(SUBJECTS)}")
+
+
+def bench_maps(model: str | None, quick: bool, json: bool, device: str) -> None:
     from attncli.checks import bench as measuring
 
     cases = measuring.plan([model] if model else measuring.MODELS, quick)
@@ -48,3 +65,17 @@ def bench(
     from attncli.render.bench_table import bench_legend, bench_table
 
     output.show(bench_table(document), bench_legend(document))
+
+
+def bench_stats(model: str, quick: bool, json: bool, device: str) -> None:
+    from attncli.checks import bench_stats as measuring
+
+    plan = measuring.QUICK if quick else measuring.WHOLE
+    with options.progress(plan.steps, "steps") as done:
+        document = measuring.bench_stats(model, plan, device, done)
+    if json:
+        output.json_document(document)
+        return
+    from attncli.render.bench_table import stats_lines
+
+    output.show(stats_lines(document))

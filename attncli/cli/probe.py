@@ -1,7 +1,8 @@
 """attncli probe: which heads find the syntactic heads of a treebank's words."""
 
+import random
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from attncli.text import Tokens
     from attncli.treebank import Sentence
 
-WINDOW = 1000  # sentences that are sorted by length together; their maps are never held together
+INTERRUPTED = 130
 
 
 def probe(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U; - is stdin.", show_default=False)],
     model: options.ModelName = "minilm",
     test: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--test",
             metavar="FILE",
@@ -55,35 +56,42 @@ def probe(
     -1 always guesses the word before. Below: how much of the trees is in maximum spanning trees of a layer's maps.
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is; --test says how much.
-    Reading treebanks needs conllu: pip install 'attncli[probe]'.
+    Ctrl-C shows what there is so far. Reading treebanks needs conllu: pip install 'attncli[probe]'.
 
     \b
     Examples:
       attncli probe sample_inputs/treebank.conllu
       attncli probe sample_inputs/treebank.conllu --limit 20 -o probe.png
-      attncli probe sample_inputs/treebank.conllu --json
+      cat train-*.conllu | attncli probe - --test test.conllu --json
     """
+    from attncli.corpus import STDIN
     from attncli.treebank import read_treebank
 
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
+    if file == test == STDIN:
+        raise RequestError("both FILE and --test are stdin: give one of them as a file")
     treebanks = {path: read_treebank(path, limit) for path in (file, test) if path is not None}
     loaded = options.open_model(model, device, dtype)
-    tallies = {path: count(loaded, path, sentences) for path, sentences in treebanks.items()}
+    tallies, partial = count(loaded, treebanks)
+    measured = file if test not in tallies else test
     found = {
         "model": asdict(loaded.info),
-        "treebank": about(file, treebanks[file], tallies[file]),
-        "test": None if test is None else about(test, treebanks[test], tallies[test]),
-        **results(tallies[file], tallies[file if test is None else test]),
+        "partial": partial,
+        "treebank": about(file, tallies[file]),
+        "test": about(test, tallies[test]) if test in tallies else None,
+        **results(tallies[file], tallies[measured]),
     }
     if json:
         output.json_document(found)
-    elif output_path is None:
+    elif output_path is None or partial:
         from attncli.render import probe as tables
 
         output.show(
             tables.probe_title(found), tables.relation_table(found), tables.tree_table(found), tables.probe_end(found)
         )
+    if partial:
+        raise typer.Exit(INTERRUPTED)
     if output_path is not None:
         from attncli.render.figure import save_figure
         from attncli.render.probe_figure import probe_figure
@@ -92,55 +100,91 @@ def probe(
         output.words(f"attncli: saved {output_path}") if json else output.data(str(output_path))
 
 
-def count(model: "Model", path: Path, sentences: "Sequence[Sentence]") -> "Tally":
-    """What the model's heads find in a treebank; a Notice says how many sentences it can't read whole.
+def count(model: "Model", treebanks: "Mapping[str, Sequence[Sentence]]") -> "tuple[dict[str, Tally], bool]":
+    """What the model's heads find in each treebank, and whether Ctrl-C ended that early.
 
-    Raises RequestError when it can read none, or no word in them depends on another.
+    Then a treebank of which nothing has been counted is left out; KeyboardInterrupt goes on when that is all of them.
+    Raises RequestError as `check_counted` does.
     """
     from attncli.analysis.probing import tally
 
-    counted = tally(read_all(model, sentences), model.config.layers, model.config.heads)
-    if counted.sentences < len(sentences):
+    tallies: dict[str, Tally] = {}
+    try:
+        for path, sentences in treebanks.items():
+            with options.progress(len(sentences), "sentences") as advance:
+                for so_far in tally(read_all(model, sentences), model.config.layers, model.config.heads):
+                    tallies[path] = so_far
+                    advance()
+            check_counted(path, tallies[path], model)
+    except KeyboardInterrupt:
+        begun = {path: tally for path, tally in tallies.items() if tally.edges}
+        if not begun:
+            raise
+        of = " and ".join(f"{tally.sentences} of {len(treebanks[path])}" for path, tally in begun.items())
+        output.words(f"attncli: interrupted: these figures are PARTIAL, of {of} sentences")
+        return begun, True
+    return tallies, False
+
+
+def check_counted(path: str, counted: "Tally", model: "Model") -> None:
+    """A Notice says how many sentences were skipped; RequestError is raised where there is nothing to find."""
+    from attncli.corpus import shown
+
+    if counted.skipped:
         warnings.warn(
-            f"{path}: skipped {len(sentences) - counted.sentences} of {len(sentences)} sentences: the model does not "
-            f"read all of their words (it reads {model.config.max_tokens} tokens)",
+            f"{shown(path)}: skipped {counted.skipped} of {counted.sentences + counted.skipped} sentences: the model "
+            f"does not read all of their words (it reads {model.config.max_tokens} tokens)",
             Notice,
             stacklevel=2,
         )
     if not counted.edges:
-        raise RequestError(f"{path}: in no sentence that the model can read does a word depend on another")
-    return counted
+        raise RequestError(f"{shown(path)}: in no sentence that the model can read does a word depend on another")
 
 
-def read_all(model: "Model", sentences: "Sequence[Sentence]") -> "Iterator[tuple[AttentionRecord, Sentence]]":
-    """Every sentence that the model can read whole, with its maps: of a window, the short ones first."""
-    with options.progress(len(sentences), "sentences") as advance:
-        for start in range(0, len(sentences), WINDOW):
-            window = [(tokenise(model, sentence), sentence) for sentence in sentences[start : start + WINDOW]]
-            whole = [(tokens, sentence) for tokens, sentence in window if tokens is not None]
-            whole.sort(key=lambda pair: len(pair[0]))
-            records = model.attend_tokens(tokens for tokens, _ in whole)
-            for record, (_, sentence) in zip(records, whole, strict=True):
-                yield record, sentence
-                advance()
+def read_all(model: "Model", sentences: "Sequence[Sentence]") -> "Iterator[tuple[AttentionRecord | None, Sentence]]":
+    """Every sentence with its maps; with None where the model can't read it whole. They come in groups of one length.
+
+    Tokens are cheap to make: they are counted first, and made again when their turn comes, so that they are not held.
+    Lengths come in an order of chance, always the same: whoever interrupts has seen short sentences and long ones.
+    """
+    by_length: dict[int, list[Sentence]] = {}
+    for sentence in sentences:
+        tokens = tokenise(model, sentence)
+        if tokens is None:
+            yield None, sentence
+        else:
+            by_length.setdefault(len(tokens), []).append(sentence)
+    lengths = sorted(by_length)
+    random.Random(0).shuffle(lengths)
+    ordered = [sentence for length in lengths for sentence in by_length[length]]
+    records = model.attend_tokens(tokens for sentence in ordered if (tokens := tokenise(model, sentence)) is not None)
+    yield from zip(records, ordered, strict=True)
 
 
 def tokenise(model: "Model", sentence: "Sentence") -> "Tokens | None":
-    """Its tokens, which say which word of the treebank they are of; None when the model can't read it whole."""
+    """Its tokens, which say which word of the treebank they are of; None when the model can't read it whole.
+
+    Raises RequestError when the tokenizer is of another model.
+    """
+    from attncli.corpus import encode
     from attncli.treebank import words_of
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # a text that is cut is left out, and `count` says so
-        return words_of(model.tokenizer.encode(sentence.text), sentence)
+    try:
+        tokens = encode(sentence.text, model.tokenizer)
+    except ValueError:  # there is nothing in it that the tokenizer keeps
+        return None
+    return words_of(tokens, sentence) if len(tokens) <= model.config.max_tokens else None
 
 
-def about(path: Path, sentences: "Sequence[Sentence]", counted: "Tally") -> dict[str, Any]:
-    """What --json prints of a treebank; `sentences` are all that were read of it."""
+def about(path: str, counted: "Tally") -> dict[str, Any]:
+    """What --json prints of a treebank."""
+    from attncli.corpus import shown
+
     return {
-        "path": str(path),
+        "path": shown(path),
         "sentences": counted.sentences,
         "words": counted.words,
-        "skipped": len(sentences) - counted.sentences,
+        "skipped": counted.skipped,
     }
 
 

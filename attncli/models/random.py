@@ -55,6 +55,24 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     return model, Reference(network, chosen, number)
 
 
+def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, Any] | None = None) -> Path:
+    """A directory with the files of `random_model`'s checkpoint (seed 0); `changes` are of its config.json.
+
+    Raises RequestError as `random_model` does.
+    """
+    from safetensors.torch import save_file
+
+    place, data = architecture(name)
+    data = {**data, **(changes or {})}
+    config = ModelConfig.from_dict(data)
+    tensors = peaked_tensors(tensor_shapes(data), config.layers)
+    directory.mkdir(parents=True)
+    (directory / CONFIG_FILE).write_text(json.dumps(data), encoding="utf-8")
+    save_file(tensors, str(directory / "model.safetensors"))
+    random_tokenizer(place, config).backend.save(str(directory / "tokenizer.json"))
+    return directory
+
+
 def architecture(name: str) -> tuple[Place, dict[str, Any]]:
     """What the config.json of a model says; for an alias that is not on this machine, what is known of it."""
     try:

@@ -82,6 +82,13 @@ class Reducer:
         """What to begin with."""
         return Counted(Sums.nothing(self.model.config.layers, self.model.config.heads, self.distances))
 
+    def reduce(self, texts: Iterable[list[Window]]) -> Sums:
+        """The sums over all texts. Raises RequestError as `count` does."""
+        done = self.nothing()
+        for counted in self.count(texts, done):
+            done = counted
+        return done.sums
+
     def count(self, texts: Iterable[list[Window]], counted: Counted) -> Iterator[Counted]:
         """Go on from what is `counted`, with the texts that it wants, in the order of their numbers. Yields how far it
         is after every batch.

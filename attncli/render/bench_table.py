@@ -66,6 +66,40 @@ def bench_legend(document: dict[str, Any]) -> Text:
     )
 
 
+def stats_lines(document: dict[str, Any]) -> Text:
+    """What `attncli bench stats` measured, in words; `document` is what its --json prints."""
+    speed, memory, long = document["speed"], document["memory"], document["long"]
+    lines = [
+        f"{printable(document['model'])}, {document['weights']} weights: {speed['texts']:,} texts of "
+        f"{document['lengths'][0]} to {document['lengths'][1]} tokens, {speed['tokens']:,} tokens"
+    ]
+    for name, seconds in speed["seconds"].items():
+        lines.append(f"  {name:<13}{seconds:8.2f} s{speed['tokens'] / seconds:10,.0f} tokens/s")
+    lines += [
+        f"  {speed['ratio']:.2f} x as fast as transformers and numpy; figures at most "
+        f"{speed['largest_difference']:.0e} apart",
+        "",
+        "peak memory of a whole process",
+    ]
+    for one in memory:
+        counted = f"{one['lines']:,} lines, {one['tokens']:,} tokens"
+        lines.append(f"  {counted:<36}{megabytes(one['peak_bytes']):>5} MB")
+    few, many = (one["peak_bytes"] for one in memory)
+    if few and many:
+        lines.append(f"  {many / few:.2f} x")
+    lines += [
+        "",
+        f"one text of {long['tokens']:,} tokens, {long['layers']} layers x {long['heads']} heads, random weights",
+        f"  {long['seconds']:.1f} s, peak of the process {megabytes(long['peak_bytes'])} MB; one layer's maps would be "
+        f"{megabytes(long['map_bytes'])} MB",
+        "",
+        f"float32, {document['device']}, {document['threads']} threads; "
+        + ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+        + f"; medians of {speed['rounds']} rounds",
+    ]
+    return Text("\n".join(lines))
+
+
 def number(value: float) -> str:
     """About three digits: 1234, 56.7, 1.06, 0.004."""
     if value >= 100:

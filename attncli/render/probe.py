@@ -13,9 +13,10 @@ SAME = "and measured on the same ones: the best of many looks better than it is,
 
 
 def probe_title(document: dict[str, Any]) -> Text:
-    """Which model, which treebank, and on which one the figures are."""
+    """Which model, which treebank, on which one the figures are, and whether they are partial."""
     chosen, test = document["treebank"], document["test"]
-    title = f"{printable(document['model']['name'])} · heads chosen on {sentences(chosen)}\n"
+    state = "PARTIAL · " if document["partial"] else ""
+    title = f"{state}{printable(document['model']['name'])} · heads chosen on {sentences(chosen)}\n"
     return Text(title + (SAME if test is None else f"measured on {sentences(test)}"))
 
 

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from attncli.checks import bench as measuring
+from attncli.checks import bench_stats as stats_measuring
 from attncli.checks.bench import KEPT, Shape
+from attncli.checks.bench_stats import Plan
 
 
 @pytest.fixture
@@ -37,3 +39,19 @@ def test_the_table_has_a_line_a_row_and_says_what_it_was_measured_on(attncli, sm
 def test_unknown_names_and_devices_are_refused(refused, small):
     assert "bert-base" in refused("bench", "-m", "bert-bse")
     assert "device" in refused("bench", "-m", small, "--device", "abacus")
+    assert "it is one of maps, stats" in refused("bench", "speed")
+    assert "bert-base" in refused("bench", "stats", "-m", "bert-bse")
+
+
+def test_statistics_in_words_and_as_json(attncli, tiny, monkeypatch):
+    monkeypatch.setattr(stats_measuring, "QUICK", Plan(texts=4, rounds=1, lines=(2, 3), long=80))
+    monkeypatch.setattr(
+        stats_measuring, "run_apart", lambda *_: {"tokens": 70, "seconds": 0.5, "peak_bytes": 200_000_000}
+    )
+    asked = ("bench", "stats", "--quick", "-m", tiny(), "--device", "cpu")
+    document = json.loads(attncli(*asked, "--json").out)
+    assert [one["lines"] for one in document["memory"]] == [2, 3]
+    result = attncli(*asked)
+    assert (result.code, result.err) == (0, "")
+    assert "4 texts of 5 to 40 tokens" in result.out and "200 MB\n  1.00 x" in result.out
+    assert "one text of 70 tokens, 3 layers x 4 heads" in result.out

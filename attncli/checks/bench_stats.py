@@ -1,0 +1,227 @@
+"""How fast and how frugal statistics over a corpus are, beside transformers and numpy in the same run.
+
+- speed: texts of mixed lengths, all figures of all heads. The peer is what one would write: transformers with
+  `output_attentions`, padded batches of 16 in the file's order, and the same figures in numpy. Reading the file,
+  tokenizing it and finding its words is the same code on both sides, and in the time of both.
+- memory: the peak of a whole process, for few lines and for ten times as many.
+- long text: one of 8,192 tokens, through the same architecture with so many positions and random weights.
+"""
+
+import json
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from attncli.analysis.statistics import FIGURES, Doubles, Sums, cells
+from attncli.checks.bench import median_seconds
+from attncli.corpus import Reading, Window
+from attncli.errors import RequestError
+from attncli.models.hub import NotOnThisMachine, find_alias, locate
+from attncli.models.model import Model, load_model
+from attncli.models.random import architecture, write_random_checkpoint
+from attncli.models.reference import Reference, load_reference
+from attncli.models.statistics import Reducer
+from attncli.record import Floats
+
+SHORTEST, LONGEST = 5, 200  # tokens of a text
+BATCH = 16  # texts that the peer pads to the longest of them
+FREQUENT = 2000  # words that a corpus is made of
+MARK = 0.1  # of the words have a comma or a full stop after them
+
+
+class Plan(NamedTuple):
+    """texts and rounds of the speed; lines, few and many, of the memory; tokens of the long text."""
+
+    texts: int
+    rounds: int
+    lines: tuple[int, int]
+    long: int
+
+    @property
+    def steps(self) -> int:
+        """How often `bench_stats` says that something is done."""
+        return 2 * (self.rounds + 1) + 3
+
+
+WHOLE, QUICK = Plan(256, 5, (1000, 10_000), 8192), Plan(64, 3, (100, 1000), 2048)
+
+
+def bench_stats(
+    name: str, plan: Plan = WHOLE, device: str = "auto", done: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """What `bench stats --json` prints. `done` is called after each of the plan's steps.
+
+    With the model's own weights where they are on this machine, else with random ones.
+
+    Raises RequestError for a model's name that means nothing, a device that is not there, or a text that is too long
+    for this kind of model.
+    """
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        directory, weights = checkpoint(name, folder)
+        model = load_model(str(directory), device)
+        speed = measure_speed(model, make_corpus(model, folder / "speed.txt", plan.texts), plan.rounds, done)
+        memory = []
+        for lines in plan.lines:
+            measured = run_apart(directory, make_corpus(model, folder / f"{lines}.txt", lines), model.device)
+            memory.append({"lines": lines, **measured})
+            done()
+        long = measure_long_text(model, name, folder, plan.long)
+        done()
+        return {
+            "versions": {name: version(name) for name in ("attncli", "torch", "transformers", "numpy")},
+            "device": str(model.device),
+            "dtype": "float32",
+            "threads": torch.get_num_threads(),
+            "model": name,
+            "weights": weights,
+            "lengths": [SHORTEST, min(LONGEST, model.config.max_tokens)],
+            "speed": speed,
+            "memory": memory,
+            "long": long,
+        }
+
+
+def checkpoint(name: str, folder: Path) -> tuple[Path, str]:
+    """A directory with the model's files, and whether its weights are "pretrained" or "random"."""
+    try:
+        return locate(name, download=False).path, "pretrained"
+    except NotOnThisMachine:
+        if find_alias(name) is None:
+            raise
+    return write_random_checkpoint(name, folder / "random"), "random"
+
+
+def make_corpus(model: Model, path: Path, lines: int) -> Path:
+    """So many lines, whose lengths in tokens are evenly spread (seed 0), of words in the model's vocabulary.
+
+    The word of rank r comes 1/r times as often as the first one (Zipf 1935), so that words are repeated as in texts.
+    """
+    source = random.Random(0)
+    known = sorted({token.strip("Ġ▁") for token in model.tokenizer.backend.get_vocab()})
+    words = [token for token in known if token.isascii() and token.isalpha()]
+    words = source.sample(words, min(FREQUENT, len(words)))
+    shares = [1 / rank for rank in range(1, len(words) + 1)]
+    longest = min(LONGEST, model.config.max_tokens)
+    made = []
+    for _ in range(lines):
+        wanted, tokens, text = source.randint(SHORTEST, longest), 2, ""
+        while True:
+            word = source.choices(words, shares)[0] + (source.choice(",.") if source.random() < MARK else "")
+            tokens += len(model.tokenizer.backend.encode(f" {word}", add_special_tokens=False))
+            if text and tokens > wanted:
+                break
+            text += f" {word}"
+        made.append(text.strip())
+    path.write_text("\n".join(made) + "\n", encoding="utf-8")
+    return path
+
+
+# --- speed ----------------------------------------------------------------------------------------------
+
+
+def measure_speed(model: Model, path: Path, rounds: int, done: Callable[[], None]) -> dict[str, Any]:
+    """Both over the same file, in turns; and how far their figures are apart."""
+    reference = load_reference(model.place.path, model.device, torch.float32)
+    reducer = Reducer(model)
+
+    def ours() -> Sums:
+        return reducer.reduce(read(model, path))
+
+    def theirs() -> Sums:
+        return by_transformers(reference, [window for [window] in read(model, path)], model.config.pad_id)
+
+    found = ours()
+    done()
+    expected = theirs()
+    done()
+    seconds = median_seconds({"attncli": ours, "transformers": theirs}, rounds, model.device, done)
+    apart = np.abs(found.figures - expected.figures) / np.maximum(1, np.abs(expected.figures))
+    return {
+        "texts": found.texts,
+        "tokens": found.queries,
+        "rounds": rounds,
+        "seconds": seconds,
+        "ratio": seconds["transformers"] / seconds["attncli"],
+        "largest_difference": float(apart.max()),
+    }
+
+
+def read(model: Model, path: Path) -> Any:
+    return Reading().windows([str(path)], model.tokenizer, None, lambda _: True)
+
+
+def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:
+    """Padded batches in the order of the texts; the figures of each text's part of the maps, in numpy."""
+    sums: Sums | None = None
+    for start in range(0, len(texts), BATCH):
+        batch = texts[start : start + BATCH]
+        longest = max(map(len, batch))
+        ids = torch.tensor([text.tokens.ids + [pad_id] * (longest - len(text)) for text in batch])
+        real = torch.tensor([[1] * len(text) + [0] * (longest - len(text)) for text in batch])
+        with torch.inference_mode():
+            made = reference.network(
+                ids.to(reference.device), attention_mask=real.to(reference.device), output_attentions=True
+            )
+        weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
+        for place, text in enumerate(batch):
+            length = len(text)
+            meant = cells(text, 0, length).reshape(len(FIGURES) - 2, -1).T
+            totals = np.stack([figures_in_numpy(layer[place, :, :length, :length], meant) for layer in weights])
+            one = Sums.of_text(length, length * math.log(length), totals)
+            sums = one if sums is None else sums + one
+    assert sums is not None
+    return sums
+
+
+def figures_in_numpy(weights: Floats, meant: Floats) -> Doubles:
+    """The sums over queries of `[head, query, key]`, `[head, figure]`; meant `[query x key, figure]` (`cells`)."""
+    logs = np.log(np.maximum(weights, np.float32(1e-37)))
+    entropy = -(weights * logs).sum(axis=(1, 2))
+    strongest = weights.max(axis=-1).sum(axis=-1)
+    rest = weights.reshape(len(weights), -1) @ meant
+    return np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+def measure_long_text(model: Model, name: str, folder: Path, tokens: int) -> dict[str, Any]:
+    """One text of so many tokens, or nearly, through a model with room for it."""
+    _, config = architecture(name)
+    if "max_position_embeddings" not in config:
+        raise RequestError(f"{name} has no table of positions, so it can't be made longer: bench another model")
+    more = tokens - model.config.max_tokens  # RoBERTa has two positions more than tokens
+    longer = {"max_position_embeddings": config["max_position_embeddings"] + more}
+    directory = write_random_checkpoint(name, folder / "long", longer)
+    words = make_corpus(model, folder / "words.txt", tokens // SHORTEST).read_text(encoding="utf-8").split()
+    encode = model.tokenizer.backend.encode
+    fit = len(words)
+    while (total := len(encode(" ".join(words[:fit])))) > tokens:
+        fit -= max(1, (total - tokens) // 4)  # a word has seldom more tokens than that
+    path = folder / "long.txt"
+    path.write_text(" ".join(words[:fit]) + "\n", encoding="utf-8")
+    measured = run_apart(directory, path, model.device)
+    heads = model.config.heads
+    return {"layers": model.config.layers, "heads": heads, **measured, "map_bytes": heads * measured["tokens"] ** 2 * 4}
+
+
+def run_apart(directory: Path, path: Path, device: torch.device) -> dict[str, Any]:
+    """What `attncli.checks.corpus_peak` prints. Raises RequestError with its last words when it fails."""
+    command = [sys.executable, "-m", "attncli.checks.corpus_peak", str(directory), str(path), str(device)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise RequestError(
+            f"a process of the benchmark failed: {(finished.stderr.strip() or 'killed').splitlines()[-1]}"
+        )
+    measured: dict[str, Any] = json.loads(finished.stdout)
+    return measured

@@ -1,0 +1,27 @@
+"""Statistics over a corpus in a process of its own: python -m attncli.checks.corpus_peak MODEL FILE DEVICE
+
+Prints JSON: how many tokens were counted, the seconds that took, and the process's peak of resident memory in bytes
+(null where the system does not tell).
+"""
+
+import json
+import sys
+import time
+
+from attncli.checks.memory import process_peak
+from attncli.corpus import Reading
+from attncli.models.model import load_model
+from attncli.models.statistics import Reducer
+
+
+def main(name: str, path: str, device: str) -> None:
+    model = load_model(name, device)
+    reducer = Reducer(model)
+    begun = time.perf_counter()
+    sums = reducer.reduce(Reading().windows([path], model.tokenizer, None, lambda _: True))
+    seconds = time.perf_counter() - begun
+    json.dump({"tokens": sums.queries, "seconds": seconds, "peak_bytes": process_peak()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
