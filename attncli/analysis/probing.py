@@ -109,6 +109,11 @@ class Tally:
             layer_edges=self.layer_edges + shared[:, -1],
         )
 
+    @property
+    def seen(self) -> int:
+        """How many sentences it has been given."""
+        return self.sentences + self.skipped
+
     def plus_skipped(self) -> "Tally":
         """And one more sentence that could not be read."""
         return replace(self, skipped=self.skipped + 1)
@@ -138,7 +143,7 @@ def word_maps(record: AttentionRecord) -> Floats:
 
 
 def asked_words(sentence: Sentence) -> dict[str, list[int]]:
-    """By relation, and for ALL: the words whose syntactic head is looked for, which are neither roots nor punctuation."""
+    """By relation, and for ALL: the words whose syntactic head is looked for. No roots and no punctuation."""
     asked: dict[str, list[int]] = {}
     for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
         if head is not None and not sentence.punctuation[word]:
@@ -202,13 +207,11 @@ def shared_edges(trees: Ints, gold: npt.NDArray[np.bool_]) -> Ints:
     return shared
 
 
-def tally(records: Iterable[tuple[AttentionRecord | None, Sentence]], layers: int, heads: int) -> Iterator[Tally]:
-    """What all heads find in these sentences, so far: once at the beginning, and after each of them.
+def tally(records: Iterable[tuple[AttentionRecord | None, Sentence]], counted: Tally) -> Iterator[Tally]:
+    """What all heads have found after each of these sentences, going on from what is `counted`.
 
     A sentence without a record is counted as skipped.
     """
-    counted = Tally.nothing(layers, heads)
-    yield counted
     for record, sentence in records:
         counted = counted.plus_skipped() if record is None else counted.plus(word_maps(record), sentence)
         yield counted

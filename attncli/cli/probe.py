@@ -73,13 +73,13 @@ def probe(
         raise RequestError("both FILE and --test are stdin: give one of them as a file")
     treebanks = {path: read_treebank(path, limit) for path in (file, test) if path is not None}
     loaded = options.open_model(model, device, dtype)
-    tallies, partial = count(loaded, treebanks)
-    measured = file if test not in tallies else test
+    tallies, partial = count_all(loaded, treebanks)
+    measured = file if test is None or test not in tallies else test
     found = {
         "model": asdict(loaded.info),
         "partial": partial,
         "treebank": about(file, tallies[file]),
-        "test": about(test, tallies[test]) if test in tallies else None,
+        "test": None if measured != test else about(measured, tallies[measured]),
         **results(tallies[file], tallies[measured]),
     }
     if json:
@@ -100,45 +100,53 @@ def probe(
         output.words(f"attncli: saved {output_path}") if json else output.data(str(output_path))
 
 
-def count(model: "Model", treebanks: "Mapping[str, Sequence[Sentence]]") -> "tuple[dict[str, Tally], bool]":
+def count_all(model: "Model", treebanks: "Mapping[str, Sequence[Sentence]]") -> "tuple[dict[str, Tally], bool]":
     """What the model's heads find in each treebank, and whether Ctrl-C ended that early.
 
-    Then a treebank of which nothing has been counted is left out; KeyboardInterrupt goes on when that is all of them.
-    Raises RequestError as `check_counted` does.
+    Then a treebank of which nothing has been counted is left out; when that is all of them, the program ends.
+    Raises RequestError as `count` does.
     """
-    from attncli.analysis.probing import tally
-
     tallies: dict[str, Tally] = {}
-    try:
-        for path, sentences in treebanks.items():
-            with options.progress(len(sentences), "sentences") as advance:
-                for so_far in tally(read_all(model, sentences), model.config.layers, model.config.heads):
-                    tallies[path] = so_far
-                    advance()
-            check_counted(path, tallies[path], model)
-    except KeyboardInterrupt:
-        begun = {path: tally for path, tally in tallies.items() if tally.edges}
-        if not begun:
-            raise
-        of = " and ".join(f"{tally.sentences} of {len(treebanks[path])}" for path, tally in begun.items())
-        output.words(f"attncli: interrupted: these figures are PARTIAL, of {of} sentences")
-        return begun, True
-    return tallies, False
+    for path, sentences in treebanks.items():
+        tallies[path] = count(model, path, sentences)
+        if tallies[path].seen < len(sentences):
+            break
+    else:
+        return tallies, False
+    begun = {path: counted for path, counted in tallies.items() if counted.edges}
+    if not begun:
+        raise typer.Exit(INTERRUPTED)
+    of = " and ".join(f"{counted.seen} of {len(treebanks[path])}" for path, counted in begun.items())
+    output.words(f"attncli: interrupted: these figures are PARTIAL, of {of} sentences")
+    return begun, True
 
 
-def check_counted(path: str, counted: "Tally", model: "Model") -> None:
-    """A Notice says how many sentences were skipped; RequestError is raised where there is nothing to find."""
+def count(model: "Model", path: str | Path, sentences: "Sequence[Sentence]") -> "Tally":
+    """What the model's heads find in a treebank; after Ctrl-C, in those sentences that it has seen by then.
+
+    A Notice says how many can't be read whole. Raises RequestError when that is all of them, or no word in the others
+    depends on another.
+    """
+    from attncli.analysis.probing import Tally, tally
     from attncli.corpus import shown
 
+    counted = Tally.nothing(model.config.layers, model.config.heads)
+    with options.progress(len(sentences), "sentences") as advance:
+        try:
+            for counted in tally(read_all(model, sentences), counted):
+                advance()
+        except KeyboardInterrupt:
+            return counted
     if counted.skipped:
         warnings.warn(
-            f"{shown(path)}: skipped {counted.skipped} of {counted.sentences + counted.skipped} sentences: the model "
-            f"does not read all of their words (it reads {model.config.max_tokens} tokens)",
+            f"{shown(str(path))}: skipped {counted.skipped} of {len(sentences)} sentences: the model does not "
+            f"read all of their words (it reads {model.config.max_tokens} tokens)",
             Notice,
             stacklevel=2,
         )
     if not counted.edges:
-        raise RequestError(f"{shown(path)}: in no sentence that the model can read does a word depend on another")
+        raise RequestError(f"{shown(str(path))}: in no sentence that the model can read does a word depend on another")
+    return counted
 
 
 def read_all(model: "Model", sentences: "Sequence[Sentence]") -> "Iterator[tuple[AttentionRecord | None, Sentence]]":

@@ -54,4 +54,5 @@ def test_statistics_in_words_and_as_json(attncli, tiny, monkeypatch):
     result = attncli(*asked)
     assert (result.code, result.err) == (0, "")
     assert "4 texts of 5 to 40 tokens" in result.out and "200 MB\n  1.00 x" in result.out
-    assert "one text of 70 tokens, 3 layers x 4 heads" in result.out
+    long = document["long"]
+    assert f"one text of 70 tokens, {long['layers']} layers x {long['heads']} heads" in result.out
