@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attncli.errors import Notice, RequestError
     from attncli.models.model import Model, load_model
+    from attncli.models.statistics import corpus_statistics
     from attncli.record import AttentionRecord, load_record, load_records, save_records
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ HOMES = {
     "RequestError": "attncli.errors",
     "Model": "attncli.models.model",
     "load_model": "attncli.models.model",
+    "corpus_statistics": "attncli.models.statistics",
     "AttentionRecord": "attncli.record",
     "load_record": "attncli.record",
     "load_records": "attncli.record",
@@ -34,6 +36,7 @@ __all__ = [
     "Model",
     "Notice",
     "RequestError",
+    "corpus_statistics",
     "load_model",
     "load_record",
     "load_records",

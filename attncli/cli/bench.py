@@ -12,7 +12,7 @@ SUBJECTS = ("maps", "stats")
 
 def bench(
     subject: Annotated[
-        str, typer.Argument(metavar="[maps|stats]", help="The maps of texts, or statistics over a corpus.")
+        str, typer.Argument(metavar="maps|stats", help="The maps of texts, or statistics over a corpus.")
     ] = "maps",
     model: Annotated[
         str | None,

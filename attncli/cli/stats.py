@@ -22,7 +22,7 @@ SAVED_EVERY = 60.0  # seconds: what a power cut costs
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILES]", help="Texts, one a line; - is stdin.", show_default=False),
+    typer.Argument(metavar="FILES", help="Texts, one a line; - is stdin.", show_default=False),
 ]
 
 
@@ -167,7 +167,6 @@ def count(
     if asked["measure"] not in options.MEASURES:
         raise RequestError(f"no measure {asked['measure']!r}: --measure is one of {', '.join(options.MEASURES)}")
     opened = options.open_model(model, device, dtype)
-    from attncli.analysis.statistics import Statistics
     from attncli.corpus import shown
     from attncli.models.statistics import Reducer
 
@@ -195,8 +194,7 @@ def count(
     if partial:
         more = "" if resume is None else "; the same command goes on from here"
         output.words(f"attncli: interrupted: these figures are PARTIAL, of {counted.sums.texts} texts{more}")
-    shown_measure = "share of norm" if asked["measure"] == "norm" else asked["measure"]
-    return Statistics.of(counted.sums, opened.info, asked["mask"], partial, shown_measure, asked["words"])
+    return reducer.statistics(counted.sums, partial)
 
 
 class Keeper:

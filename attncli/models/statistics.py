@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.analysis.distances import divergence_sums
-from attncli.analysis.statistics import FIGURES, LINEAR, Counted, Doubles, Sums, cells
+from attncli.analysis.statistics import FIGURES, LINEAR, Counted, Doubles, Statistics, Sums, cells
 from attncli.attention import MultiHeadAttention, attend_into
-from attncli.corpus import Window
+from attncli.corpus import Window, windows
+from attncli.errors import RequestError
 from attncli.models.model import Model, check_mask_name, check_measure
 from attncli.models.norms import transformed_lengths
 from attncli.models.packed import Run, batches, groups, runs
@@ -24,6 +25,37 @@ from attncli.models.units import Units
 BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights that are there at once: on a CPU, what fits its cache
 ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
 LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
+
+
+def corpus_statistics(
+    model: Model,
+    texts: Iterable[str],
+    mask: str = "padding",
+    distances: bool = False,
+    measure: str = "weight",
+    words: bool = False,
+    stride: int | None = None,
+) -> Statistics:
+    """What every head of a model does in general, over texts of any number and length; `attncli stats` in Python.
+
+    The figures are in `attncli.analysis.statistics`. distances: between all heads too; measure: "weight" or "norm";
+    words: between words instead of tokens; stride: of texts longer than the model, tokens from one window to the next.
+
+    Raises RequestError when there is no text, for one in which there is nothing, and as `Reducer` does.
+    """
+
+    def cut() -> Iterator[list[Window]]:
+        for number, text in enumerate(texts):
+            try:
+                yield windows(number, text, model.tokenizer, stride)
+            except ValueError as error:
+                raise RequestError(f"text {number}: {error}") from error
+
+    reducer = Reducer(model, mask, distances, measure, words)
+    sums = reducer.reduce(cut())
+    if not sums.texts:
+        raise RequestError("there is no text in the corpus")
+    return reducer.statistics(sums)
 
 
 class Part(NamedTuple):
@@ -69,6 +101,7 @@ class Reducer:
         check_mask_name(mask)
         check_measure(measure)
         self.model = model
+        self.mask_name = mask
         self.causal = mask == "causal"  # without [PAD] the other masks hide nothing
         self.distances = distances
         self.norm = measure == "norm"
@@ -81,6 +114,11 @@ class Reducer:
     def nothing(self) -> Counted:
         """What to begin with."""
         return Counted(Sums.nothing(self.model.config.layers, self.model.config.heads, self.distances))
+
+    def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
+        """What came out, from the sums of at least one text. Raises RequestError as `Statistics.of` does."""
+        measure = "share of norm" if self.norm else "weight"
+        return Statistics.of(sums, self.model.info, self.mask_name, partial, measure, self.words)
 
     def reduce(self, texts: Iterable[list[Window]]) -> Sums:
         """The sums over all texts. Raises RequestError as `count` does."""

@@ -226,6 +226,25 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
     assert max(made) <= 20_000 < 4 * 382**2
 
 
+# --- in Python ------------------------------------------------------------------------------------------
+
+
+def test_the_function_gives_the_figures_and_says_what_they_are_of(minilm):
+    found = attncli.corpus_statistics(minilm, iter(TEXTS), mask="causal", measure="norm", words=True)
+    sums = sums_of(Reducer(minilm, "causal", measure="norm", words=True), corpus(minilm, TEXTS))
+    assert np.array_equal(found.figures, sums.figures) and np.array_equal(found.spread, sums.spread)
+    assert (found.texts, found.tokens, found.distances) == (4, sums.queries, None)
+    assert (found.mask, found.measure, found.words, found.partial) == ("causal", "share of norm", True, False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"), [([], "no text in the corpus"), (["a cat", " "], "text 1: the text is empty")]
+)
+def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
+    with pytest.raises(RequestError, match=says):
+        attncli.corpus_statistics(minilm, texts)
+
+
 # --- distances and refusals -----------------------------------------------------------------------------
 
 
