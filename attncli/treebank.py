@@ -131,7 +131,7 @@ def read_fields(name: str, number: int, line: str) -> dict[str, Any]:
     }
     try:
         fields = parse_line(line, FIELDS, parsers)
-    except ParseException as error:
+    except (ParseException, ValueError) as error:  # int() refuses numbers of thousands of digits
         raise RequestError(f"{name}, line {number}: {first_line(error)}") from error
     if len(fields) < len(FIELDS):
         raise RequestError(f"{name}, line {number}: {len(fields)} columns, and CoNLL-U has 10, with tabs between them")

@@ -1,5 +1,6 @@
 """CoNLL-U: which words a sentence has, what hangs on what, what is refused; and words as tokens."""
 
+import io
 import sys
 
 import pytest
@@ -82,6 +83,20 @@ def test_a_limit_is_read_and_what_comes_after_it_is_not(treebank):
         read_treebank(path, limit=3)
 
 
+def test_a_dash_is_stdin(monkeypatch):
+    lines = io.TextIOWrapper(io.BytesIO(f"{row(1, 'Été', 0, 'root')}\n\n{row(2, 'a', 0, 'root')}\n".encode()))
+    monkeypatch.setattr(sys, "stdin", lines)
+    with pytest.raises(RequestError, match="stdin, line 3: word 1 of"):
+        read_treebank("-")
+    lines.seek(0)
+    assert read_treebank("-", limit=1)[0].words == ["Été"]
+
+
+def test_a_character_that_breaks_lines_elsewhere_breaks_none_here(treebank):
+    path = treebank([row(1, "a\u2028b\x85\x0cc", 0, "root")])
+    assert read_treebank(path)[0].words == ["a\u2028b\x85\x0cc"]
+
+
 def test_several_roots_are_allowed(treebank):
     path = treebank([row(1, "Yes", 0, "root"), row(2, "sir", 0, "root")])
     assert read_treebank(path)[0].heads == [None, None]
@@ -102,6 +117,9 @@ def test_a_relation_of_a_kind_of_punctuation_is_punctuation():
         ([row(1, "a", 1, "root")], "line 1: the heads from here on lead in a circle"),
         ([row(1, "a", 0, "root"), row(2, "b", 3, "obj"), row(3, "c", 2, "obj")], "line 2: .* circle"),
         ([row("one", "a", 0, "root")], "line 1: .*'id'"),
+        ([row("9" * 5000, "a", 0, "root")], "line 1: .*5000 digits"),
+        ([row(1, "a", "9" * 5000, "root")], "line 1: .*5000 digits"),
+        ([row(1, "a", "9" * 30, "root")], "line 1: head 9+ is no word"),
         (["A plain text."], "line 1: .*tabs"),
         (["1\ta\ta"], "line 1: 3 columns"),
         ([row("1-2", "a", "_", "_")], "line 1: the sentence has no word"),
@@ -121,8 +139,9 @@ def test_files_that_can_not_be_read(tmp_path):
         read_treebank(tmp_path / "none.conllu")
     with pytest.raises(RequestError, match="can't read"):
         read_treebank(tmp_path)
-    (tmp_path / "latin.conllu").write_bytes(row(1, "é", 0, "root").encode("latin-1"))
-    with pytest.raises(RequestError, match="not UTF-8"):
+    latin = row(1, "a", 0, "root") + "\n" + row(2, "é", 1, "obj")
+    (tmp_path / "latin.conllu").write_bytes(latin.encode("latin-1"))
+    with pytest.raises(RequestError, match="line 2: not UTF-8 at byte 2"):
         read_treebank(tmp_path / "latin.conllu")
 
 

@@ -3,9 +3,9 @@
 After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. Of each head of the model, and in both
 directions, the strongest weight between a word and the *other words* is its guess at the word's syntactic head:
 weight from a word to itself, to [CLS] and to [SEP] does not count; punctuation can be guessed, as there. Roots and
-punctuation are not asked for their syntactic head. The authors' code differs in three things: it counts those two
-under "all" (though it has no rows for them), tries offsets from -3 to 2 only, and for an English possessor takes
-the guess of the "'s" after it.
+punctuation are not asked for their syntactic head. The authors' code differs in four things: it counts those two
+under "all" (though it has no rows for them), tries offsets from -3 to 2 only, takes the last word for an offset past
+the end of the sentence, and for an English possessor takes the guess of the "'s" after it.
 """
 
 from collections import Counter
@@ -145,8 +145,9 @@ def word_maps(record: AttentionRecord) -> Floats:
 def asked_words(sentence: Sentence) -> dict[str, list[int]]:
     """By relation, and for ALL: the words whose syntactic head is looked for. No roots and no punctuation."""
     asked: dict[str, list[int]] = {}
-    for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
-        if head is not None and not sentence.punctuation[word]:
+    columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
+    for word, (head, relation, punctuation) in enumerate(columns):
+        if head is not None and not punctuation:
             asked.setdefault(ALL, []).append(word)
             asked.setdefault(relation, []).append(word)
     return asked

@@ -88,7 +88,10 @@ def probe(
         from attncli.render import probe as tables
 
         output.show(
-            tables.probe_title(found), tables.relation_table(found), tables.tree_table(found), tables.probe_end(found)
+            tables.probe_title(found),
+            tables.relation_table(found, output.console().width),
+            tables.tree_table(found),
+            tables.probe_end(found),
         )
     if partial:
         raise typer.Exit(INTERRUPTED)
@@ -133,10 +136,13 @@ def count(model: "Model", path: str | Path, sentences: "Sequence[Sentence]") -> 
     counted = Tally.nothing(model.config.layers, model.config.heads)
     with options.progress(len(sentences), "sentences") as advance:
         try:
-            for counted in tally(read_all(model, sentences), counted):
+            for so_far in tally(read_all(model, sentences), counted):
+                counted = so_far
                 advance()
         except KeyboardInterrupt:
             return counted
+    if not counted.edges:
+        raise RequestError(f"{shown(str(path))}: in no sentence that the model can read does a word depend on another")
     if counted.skipped:
         warnings.warn(
             f"{shown(str(path))}: skipped {counted.skipped} of {len(sentences)} sentences: the model does not "
@@ -144,8 +150,6 @@ def count(model: "Model", path: str | Path, sentences: "Sequence[Sentence]") -> 
             Notice,
             stacklevel=2,
         )
-    if not counted.edges:
-        raise RequestError(f"{shown(str(path))}: in no sentence that the model can read does a word depend on another")
     return counted
 
 

@@ -71,7 +71,7 @@ def draw_shares(axes: Axes, statistics: Statistics) -> None:
     axes.set_ylim(bottom=0)
     dress(axes, "Where the weight goes (mean of a layer's heads)", "layer", "share of the weight")
     axes.set_xticks(layers)
-    axes.legend(fontsize=SMALL, frameon=False, ncols=2)
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
 def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
@@ -87,10 +87,9 @@ def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
     bar = axes.figure.colorbar(picture, ax=axes)
     bar.ax.tick_params(labelsize=SMALL, colors=INK)
     bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
-    letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter]
-    axes.text(
-        0, -0.16, "   ".join([*letters, "nothing: broad"]), size=SMALL, color=FAINT, transform=axes.transAxes, va="top"
-    )
+    letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
+    lines = "   ".join(letters[:4]) + "\n" + "   ".join(letters[4:])  # one line is wider than the heads may be
+    axes.text(0, -0.16, lines, size=SMALL, color=FAINT, transform=axes.transAxes, va="top")
 
 
 def draw_distances(axes: Axes, distances: Distances, heads: int) -> None:

@@ -9,6 +9,7 @@ from attncli.printable import printable
 from attncli.render.tables import plain_table
 
 NEVER = "-"  # a relation that is not in the treebank it is measured on
+NARROW = 80  # columns; where there are fewer, those of the table stand closer together
 SAME = "and measured on the same ones: the best of many looks better than it is, most of all with few words"
 
 
@@ -21,12 +22,18 @@ def probe_title(document: dict[str, Any]) -> Text:
 
 
 def sentences(treebank: dict[str, Any]) -> str:
-    return f"{treebank['sentences']} sentences of {printable(treebank['path'])}"
+    count = treebank["sentences"]
+    return f"{count} {'sentence' if count == 1 else 'sentences'} of {printable(treebank['path'])}"
 
 
-def relation_table(document: dict[str, Any]) -> Table:
-    """A row a relation: its best head and how often it finds, beside the best fixed offset."""
+def relation_table(document: dict[str, Any], width: int = NARROW) -> Table:
+    """A row a relation: its best head and how often it finds, beside the best fixed offset; for so many columns."""
     table = plain_table("relation", "head", "direction", "accuracy", "offset", "its accuracy", "words")
+    if width < NARROW:
+        table.padding = (0, 0)
+        table.columns[5].header = "its\naccuracy"
+        for column in table.columns[1:]:
+            column.no_wrap = True
     for row in document["relations"]:
         table.add_row(
             Text(printable(row["relation"])),

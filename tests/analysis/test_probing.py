@@ -60,9 +60,9 @@ def without_self(maps):
 
 
 def counted(corpus, layers=2, heads=3):
-    found = Tally(layers, heads)
+    found = Tally.nothing(layers, heads)
     for maps, sentence in corpus:
-        found.add(maps, sentence)
+        found = found.plus(maps, sentence)
     return found
 
 
@@ -81,11 +81,11 @@ def pointing(sentence, at_child=False):
 @given(st.lists(sentences(least=2), min_size=1, max_size=4), st.booleans())
 def test_a_head_that_looks_at_the_syntactic_head_finds_all(drawn, at_child):
     """It is head 1 of layer 1; the others look at nothing."""
-    found = Tally(2, 2)
+    found = Tally.nothing(2, 2)
     for sentence in drawn:
         maps = np.zeros((2, 2, len(sentence), len(sentence)), dtype=np.float32)
         maps[1, 1] = pointing(sentence, at_child)
-        found.add(maps, sentence)
+        found = found.plus(maps, sentence)
     for guess in guesses(found, found):
         assert (guess.layer, guess.head, guess.accuracy) == (1, 1, 1)
     for relation, right in found.found.items():
@@ -255,6 +255,14 @@ def test_punctuation_is_no_node_of_a_tree():
     assert (found.edges, found.chain_edges, found.tree_edges.tolist()) == (1, 1, [[1]])
 
 
+def test_a_sentence_of_punctuation_alone_has_no_tree():
+    sentence = Sentence(["!", "?"], [None, 0], ["root:punct", "punct"], 1)
+    silent = replace(sentence, relations=["punct", "punct"])
+    for one in (sentence, silent):
+        found = counted([(np.ones((1, 1, 2, 2), dtype=np.float32), one)], 1, 1)
+        assert (found.words, found.edges, found.tree_edges.tolist(), guesses(found, found)) == (2, 0, [[0]], [])
+
+
 def test_a_sentence_of_one_word_has_nothing_to_find():
     found = counted([(np.zeros((1, 1, 1, 1), dtype=np.float32), Sentence(["Yes"], [None], ["root"], 1))], 1, 1)
     assert (found.sentences, found.words, found.edges, guesses(found, found)) == (1, 1, 0, [])
@@ -288,6 +296,8 @@ def test_records_are_counted_by_their_words():
     record = record_of(np.full((2, 3, 5, 5), 0.2))
     record = replace(record, tokens=replace(record.tokens, words=[None, 0, 0, 1, None]))
     sentence = Sentence(["ab", "c"], [1, None], ["det", "root"], 1)
-    found = tally([(record, sentence)] * 2, 2, 3)
-    assert (found.sentences, found.words, found.counts["det"]) == (2, 4, 2)
+    one, two, found = tally([(record, sentence), (None, sentence), (record, sentence)], Tally.nothing(2, 3))
+    assert [so_far.seen for so_far in (one, two, found)] == [1, 2, 3]
+    assert (one.sentences, one.skipped, one.counts["det"]) == (1, 0, 1)  # it is what it was
+    assert (found.sentences, found.skipped, found.words, found.counts["det"]) == (2, 1, 4, 2)
     assert (found.found["det"] == 2).all()  # there is only one other word

@@ -2,11 +2,13 @@
 
 import json
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attncli.analysis.probing import Tally
 from attncli.treebank import read_treebank
 
 TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
@@ -23,6 +25,22 @@ def probed(attncli):
         return json.loads(result.out)
 
     return run
+
+
+@contextmanager
+def interrupted(sentences: int):
+    """Ctrl-C after so many sentences."""
+    whole, seen = Tally.plus, []
+
+    def plus(self, maps, sentence):
+        if len(seen) == sentences:
+            raise KeyboardInterrupt
+        seen.append(sentence)
+        return whole(self, maps, sentence)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tally, "plus", plus)
+        yield
 
 
 def by_relation(document):
@@ -85,7 +103,7 @@ def test_heads_that_look_at_neighbours_do_as_well_as_offsets(minilm, probed):
 
 def test_the_document(probed):
     document = probed(TREEBANK)
-    assert document["model"]["name"] == "minilm" and document["test"] is None
+    assert document["model"]["name"] == "minilm" and document["test"] is None and document["partial"] is False
     assert document["treebank"] == {"path": str(TREEBANK), "sentences": 40, "words": 380, "skipped": 0}
     first, *others = document["relations"]
     assert first["relation"] == "all" and first["count"] == sum(row["count"] for row in others)
@@ -139,7 +157,7 @@ def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probe
     assert "looks better than it is" not in said and "test.conllu" in said and " - " in said
 
 
-def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, tmp_path):
+def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, tmp_path):
     def chain(words):
         rows = (f"{n}\tdog\t_\t_\t_\t_\t{n - 1}\t{'dep' if n > 1 else 'root'}\t_\t_\n" for n in range(1, words + 1))
         return "".join(rows) + "\n"
@@ -153,7 +171,7 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, tmp_path):
         f"attncli: {path}: skipped 2 of 3 sentences: the model does not read all of their words (it reads 512 tokens)"
     ]
     path.write_text(chain(511), encoding="utf-8")
-    assert attncli("probe", path).code == 2
+    assert "in no sentence that the model can read" in refused("probe", path)
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
@@ -162,10 +180,70 @@ def test_other_models(probed, tiny, family):
     assert document["treebank"]["sentences"] == 4 and document["relations"][0]["count"] == 21
 
 
-def test_the_order_and_the_windows_of_sentences_change_nothing(probed, monkeypatch):
-    whole = probed(TREEBANK)
-    monkeypatch.setattr("attncli.cli.probe.WINDOW", 7)
-    assert probed(TREEBANK) == whole
+def test_the_order_of_sentences_changes_nothing(probed, tmp_path):
+    path = tmp_path / "turned.conllu"
+    path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").rstrip().split("\n\n")[::-1]), encoding="utf-8")
+    whole, turned = probed(TREEBANK), probed(path)
+    assert turned["relations"] == whole["relations"] and turned["trees"] == whole["trees"]
+
+
+def test_a_dash_is_stdin(process, probed, refused):
+    result = process("probe", "-", "--limit", "9", "--json", stdin=TREEBANK.read_bytes())
+    document, expected = json.loads(result.out), probed(TREEBANK, "--limit", "9")
+    assert document["treebank"].pop("path") == "stdin" and expected["treebank"].pop("path") == str(TREEBANK)
+    assert document == expected
+    assert "both FILE and --test are stdin" in refused("probe", "-", "--test", "-")
+    broken = process("probe", "-", stdin=b"The cat sat.")
+    assert broken.code == 2 and "error: stdin, line 1: " in broken.err
+
+
+def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncli, tmp_path):
+    with interrupted(12):
+        result = attncli("probe", TREEBANK, "--json", "-o", tmp_path / "probe.png")
+    document = json.loads(result.out)
+    assert (result.code, document["partial"], document["treebank"]["sentences"]) == (130, True, 12)
+    assert result.err == "attncli: interrupted: these figures are PARTIAL, of 12 of 40 sentences\n"
+    assert document["relations"][0]["count"] == sum(row["count"] for row in document["relations"][1:])
+    with interrupted(12):
+        shown = attncli("probe", TREEBANK, "-o", tmp_path / "probe.png")
+    assert shown.code == 130 and shown.out.startswith("PARTIAL · minilm · heads chosen on 12 sentences")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
+    with interrupted(0):
+        assert attncli("probe", TREEBANK) == (130, "", "")
+
+
+def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, tmp_path):
+    path = tmp_path / "test.conllu"
+    path.write_bytes(TREEBANK.read_bytes())
+    for seen, measured in ((20, None), (40, None), (52, 12)):
+        with interrupted(seen):
+            result = attncli("probe", TREEBANK, "--test", path, "--json")
+        document = json.loads(result.out)
+        assert (result.code, document["partial"]) == (130, True)
+        assert document["treebank"]["sentences"] == min(seen, 40)
+        assert (document["test"] or {}).get("sentences") == measured
+
+
+def test_a_partial_sample_has_short_sentences_and_long_ones(minilm):
+    from attncli.cli.probe import read_all
+
+    sentences = read_treebank(TREEBANK)
+    lengths = [len(record.tokens) for record, _ in read_all(minilm, sentences)]
+    assert len(lengths) == 40 and lengths != sorted(lengths)
+    groups = [length for place, length in enumerate(lengths) if place == 0 or lengths[place - 1] != length]
+    assert len(groups) == len(set(lengths))  # those of one length go through the network together
+
+
+def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
+    path = tmp_path / "odd.conllu"
+    odd = "".join(ROOT_ONLY.replace("Yes", form) for form in ("\x01", "\u200b", "\u00a0"))
+    path.write_text(odd + TREEBANK.read_text(encoding="utf-8"), encoding="utf-8")
+    result = attncli("probe", path, "--limit", "6", "--json")
+    assert (result.code, json.loads(result.out)["treebank"]["skipped"]) == (0, 3)
+    assert "skipped 3 of 6 sentences" in result.err
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

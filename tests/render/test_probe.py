@@ -18,8 +18,8 @@ def row(relation="det", accuracy=0.5):
     }
 
 
-def printed(table):
-    console = Console(width=200, markup=False)
+def printed(table, width=200):
+    console = Console(width=width, markup=False)
     with console.capture() as captured:
         console.print(table)
     return captured.get()
@@ -28,6 +28,15 @@ def printed(table):
 def test_relations_are_text_and_no_markup_and_command_nothing():
     said = printed(relation_table({"relations": [row("[bold]"), row("\x1b[31mobj")]}))
     assert "[bold]" in said and "\x1b" not in said
+
+
+def test_a_row_stays_a_line_in_a_narrow_terminal():
+    relations = [row("nmod:poss"), row("compound:prt", 1.0), row("nsubj:pass")]
+    for width in (80, 63):
+        lines = printed(relation_table({"relations": relations}, width), width).splitlines()
+        for one in relations:
+            [line] = [line for line in lines if one["relation"] in line]
+            assert line.split()[1:3] == ["3.11", "head->child"] and line.split()[-1] == "8"
 
 
 def test_a_relation_that_the_test_has_not_has_no_accuracy():
@@ -39,7 +48,15 @@ def test_a_relation_that_the_test_has_not_has_no_accuracy():
 
 def test_the_title_warns_where_heads_are_chosen_and_measured_on_the_same_sentences():
     treebank = {"path": "a.conllu", "sentences": 40}
-    document = {"model": {"name": "minilm"}, "treebank": treebank, "test": None}
+    document = {"model": {"name": "minilm"}, "partial": False, "treebank": treebank, "test": None}
     assert "looks better than it is" in probe_title(document).plain
     document["test"] = {"path": "b.conllu", "sentences": 7}
     assert probe_title(document).plain.endswith("measured on 7 sentences of b.conllu")
+    document["test"]["sentences"] = 1
+    assert probe_title(document).plain.endswith("measured on 1 sentence of b.conllu")
+
+
+def test_the_title_says_first_that_figures_are_partial():
+    treebank = {"path": "a.conllu", "sentences": 4}
+    document = {"model": {"name": "minilm"}, "partial": True, "treebank": treebank, "test": None}
+    assert probe_title(document).plain.startswith("PARTIAL · minilm · heads chosen on 4 sentences of a.conllu\n")

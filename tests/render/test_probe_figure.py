@@ -43,6 +43,7 @@ def documents(draw):
     treebank = {"path": draw(st.text("ab /中", min_size=1, max_size=120)), "sentences": 40, "words": 380, "skipped": 0}
     return {
         "model": {"name": "made-up"},
+        "partial": False,
         "treebank": treebank,
         "test": draw(st.sampled_from([None, treebank])),
         "relations": draw(st.lists(relations(), min_size=1, max_size=6)),
@@ -96,6 +97,16 @@ def test_no_word_lies_on_another_or_leaves_the_picture(document):
     apart = ((low[:, None] >= high[None]) | (low[None] >= high[:, None])).any(axis=-1)
     clash = np.argwhere(~apart & ~np.eye(len(boxes), dtype=bool))
     assert not len(clash), [(texts[a].get_text(), texts[b].get_text()) for a, b in clash[:5]]
+
+
+@settings(max_examples=3)
+@given(documents())
+def test_relations_are_no_formulas_and_command_nothing(document):
+    document["relations"][0]["relation"] = "\x1b[1m$x^2$"
+    document["treebank"]["path"] = "\x1b]0;t\x07$y_1$"
+    drawn = probe_figure(document)
+    assert not any("\x1b" in word or "\x07" in word for word in said(drawn))
+    assert not any(text.get_parse_math() for text in drawn.findobj(Text) if "$" in text.get_text())
 
 
 @settings(max_examples=5)
