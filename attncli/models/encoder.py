@@ -74,8 +74,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(config.hidden_size, config.heads, linear=Linear)
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.up = Linear(config.hidden_size, config.intermediate_size)
-        self.activation = activation(config.activation)
+        self.up = Linear(config.hidden_size, config.intermediate_size, activation=config.activation)
         self.down = Linear(config.intermediate_size, config.hidden_size)
         self.mlp_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
@@ -93,7 +92,7 @@ class EncoderLayer(nn.Module):
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention, token by token; x and attended `[..., hidden_size]`."""
         x = self.attention_norm(x + attended)
-        x = self.mlp_norm(x + self.down(self.activation(self.up(x))))
+        x = self.mlp_norm(x + self.down(self.up(x)))
         return x
 
 
@@ -147,11 +146,3 @@ class Encoder(nn.Module):
         layer = self.layers[number]
         assert isinstance(layer, EncoderLayer)
         return layer
-
-
-def activation(name: str) -> nn.Module:
-    """The function between a layer's two feed-forward projections, by its name in config.json."""
-    if name in ("gelu_new", "gelu_pytorch_tanh"):
-        return nn.GELU(approximate="tanh")
-    kinds: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU}
-    return kinds[name]()

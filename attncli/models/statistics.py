@@ -4,7 +4,9 @@ The arithmetic is that of `Model.attend`; how texts become batches is in `attncl
 """
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +79,20 @@ class Part(NamedTuple):
         )
 
 
+class Block(NamedTuple):
+    """Some queries of a run, and what their weights count for.
+
+    mask: `[query, key]`; None where nothing is hidden. meant: `cells`, `[window, figure, query, key]`. counts: whether
+    a query counts, bool `[window, 1, query]`.
+    """
+
+    start: int
+    stop: int
+    mask: Tensor | None
+    meant: Tensor
+    counts: Tensor
+
+
 class Reducer:
     """How a corpus is reduced: under which mask, which measure, between tokens or words, with or without distances
     between heads, how much of it at once.
@@ -108,7 +124,7 @@ class Reducer:
         self.words = words
         self.batch_tokens = batch_tokens or model.batch_tokens
         self.block_weights = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
-        self.memory = torch.empty(2, self.block_weights, dtype=model.dtype, device=model.device)
+        self.memory = threading.local()  # see `room`
         model.need(model.config.layers)
 
     def nothing(self) -> Counted:
@@ -135,8 +151,9 @@ class Reducer:
         """
         for group in groups(texts):
             begun: dict[int, Part] = {}
-            for batch in batches(group, self.batch_tokens):
-                for window, part in zip(batch, self.parts(batch), strict=True):
+            cut = batches(group, self.batch_tokens)
+            for batch, parts in zip(cut, self.parts_of_all(cut), strict=True):
+                for window, part in zip(batch, parts, strict=True):
                     whole = begun.pop(window.text).join(part) if window.text in begun else part
                     if whole.windows < window.of:
                         begun[window.text] = whole
@@ -147,6 +164,23 @@ class Reducer:
             group.clear()  # before the next one is read
             yield counted
 
+    def parts_of_all(self, cut: Sequence[Sequence[Window]]) -> Iterator[list[Part]]:
+        """`parts` of each batch, in their order.
+
+        On a CPU every core takes a batch of its own: a batch has many small products, and cores that share one of
+        them wait for each other most of the time.
+        """
+        workers = torch.get_num_threads() if self.model.device.type == "cpu" else 1
+        if workers == 1 or len(cut) < workers:
+            yield from map(self.parts, cut)
+            return
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            yield from pool.map(self.parts, cut)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(workers)
+
     def parts(self, batch: Sequence[Window]) -> list[Part]:
         """The sums over each window's queries, from one forward pass."""
         encoder, heads = self.model.encoder, self.model.config.heads
@@ -156,7 +190,7 @@ class Reducer:
             divided = []
             for run in runs(batch, heads, self.block_weights):
                 units = Units(run, self.words, self.model.device)
-                divided.append((units, self.cells(units, slice(0, run.length)) if run.whole else None))
+                divided.append((units, list(self.blocks(units)) if run.whole else None))
             x = torch.cat([self.embedded(units.run) for units, _ in divided])  # [row, hidden_size]
             x = F.pad(x, (0, 0, 0, -len(x) % ROWS))
             for number in range(len(encoder.layers)):
@@ -165,8 +199,8 @@ class Reducer:
                 query, key, value = projected(layer.attention, x, values=self.norm or not last)
                 lengths = transformed_lengths(layer.attention, value, range(heads)) if self.norm else None
                 attended = torch.zeros(len(x), heads * value.shape[-1], dtype=x.dtype, device=x.device)
-                for units, meant in divided:
-                    output, sums = self.attend(units, meant, query, key, value, lengths)
+                for units, blocks in divided:
+                    output, sums = self.attend(units, blocks or self.blocks(units), query, key, value, lengths)
                     attended[units.run.rows], totals[units.run.places, number] = output, sums.numpy()
                 if not last:
                     x = layer.rest(x, layer.attention.output(attended))
@@ -186,12 +220,18 @@ class Reducer:
         return self.model.encoder.embeddings(*inputs).flatten(0, 1)
 
     def attend(
-        self, units: Units, meant: Tensor | None, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor | None
+        self,
+        units: Units,
+        blocks: Iterable[Block],
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        lengths: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """The attention of a run in one layer, a block of queries after the other.
 
         query, key, value of the whole batch: `[head, row, head_dim]`; lengths, of the transformed values, where norms
-        are asked for: `[head, row]`; meant: `cells` of the run, where it is one block.
+        are asked for: `[head, row]`.
 
         Returns its rows of the output `[row, hidden_size]`, and float64 sums `[window, head, figure]`.
         """
@@ -199,18 +239,18 @@ class Reducer:
         query, key, value = run.texts(query), run.texts(key), run.texts(value)  # [window, head, token, head_dim]
         output = torch.empty_like(value)
         sums = torch.zeros(*query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no such numbers
-        for block in units.blocks(run.block):
+        for block in blocks:
             weights, logarithms = self.room(*query.shape[:2], block.stop - block.start, run.length)
-            output[:, :, block] = attend_into(weights, query[:, :, block], key, value, self.mask(block, run.length))
+            rows = slice(block.start, block.stop)
+            output[:, :, rows] = attend_into(weights, query[:, :, rows], key, value, block.mask)
             if lengths is not None:
                 weights.mul_(run.texts(lengths[..., None]).transpose(-2, -1))
             if units.word_of is not None:
-                weights = units.merged(weights, block)
+                weights = units.merged(weights, rows)
                 logarithms = torch.empty_like(weights)
             if lengths is not None:
                 divide_rows(weights)
-            block_meant = self.cells(units, block) if meant is None else meant
-            sums += reduced(weights, logarithms, block_meant, self.counts(units, block)).cpu()
+            sums += reduced(weights, logarithms, block.meant, block.counts).cpu()
         return output.transpose(1, 2).flatten(2).flatten(0, 1), sums
 
     def divergences(
@@ -246,12 +286,22 @@ class Reducer:
                 total += divergence_sums(weights[0].float().cpu().numpy()[:, counts])
             yield total
 
+    def blocks(self, units: Units) -> Iterator[Block]:
+        """The blocks of a run's queries."""
+        for block in units.blocks(units.run.block):
+            allowed = self.mask(block, units.run.length)
+            yield Block(block.start, block.stop, allowed, self.cells(units, block), self.counts(units, block))
+
     def room(self, *shape: int) -> tuple[Tensor, Tensor]:
-        """Two tensors of this shape, in memory that every block uses again: new blocks would leave gaps in it."""
-        count = math.prod(shape)
-        if count > self.memory.shape[1]:
-            self.memory = self.memory.new_empty(2, count)
-        return self.memory[0, :count].view(shape), self.memory[1, :count].view(shape)
+        """Two tensors of this shape, in memory that every block uses again: new blocks would leave gaps in it.
+
+        Each thread has its own.
+        """
+        count, memory = math.prod(shape), getattr(self.memory, "two", None)
+        if memory is None or count > memory.shape[1]:
+            size = 2, max(count, self.block_weights)
+            memory = self.memory.two = torch.empty(size, dtype=self.model.dtype, device=self.model.device)
+        return memory[0, :count].view(shape), memory[1, :count].view(shape)
 
     def mask(self, block: slice, length: int) -> Tensor | None:
         """`[query, key]` of some queries; None where nothing is hidden."""

@@ -5,9 +5,19 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from attncli.models.linear import Embedding, Linear
 
+ACTIVATIONS = {
+    "none": nn.Identity(),
+    "gelu": nn.GELU(),
+    "gelu_new": nn.GELU(approximate="tanh"),
+    "gelu_pytorch_tanh": nn.GELU(approximate="tanh"),
+    "relu": nn.ReLU(),
+    "silu": nn.SiLU(),
+    "swish": nn.SiLU(),
+}
 sizes = st.integers(1, 70)
 
 
@@ -23,13 +33,16 @@ def filled(module, dtype=torch.float32):
     inputs=sizes,
     outputs=sizes,
     bias=st.booleans(),
+    activation=st.sampled_from(list(ACTIVATIONS)),
     seed=st.integers(0, 2**32),
 )
-def test_it_is_torchs_in_every_mode(leading, inputs, outputs, bias, seed):
+def test_it_is_torchs_in_every_mode(leading, inputs, outputs, bias, activation, seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        linear, x = filled(Linear(inputs, outputs, bias=bias)), torch.randn(*leading, inputs)
-    exact = F.linear(x.double(), linear.weight.double(), None if linear.bias is None else linear.bias.double())
+        linear = filled(Linear(inputs, outputs, bias=bias, activation=activation))
+        x = torch.randn(*leading, inputs)
+    product = F.linear(x.double(), linear.weight.double(), None if linear.bias is None else linear.bias.double())
+    exact = ACTIVATIONS[activation](product)
     with torch.inference_mode():
         by_onednn = linear(x)
     for found in (by_onednn, linear(x)):
