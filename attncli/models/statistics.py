@@ -5,8 +5,9 @@ The arithmetic is that of `Model.attend`; how texts become batches is in `attncl
 
 import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -149,37 +150,40 @@ class Reducer:
 
         Raises RequestError where weights are no numbers.
         """
-        for group in groups(texts):
-            begun: dict[int, Part] = {}
-            cut = batches(group, self.batch_tokens)
-            for batch, parts in zip(cut, self.parts_of_all(cut), strict=True):
-                for window, part in zip(batch, parts, strict=True):
-                    whole = begun.pop(window.text).join(part) if window.text in begun else part
-                    if whole.windows < window.of:
-                        begun[window.text] = whole
-                    else:
-                        counted = counted.plus(window.text, Sums.of_text(*whole[1:]))
+        with self.workers() as parts_of:
+            for group in groups(texts):
+                begun: dict[int, Part] = {}
+                cut = batches(group, self.batch_tokens)
+                for batch, parts in zip(cut, parts_of(cut), strict=True):
+                    for window, part in zip(batch, parts, strict=True):
+                        whole = begun.pop(window.text).join(part) if window.text in begun else part
+                        if whole.windows < window.of:
+                            begun[window.text] = whole
+                        else:
+                            counted = counted.plus(window.text, Sums.of_text(*whole[1:]))
+                    yield counted
+                counted = counted.up_to(group[-1].text + 1)
+                group.clear()  # before the next ones are read
+                cut.clear()
                 yield counted
-            counted = counted.up_to(group[-1].text + 1)
-            group.clear()  # before the next one is read
-            yield counted
 
-    def parts_of_all(self, cut: Sequence[Sequence[Window]]) -> Iterator[list[Part]]:
-        """`parts` of each batch, in their order.
+    @contextmanager
+    def workers(self) -> Iterator[Callable[[Sequence[Sequence[Window]]], Iterable[list[Part]]]]:
+        """What gives the `parts` of batches, in their order.
 
         On a CPU every core takes a batch of its own: a batch has many small products, and cores that share one of
-        them wait for each other most of the time.
+        them wait for each other most of the time. Too few batches for that are shared all the same.
         """
-        workers = torch.get_num_threads() if self.model.device.type == "cpu" else 1
-        if workers == 1 or len(cut) < workers:
-            yield from map(self.parts, cut)
+        cores = torch.get_num_threads() if self.model.device.type == "cpu" else 1
+        if cores == 1:
+            yield lambda cut: map(self.parts, cut)
             return
-        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
         try:
-            yield from pool.map(self.parts, cut)
+            yield lambda cut: pool.map(self.parts, cut) if len(cut) >= cores else map(self.parts, cut)
         finally:
             pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(workers)
+            torch.set_num_threads(cores)
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
         """The sums over each window's queries, from one forward pass."""
@@ -356,8 +360,19 @@ def reduced(weights: Tensor, logarithms: Tensor, meant: Tensor, counts: Tensor) 
     torch.clamp_min(weights, LEAST, out=logarithms)
     entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
     strongest = weights.amax(-1)
-    rest = weights.flatten(2) @ meant.flatten(2).transpose(1, 2).to(weights.dtype)
+    rest = sums_over_cells(weights.flatten(2), meant.flatten(2).transpose(1, 2).to(weights.dtype))
     return torch.cat([(entropy * counts).sum(-1, True), (strongest * counts).sum(-1, True), rest], dim=-1)
+
+
+def sums_over_cells(weights: Tensor, meant: Tensor) -> Tensor:
+    """`[window, head, cell]` x `[window, cell, figure]` -> `[window, head, figure]`.
+
+    Cores share a batch of products, not a single one with long rows: heads of a single window are two batches.
+    """
+    windows, heads, cells = weights.shape
+    if windows > 1 or heads % 2:
+        return weights @ meant
+    return (weights.view(2, heads // 2, cells) @ meant).view(1, heads, -1)
 
 
 def projected(attention: MultiHeadAttention, x: Tensor, values: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,11 +1,13 @@
 """Statistics from the network: beside plain loops over records, and whatever the order, the batch and the block."""
 
 import math
+import threading
 import unicodedata
 from itertools import islice
 
 import numpy as np
 import pytest
+import torch
 from windows import corpus
 
 import attncli
@@ -182,6 +184,37 @@ def test_batch_and_block_change_nothing(minilm, options, asked):
     found = sums_of(Reducer(minilm, distances=True, **asked, **options), texts)
     assert_same(found, expected, 1e-6)
     assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
+
+
+@pytest.fixture
+def cores():
+    """`cores(3)`: as on a machine with so many of them."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True, "distances": True}])
+def test_how_many_cores_there_are_changes_nothing(minilm, cores, asked):
+    texts = corpus(minilm, [*MANY, "the cat sat, " * 400])
+    cores(1)
+    expected = sums_of(Reducer(minilm, **asked), texts)
+    cores(3)
+    found = sums_of(Reducer(minilm, batch_tokens=100, **asked), texts)
+    assert_same(found, expected, 1e-6)
+    assert torch.get_num_threads() == 3
+
+
+def test_who_stops_early_leaves_no_thread_behind(minilm, cores):
+    cores(3)
+    running = threading.active_count()
+    reducer = Reducer(minilm, batch_tokens=20)
+    counting = reducer.count(corpus(minilm, MANY), reducer.nothing())
+    next(counting)
+    assert threading.active_count() > running
+    counting.close()
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == 3
 
 
 def test_the_order_of_texts_changes_nothing(minilm):
