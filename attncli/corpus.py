@@ -290,19 +290,18 @@ def word_numbers(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """`word`, `place` and `punctuation` of a Window of all these tokens. A word is the same in any case."""
     numbers: dict[str, int] = {}
-    word = np.full(len(tokens), NO_WORD)
-    place = np.full(len(tokens), NO_WORD)
-    marks = np.zeros(len(tokens), dtype=bool)
+    word: list[int] = []
+    place: list[int] = []
+    marks: list[bool] = []
     groups = word_groups(tokens)
-    for number, (group, text) in enumerate(zip(groups, word_texts(tokens, groups), strict=True)):
-        place[group] = number
-        if tokens.special[group[0]]:
-            continue
-        if all(map(is_punctuation, text)):
-            marks[group] = True
-        else:
-            word[group] = numbers.setdefault(text.casefold(), len(numbers))
-    return word, place, marks
+    for here, (group, text) in enumerate(zip(groups, word_texts(tokens, groups), strict=True)):
+        special = tokens.special[group[0]]
+        mark = not special and all(map(is_punctuation, text))
+        number = NO_WORD if special or mark else numbers.setdefault(text.casefold(), len(numbers))
+        word += [number] * len(group)
+        place += [here] * len(group)
+        marks += [mark] * len(group)
+    return np.array(word), np.array(place), np.array(marks)
 
 
 def is_punctuation(character: str) -> bool:
