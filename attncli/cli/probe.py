@@ -62,7 +62,7 @@ def probe(
     Examples:
       attncli probe sample_inputs/treebank.conllu
       attncli probe sample_inputs/treebank.conllu --limit 20 -o probe.png
-      cat train-*.conllu | attncli probe - --test test.conllu --json
+      cat sample_inputs/treebank.conllu | attncli probe - --json
     """
     from attncli.corpus import STDIN
     from attncli.treebank import read_treebank
