@@ -59,6 +59,8 @@ def run(
         check_suffix(output_path, SUFFIXES, "a record")
     if neurons is not None and (output_path is None or output_path.suffix.lower() not in LOADED):
         raise RequestError(f"--neurons is for a saved record: give -o with {' or '.join(LOADED)}")
+    if neurons is not None and words:
+        raise RequestError("q and k are of pieces, not of words: leave --neurons or --words out")
     inputs = options.read_inputs(text, pair, file)
     records = options.attend(
         inputs,

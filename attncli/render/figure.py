@@ -212,4 +212,6 @@ def left_out(record: AttentionRecord, special: bool, segments: str) -> str:
     if segments != "all" and any(1 in tokens.segments for tokens in sides):
         first, second = ("the first text" if letter == "A" else "the second text" for letter in segments.upper())
         parts.append(f"from {first} to {second}" if first != second else f"within {first}")
-    return f"{', '.join(parts)}: rows no longer sum to 1" if parts else ""
+    if not parts:
+        return ""
+    return ", ".join(parts) + ("" if record.measure == "norm" else ": rows no longer sum to 1")

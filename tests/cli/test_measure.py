@@ -44,7 +44,7 @@ def test_words_are_put_together_in_run(attncli, minilm):
 
 def test_heatmap_says_norm_at_its_scale(attncli, tmp_path):
     path = tmp_path / "norm.svg"
-    assert attncli("heatmap", TEXT, *NORM, "-o", str(path)).code == 0
+    assert attncli("heatmap", TEXT, *NORM, "--no-special", "-o", str(path)).err == "attncli: without [CLS], [SEP]\n"
     drawn = path.read_text()
     assert drawn.count(">norm<") == 1 and "· norm ·" in drawn.replace("\xa0", " ") and "attention weight" not in drawn
 
@@ -60,6 +60,12 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
 def test_what_can_t_be_met_is_refused(refused, command):
     assert "--measure is one of weight, norm" in refused(command, TEXT, "--measure", "length")
     assert "does not give values" in refused(command, TEXT, *NORM, "--engine", "transformers")
+
+
+def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
+    path = str(tmp_path / "maps.npz")
+    assert "of pieces, not of words" in refused("run", TEXT, "--words", "--neurons", "5.0", "-o", path)
+    assert "make weights and not norms" in refused("run", TEXT, *NORM, "--neurons", "5.0", "-o", path)
 
 
 @pytest.mark.parametrize("command", ["heatmap", "view"])
