@@ -20,6 +20,7 @@ from attncli.analysis.statistics import FIGURES, LINEAR, Counted, Doubles, Stati
 from attncli.attention import MultiHeadAttention, attend_into
 from attncli.corpus import Window, windows
 from attncli.errors import RequestError
+from attncli.models.linear import Linear
 from attncli.models.model import Model, check_mask_name, check_measure
 from attncli.models.norms import transformed_lengths
 from attncli.models.packed import Run, batches, groups, runs
@@ -127,6 +128,9 @@ class Reducer:
         self.block_weights = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
         self.memory = threading.local()  # see `room`
         model.need(model.config.layers)
+        for module in model.encoder.modules():
+            if isinstance(module, Linear) and module.packed is None:
+                module.pack(self.batch_tokens)
 
     def nothing(self) -> Counted:
         """What to begin with."""
