@@ -67,7 +67,7 @@ class Window:
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
         """Where words begin."""
-        return np.flatnonzero(np.diff(self.place, prepend=NO_WORD))
+        return word_starts(self.place)
 
     @cached_property
     def words(self) -> "Window":
@@ -229,7 +229,7 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     step = room if stride is None else stride
     if not 1 <= step <= room:
         raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, or some would be left out")
-    begins = np.flatnonzero(np.diff(places, prepend=NO_WORD))  # words do
+    begins = word_starts(places)
     starts = [head]
     while starts[-1] + room < total - tail:
         following = last_of(begins, starts[-1] + 1, starts[-1] + step)
@@ -248,6 +248,11 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
             Window(text, len(starts), counted, some_tokens(tokens, part), words[part], places[part], marks[part])
         )
     return cut
+
+
+def word_starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where words begin, from the number of each token's word where it stands."""
+    return np.flatnonzero(np.diff(places, prepend=NO_WORD))
 
 
 def last_of(begins: npt.NDArray[np.int64], low: int, high: int) -> int:

@@ -26,7 +26,7 @@ from attncli.cli.train_align import train_align
 from attncli.cli.view import view
 from attncli.errors import Notice, RequestError
 
-DONE, REFUSED, INTERRUPTED = 0, 2, 130
+DONE, REFUSED = 0, 2
 
 app = typer.Typer(
     name="attncli",
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(arguments or ["--help"], prog_name="attncli", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = output.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

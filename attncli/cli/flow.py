@@ -97,13 +97,10 @@ def flow(
             pad_to=pad_to,
             which=which,
             target=target,
-            measure=None if measure == "weight" else measure,
+            measure=measure,
         )
-        records = options.open_saved(saved, None, None)
-        options.check_one_text(len(records), "save the one to follow by itself (attncli run -l all -o one.npz TEXT)")
-        [record] = records
-        if mask not in ("padding", record.mask_name):
-            raise RequestError(f"{saved} was made with --mask {record.mask_name}: --mask can't change that")
+        otherwise = "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
+        record = options.open_one_saved(saved, None, None, mask, otherwise)
     if words:
         from attncli.analysis.words import merge_words
 

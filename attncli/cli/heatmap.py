@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from attncli.cli import options, output
-from attncli.errors import RequestError
 
 
 def heatmap(
@@ -106,13 +105,12 @@ def heatmap(
             pad_to=pad_to,
             which=which,
             target=target,
-            measure=None if measure == "weight" else measure,
+            measure=measure,
         )
-        records = options.open_saved(saved, layer, head)
-        options.check_one_text(len(records), "save the one to draw by itself (attncli run -o one.safetensors TEXT)")
-        record = records[0] if layer is not None else records[0].select(layers=[max(records[0].layers)])
-        if mask not in ("padding", record.mask_name):
-            raise RequestError(f"{saved} was made with --mask {record.mask_name}: --mask can't change that")
+        otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+        record = options.open_one_saved(saved, layer, head, mask, otherwise)
+        if layer is None:
+            record = record.select(layers=[max(record.layers)])
     drawn = figure.heatmap(
         record,
         style=style,

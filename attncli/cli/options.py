@@ -251,12 +251,17 @@ def attend_by(
     return records
 
 
+def check_measure(measure: str) -> None:
+    """Raises RequestError for a measure that there is not."""
+    if measure not in MEASURES:
+        raise RequestError(f"no measure {measure!r}: --measure is one of {', '.join(MEASURES)}")
+
+
 def check_engine(
     engine: str, texts: int, which: str | None, target: str | None, neurons: str | None, measure: str = "weight"
 ) -> None:
     """Raises RequestError for an engine or a measure that there is not, and for options that don't go with it."""
-    if measure not in MEASURES:
-        raise RequestError(f"no measure {measure!r}: --measure is one of {', '.join(MEASURES)}")
+    check_measure(measure)
     if measure == "norm" and engine == "transformers":
         raise RequestError("transformers does not give values: leave --measure norm or --engine transformers out")
     if measure == "norm" and neurons not in (None, "none"):
@@ -280,6 +285,19 @@ def open_saved(path: Path, layer: str | None, head: str | None) -> "list[Attenti
     from attncli.record import load_records
 
     return [record.select(layer, head) for record in load_records(path)]
+
+
+def open_one_saved(path: Path, layer: str | None, head: str | None, mask: str, otherwise: str) -> "AttentionRecord":
+    """The one record of a saved file, made with this mask unless that is the default; `otherwise` is what to do else.
+
+    Raises RequestError as `open_saved` does, for several texts, and for another mask.
+    """
+    records = open_saved(path, layer, head)
+    check_one_text(len(records), otherwise)
+    [record] = records
+    if mask not in ("padding", record.mask_name):
+        raise RequestError(f"{path} was made with --mask {record.mask_name}: --mask can't change that")
+    return record
 
 
 @contextmanager
@@ -308,9 +326,9 @@ def counted(things: Iterable[T], total: int) -> Iterator[T]:
             advance()
 
 
-def check_as_saved(**given: str | int | None) -> None:
-    """Raises RequestError when an option asks for another text than the saved one."""
-    for name, value in given.items():
+def check_as_saved(measure: str = "weight", **given: str | int | None) -> None:
+    """Raises RequestError when an option asks for something else than what was saved."""
+    for name, value in {**given, "measure": None if measure == "weight" else measure}.items():
         if value is not None:
             option = "TEXT" if name == "text" else "--" + name.replace("_", "-")
             raise RequestError(f"--from draws what was saved: {option} can't be given with it")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from attncli.render.cells import Canvas
 
+INTERRUPTED = 130  # the exit code, also of who shows what there was by then
 DEBUG = False
 PAGE_WIDTH = 100  # columns for pictures when stdout is no terminal
 ENDLESS = 10_000  # columns for tables there: they come out whole

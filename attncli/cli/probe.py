@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attncli.text import Tokens
     from attncli.treebank import Sentence
 
-INTERRUPTED = 130
-
 
 def probe(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U; - is stdin.", show_default=False)],
@@ -94,7 +92,7 @@ def probe(
             tables.probe_end(found),
         )
     if partial:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(output.INTERRUPTED)
     if output_path is not None:
         from attncli.render.figure import save_figure
         from attncli.render.probe_figure import probe_figure
@@ -118,7 +116,7 @@ def count_all(model: "Model", treebanks: "Mapping[str, Sequence[Sentence]]") -> 
         return tallies, False
     begun = {path: counted for path, counted in tallies.items() if counted.edges}
     if not begun:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(output.INTERRUPTED)
     of = " and ".join(f"{counted.seen} of {len(treebanks[path])}" for path, counted in begun.items())
     output.words(f"attncli: interrupted: these figures are PARTIAL, of {of} sentences")
     return begun, True

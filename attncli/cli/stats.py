@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from attncli.analysis.statistics import Counted, Statistics, Sums
     from attncli.corpus import Reading
 
-INTERRUPTED = 130
 SAVED_EVERY = 60.0  # seconds: what a power cut costs
 
 Files = Annotated[
@@ -106,7 +105,7 @@ def stats(
             jsonl=jsonl,
             limit=limit,
             stride=stride,
-            measure=None if measure == "weight" else measure,
+            measure=measure,
             words="" if words else None,
         )
         statistics = load_statistics(saved)
@@ -121,7 +120,7 @@ def stats(
 
         output.show(*stats_view(statistics, by, output.canvas()))
     if statistics.partial and not saved:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(output.INTERRUPTED)
 
 
 def save(statistics: "Statistics", path: Path, by: str) -> None:
@@ -164,8 +163,7 @@ def count(
         from attncli.analysis.distances import check_installed
 
         check_installed()
-    if asked["measure"] not in options.MEASURES:
-        raise RequestError(f"no measure {asked['measure']!r}: --measure is one of {', '.join(options.MEASURES)}")
+    options.check_measure(asked["measure"])
     opened = options.open_model(model, device, dtype)
     from attncli.corpus import shown
     from attncli.models.statistics import Reducer

@@ -98,7 +98,7 @@ def view(
             neurons=neurons,
             which=which,
             target=target,
-            measure=None if measure == "weight" else measure,
+            measure=measure,
         )
         records = with_masks(options.open_saved(saved, layer, head), mask, saved)
     else:
