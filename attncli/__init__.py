@@ -12,32 +12,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attncli.errors import Notice, RequestError
-    from attncli.models.model import Model, load_model
-    from attncli.models.statistics import corpus_statistics
-    from attncli.record import AttentionRecord, load_record, load_records, save_records
+    from attncli.base.errors import Notice, RequestError
+    from attncli.corpus.statistics import corpus_statistics
+    from attncli.models.engine import Engine
+    from attncli.models.loading import load_model
+    from attncli.models.model import Model
+    from attncli.record import AttentionRecord, Request, load_record, load_records, save_records
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 HOMES = {
-    "Notice": "attncli.errors",
-    "RequestError": "attncli.errors",
+    "Notice": "attncli.base.errors",
+    "RequestError": "attncli.base.errors",
+    "corpus_statistics": "attncli.corpus.statistics",
+    "Engine": "attncli.models.engine",
+    "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
-    "load_model": "attncli.models.model",
-    "corpus_statistics": "attncli.models.statistics",
     "AttentionRecord": "attncli.record",
+    "Request": "attncli.record",
     "load_record": "attncli.record",
     "load_records": "attncli.record",
     "save_records": "attncli.record",
 }
 
-__all__ = [
-    "AttentionRecord",
-    "Model",
+__all__ = [  # noqa: RUF022  (as above)
     "Notice",
     "RequestError",
     "corpus_statistics",
+    "Engine",
     "load_model",
+    "Model",
+    "AttentionRecord",
+    "Request",
     "load_record",
     "load_records",
     "save_records",

@@ -25,8 +25,8 @@ import numpy as np
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
+from attncli.base.errors import Notice
 from attncli.cli.view import affordable
-from attncli.errors import Notice
 from attncli.record import AttentionRecord
 from attncli.render.page import page, save_page
 from attncli.render.page.pack import Scale, unpack_layer
@@ -125,7 +125,7 @@ def make_records() -> dict[str, AttentionRecord]:
     def attend(length: int) -> AttentionRecord:
         beginning = text[: ends[length - 2]]  # after it comes [SEP]
         neurons = affordable(model, [model.tokenizer.encode(beginning)], layers, heads, 1)
-        return model.attend(beginning, neurons=neurons)
+        return model.attend(beginning, vectors=neurons)
 
     short, long = attend(128), attend(512)
     doubled = replace(

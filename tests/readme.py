@@ -1,13 +1,12 @@
-"""Keeps README.md true: what stands under a command there is what the command prints.
+"""Keeps README.md and those of the rooms true: what stands under a command there is what the command prints.
 
     python tests/readme.py
 
-runs every command in the README's ```console blocks and writes what it printed under it, and draws the picture
-at its head. `tests/test_readme.py` fails when that would change anything.
+runs every command in their ```console blocks and writes what it printed under it, and draws the pictures.
+`tests/test_readme.py` fails when that would change anything.
 """
 
 import io
-import os
 import re
 import shutil
 import subprocess
@@ -15,8 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from shell import environment, run_line
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")))
 PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
@@ -27,7 +29,7 @@ PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
 
 
 def regenerated(text: str) -> str:
-    """The README with every console block run anew."""
+    """A document with every console block run anew."""
     return BLOCK.sub(lambda block: f"```console\n{session(commands(block[1]))}```", text)
 
 
@@ -43,26 +45,9 @@ def session(lines: list[str]) -> str:
 
 
 def printed(line: str, folder: str) -> str:
-    done = subprocess.run(
-        line,
-        shell=True,
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", done.stdout).rstrip().splitlines()]
+    text = run_line(line, Path(folder)).text
+    lines = [line.rstrip() for line in PLACES.sub(r"…/\1/", text).rstrip().splitlines()]
     return "".join(f"{line}\n" for line in lines)
-
-
-def environment(**more: str) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    hidden = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "PYTHONIOENCODING")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**kept, "PATH": path, "HF_HUB_OFFLINE": "1", "HF_HOME": "/nowhere", **more}
 
 
 def without_rounding(text: str) -> str:
@@ -112,4 +97,5 @@ if __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
     draw_page(PAGE_PICTURE)
     PICTURE.write_text(picture(), encoding="utf-8")
-    README.write_text(regenerated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")

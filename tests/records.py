@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.text import Tokens
+from attncli.text.tokens import Tokens
 
 WORDS = ("cat", "##s", "中", "[x]", "é", "the", "sat")
 

@@ -1,42 +1,51 @@
-"""The README says what the program does."""
+"""The README, and those of the rooms, say what the program does."""
 
 import re
 from pathlib import Path
 
 import pytest
-from readme import BLOCK, PICTURE, README, commands, picture, session, without_rounding
+from readme import BLOCK, DOCUMENTS, PICTURE, ROOT, commands, picture, session, without_rounding
 
-TEXT = README.read_text(encoding="utf-8")
-BLOCKS = [match[1] for match in BLOCK.finditer(TEXT)]
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in DOCUMENTS}
+BLOCKS = [(name, block[1]) for name, text in TEXTS.items() for block in BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[commands(block)[0][:60] for block in BLOCKS])
+@pytest.mark.parametrize(
+    "block", [block for _, block in BLOCKS], ids=[f"{n}: {commands(b)[0][:50]}" for n, b in BLOCKS]
+)
 def test_commands_print_what_stands_under_them(block):
     assert without_rounding(session(commands(block))) == without_rounding(block)
 
 
-def test_every_command_has_its_help_in_the_readme():
-    from attncli.cli.app import app
+def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
+    from attncli.cli.app import GROUPS
 
-    names = {command.name or command.callback.__name__ for command in app.registered_commands}
-    names |= {group.typer_instance.info.name or group.name for group in app.registered_groups}
-    helped = set(re.findall(r"^\$ attncli ([\w-]+) --help$", TEXT, flags=re.MULTILINE))
-    assert names <= helped
+    table = TEXTS["README.md"].split("## The commands")[1].split("\n\n")[1]
+    listed = re.findall(r"^\| (?:`([\w-]+)`|\*([^*]+)\*) \|", table, flags=re.MULTILINE)
+    grouped: list[tuple[str, str]] = []
+    for title, commands_of in GROUPS.items():
+        grouped += [("", title.lower()), *((name, "") for name in commands_of)]
+    assert listed == grouped
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len(TEXTS["README.md"].splitlines()) <= 300
 
 
 def test_the_picture_is_what_run_shows():
     assert PICTURE.read_text(encoding="utf-8") == picture()
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
-        assert (README.parent / target).exists(), target
+@pytest.mark.parametrize("document", DOCUMENTS, ids=TEXTS)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
 
 
 def test_python_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [example] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    [example] = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], flags=re.DOTALL)
     scope: dict[str, object] = {}
     exec(example, scope)
     assert scope["record"].weights.ndim == 4
-    assert Path("maps.safetensors").exists()
+    assert Path("maps.safetensors").exists() and Path("lines.svg").exists()

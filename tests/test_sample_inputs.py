@@ -10,8 +10,8 @@ import pytest
 from attncli import Notice
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
-from attncli.cli.probe import count
-from attncli.treebank import read_treebank
+from attncli.corpus.probing import Treebank, count
+from attncli.corpus.treebank import read_treebank
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_long_text_is_cut(minilm):
 def test_treebank(minilm):
     sentences = read_treebank(FOLDER / "treebank.conllu")
     assert len(sentences) == 40
-    found = count(minilm, FOLDER / "treebank.conllu", sentences)
+    found = count(minilm, Treebank("treebank.conllu", sentences))
     [determiner] = [guess for guess in guesses(found, found) if guess.relation == "det"]
     assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")
     assert (determiner.count, determiner.offset) == (52, 1)

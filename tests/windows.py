@@ -1,9 +1,18 @@
-"""Windows of texts, made for tests."""
+"""Windows of texts, made for tests, and their sums."""
 
-from attncli.corpus import Window, windows
+from attncli.analysis.statistics import Sums
+from attncli.corpus.reducer import Reducer
+from attncli.corpus.resuming import SoFar
 from attncli.models.model import Model
+from attncli.text.windows import Window, windows
 
 
 def corpus(model: Model, texts: list[str], stride: int | None = None) -> list[list[Window]]:
     """The windows of each text, as a corpus of these texts has them."""
     return [windows(number, text, model.tokenizer, stride) for number, text in enumerate(texts)]
+
+
+def sums_of(reducer: Reducer, texts: list[list[Window]], begun: SoFar | None = None) -> Sums:
+    """The sums over these texts, and over what has begun."""
+    *_, last = reducer.count(texts, reducer.nothing() if begun is None else begun)
+    return last.sums

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attncli.align import ATTENTIONS
 from attncli.align.recurrent import Recurrent
 from attncli.align.transformer import Transformer
-from attncli.errors import RequestError
-from attncli.files import write_whole
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import write_whole
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
 FORMAT = "attncli-align 1"  # changes when files of today could no longer be read
@@ -87,7 +87,7 @@ def read_about(path: Path, metadata: dict[str, str]) -> About:
     try:
         about = About(**{name: json.loads(value) for name, value in metadata.items() if name != "format"})
         numbers = [about.seed, about.step, about.steps, *about.sizes.values()]
-        sound = about.attention in ATTENTIONS and all(type(number) is int for number in numbers)
+        sound = about.attention in choices.names(choices.Attention) and all(type(number) is int for number in numbers)
         sound = sound and all(0 < size <= LARGEST for size in about.sizes.values())
     except (TypeError, ValueError, AttributeError, RecursionError):
         sound = False

@@ -1,14 +1,17 @@
-"""Alignments as records, so that they are saved, analysed and drawn like any other attention."""
+"""Alignments as records, so that they are saved, analysed and drawn like any other attention; and as one document."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from attncli.align.characters import SOURCE, SPECIAL, START, TARGET, Alphabet
 from attncli.align.checkpoint import About
 from attncli.align.translate import Aligner, Alignment
-from attncli.record import AttentionRecord, Bools, Floats, ModelInfo
-from attncli.text import Tokens
+from attncli.base.arrays import Bools, Floats
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.text.tokens import Tokens
 
 SPACE = "␣"  # how a space is written where it is a token of its own
 
@@ -74,3 +77,32 @@ def tokens_of(names: list[str], alphabet: Alphabet) -> Tokens:
 def hidden_size(about: About) -> int:
     """How many elements the vectors have that attention compares."""
     return int(about.sizes.get("d_hidden") or about.sizes["d_model"])
+
+
+def document(aligner: Aligner, alignments: Sequence[Alignment]) -> dict[str, Any]:
+    """What `align --json` prints."""
+    about = aligner.about
+    return {
+        "model": {"attention": about.attention, "seed": about.seed, "steps": about.steps, "sizes": about.sizes},
+        "alignments": [
+            {
+                "text": alignment.text,
+                "output": alignment.output,
+                "probability": alignment.probability,
+                "doubt": alignment.doubt,
+                "characters": alignment.characters,
+                "emitted": alignment.emitted,
+                "probabilities": alignment.probabilities,
+                "attention": list(maps(alignment)),
+            }
+            for alignment in alignments
+        ],
+    }
+
+
+def maps(alignment: Alignment) -> Iterator[dict[str, Any]]:
+    """Every map of an alignment by kind, layer and head."""
+    for kind, weights in (("cross", alignment.cross), ("encoder", alignment.encoder), ("decoder", alignment.decoder)):
+        for layer, heads in enumerate([] if weights is None else weights):
+            for head, weight in enumerate(heads):
+                yield {"kind": kind, "layer": layer, "head": head, "weights": weight.tolist()}

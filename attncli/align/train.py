@@ -16,7 +16,7 @@ from attncli.align.characters import SOURCE, Batch, batch, targets
 from attncli.align.checkpoint import SIZES, About, Sizes, build, load, restore, save, training_path, weights_path
 from attncli.align.dates import draw, draw_no_date
 from attncli.align.network import Network
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 
 STEPS = {"additive": 1500, "dot": 2500, "general": 2500, "concat": 1500, "transformer": 2000}
 BATCH = 64  # dates a step

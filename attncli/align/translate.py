@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attncli.align import check_attention
 from attncli.align.characters import END, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
 from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
 from attncli.align.network import Decoded, Network
-from attncli.errors import Notice, RequestError
-
-Floats = npt.NDArray[np.float32]
+from attncli.base import choices
+from attncli.base.arrays import Floats
+from attncli.base.errors import Notice, RequestError
 
 LONGEST = 64  # characters of a text; the longest that training draws has 37
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
@@ -172,7 +170,7 @@ def load_aligner(attention: str = "additive", folder: Path = WEIGHTS) -> Aligner
 
     Raises RequestError when there is no such kind, or its file is missing or damaged.
     """
-    check_attention(attention)
+    choices.check("attention", attention, choices.Attention)
     path = weights_path(folder, attention)
     about, tensors = load(path)
     if about.attention != attention:

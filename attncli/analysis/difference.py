@@ -3,16 +3,18 @@
 They may be of one text under two models or two masks, or of two texts whose tokens stand beside each other in pairs.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attncli.analysis.masking import total_variation
 from attncli.analysis.patterns import counted_queries
 from attncli.analysis.shares import row_shares
-from attncli.errors import RequestError
-from attncli.record import AttentionRecord, number_list
+from attncli.base.arrays import Bools, Doubles
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.record.selection import number_list
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Difference:
 
     first: AttentionRecord
     second: AttentionRecord
-    moved: npt.NDArray[np.float64]
+    moved: Doubles
 
     def heads(self) -> list[tuple[int, int]]:
         """The heads as (layer, head), those that differ most first."""
@@ -59,7 +61,7 @@ class Difference:
         """The cells that differ most, largest first, of the queries that count; those that are equal are left out."""
         first, second = self.first.weights, self.second.weights
         change = np.abs(second - first)
-        change[:, :, ~counted(self.first, self.second)] = 0
+        change[:, :, ~counted_in_either(self.first, self.second)] = 0
         order = np.argsort(-change, axis=None, kind="stable")[:count]
         return [
             Cell(
@@ -91,7 +93,7 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
     layers = common("layer", first.layers, second.layers)
     heads = common("head", first.heads, second.heads)
     first, second = (row_shares(one.select(layers, heads)) for one in (first, second))
-    moved = total_variation(first.weights, second.weights)[:, :, counted(first, second)]
+    moved = total_variation(first.weights, second.weights)[:, :, counted_in_either(first, second)]
     return Difference(first, second, moved.mean(axis=-1) if moved.shape[-1] else np.zeros(moved.shape[:2]))
 
 
@@ -105,7 +107,29 @@ def common(what: str, first: list[int], second: list[int]) -> list[int]:
     return both
 
 
-def counted(first: AttentionRecord, second: AttentionRecord) -> npt.NDArray[np.bool_]:
-    """bool `[query]`: the queries that count in either."""
-    either: npt.NDArray[np.bool_] = counted_queries(first) | counted_queries(second)
+def counted_in_either(first: AttentionRecord, second: AttentionRecord) -> Bools:
+    """bool `[query]`: the queries that count in one or the other."""
+    either: Bools = counted_queries(first) | counted_queries(second)
     return either
+
+
+def document(found: Difference, top: int) -> dict[str, Any]:
+    """What `diff --json` prints: the two, every head, and the `top` cells that differ most."""
+    return {
+        "first": side(found.first),
+        "second": side(found.second),
+        "heads": [{"layer": layer, "head": head, "moved": found.of(layer, head)} for layer, head in found.heads()],
+        "cells": [{**asdict(cell), "change": cell.change} for cell in found.largest(top)],
+    }
+
+
+def side(record: AttentionRecord) -> dict[str, Any]:
+    """What one of the two is of."""
+    keys = {} if record.key_tokens is None else {"key_tokens": record.key_tokens.text}
+    return {
+        "model": asdict(record.model),
+        "measure": record.measure,
+        "mask": record.mask_name,
+        "tokens": record.tokens.text,
+        **keys,
+    }

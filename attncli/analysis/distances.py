@@ -5,12 +5,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from attncli.errors import RequestError
-from attncli.record import Floats
-
-Doubles = npt.NDArray[np.float64]
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.errors import RequestError
 
 MOST_CLUSTERS = 10
 LEAST = np.float32(1e-37)  # stands for a weight of 0, which has no logarithm

@@ -1,7 +1,7 @@
 """Which queries and which keys are looked at: of a pair's segments, and with or without special tokens."""
 
-from attncli.errors import RequestError
-from attncli.text import Tokens
+from attncli.base.errors import RequestError
+from attncli.text.tokens import Tokens
 
 SEGMENTS = ("all", "AA", "AB", "BA", "BB")
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attncli.analysis.rollout import Doubles
-from attncli.errors import RequestError
+from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
 
 # Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
 UNIT = 2**29

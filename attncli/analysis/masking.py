@@ -6,10 +6,10 @@ All means are over the queries that are real tokens; [PAD] never counts as a que
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from attncli.analysis.patterns import counted_queries
-from attncli.record import AttentionRecord, Floats
+from attncli.base.arrays import Doubles, Floats
+from attncli.record import AttentionRecord
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class MaskEffect:
     forbidden: float
 
 
-def total_variation(weights: Floats, other: Floats) -> npt.NDArray[np.float64]:
+def total_variation(weights: Floats, other: Floats) -> Doubles:
     """½ Σ_key |w - w'|: how much weight must move to make one row the other. `[..., query, key]` -> `[..., query]`."""
     difference = weights.astype(np.float64) - other.astype(np.float64)
-    distance: npt.NDArray[np.float64] = np.abs(difference).sum(axis=-1) / 2
+    distance: Doubles = np.abs(difference).sum(axis=-1) / 2
     return distance
 
 
@@ -37,12 +37,12 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tup
 
     From the second layer on the head's input differs as well, because the layers below were masked too.
     """
-    counted = counted_queries(masked)
+    queries = counted_queries(masked)
     effects = {}
     for layer in masked.layers:
         for head in masked.heads:
             weights = masked.map(layer, head)
-            moved = total_variation(weights, unmasked.map(layer, head))[counted]
+            moved = total_variation(weights, unmasked.map(layer, head))[queries]
             effects[layer, head] = MaskEffect(
                 moved=float(moved.mean()),
                 forbidden=float(weights[~masked.mask].sum(dtype=np.float64)),

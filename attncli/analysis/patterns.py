@@ -7,9 +7,9 @@ nothing may be attended to do not count either.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from attncli.record import AttentionRecord, Floats
+from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.record import AttentionRecord
 
 # In the order in which a tie is decided.
 PATTERNS = ("self", "previous", "next", "first", "separator")
@@ -33,22 +33,22 @@ class HeadSummary:
     label: str
 
 
-def entropy(weights: Floats) -> npt.NDArray[np.float64]:
+def entropy(weights: Floats) -> Doubles:
     """H = -Σ_key w ln w, in nats, with 0 ln 0 = 0. `[..., query, key]` -> `[..., query]`."""
     wide = weights.astype(np.float64)
     logs = np.log(wide, out=np.zeros_like(wide), where=wide > 0)
-    result: npt.NDArray[np.float64] = np.abs((wide * logs).sum(axis=-1))
+    result: Doubles = np.abs((wide * logs).sum(axis=-1))
     return result
 
 
-def counted_queries(record: AttentionRecord) -> npt.NDArray[np.bool_]:
+def counted_queries(record: AttentionRecord) -> Bools:
     """bool `[query]`: real tokens that may attend to something."""
-    counted: npt.NDArray[np.bool_] = ~np.array(record.tokens.padding) & record.mask.any(axis=1)
-    return counted
+    queries: Bools = ~np.array(record.tokens.padding) & record.mask.any(axis=1)
+    return queries
 
 
-def pattern_keys(record: AttentionRecord) -> dict[str, npt.NDArray[np.bool_]]:
-    """For each pattern the cells that belong to it: bool `[query, key]`.
+def pattern_keys(record: AttentionRecord) -> dict[str, Bools]:
+    """For each pattern the keys of each query that belong to it: bool `[query, key]`.
 
     Where the keys are another text than the queries, no key is the query itself or a neighbour of it.
     """
@@ -70,13 +70,13 @@ def pattern_keys(record: AttentionRecord) -> dict[str, npt.NDArray[np.bool_]]:
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
-    counted = counted_queries(record)
-    cells = pattern_keys(record)
+    queries = counted_queries(record)
+    keys = {name: of_pattern[queries] for name, of_pattern in pattern_keys(record).items()}
     summaries = {}
     for layer in record.layers:
         for head in record.heads:
-            weights = record.map(layer, head)[counted]
-            shares = {name: float(weights[cells[name][counted]].sum() / max(len(weights), 1)) for name in PATTERNS}
+            weights = record.map(layer, head)[queries]
+            shares = {name: float(weights[keys[name]].sum() / max(len(weights), 1)) for name in PATTERNS}
             best = max(PATTERNS, key=lambda name: shares[name])
             summaries[layer, head] = HeadSummary(
                 entropy=float(entropy(weights).mean()) if len(weights) else 0.0,

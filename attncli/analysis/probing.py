@@ -9,21 +9,11 @@ the end of the sentence, and for an English possessor takes the guess of the "'s
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from attncli.analysis.words import merge_words
-from attncli.record import AttentionRecord, Floats
-from attncli.treebank import Sentence
-
-Ints = npt.NDArray[np.int64]
-
-DIRECTIONS = ("child->head", "head->child")  # who looks at whom
-ALL = "all"  # all relations together
-NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
+from attncli.analysis.tally import ALL, DIRECTIONS, Tally
+from attncli.record import ModelInfo
 
 
 @dataclass(frozen=True)
@@ -57,165 +47,6 @@ class LayerTrees:
     uuas: float
     best_head: int
     best_head_uuas: float
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What all heads found in some sentences. Memory does not grow with their number.
-
-    skipped: sentences that could not be read. counts: words asked for, by relation. found: of those,
-    `[layer, head, direction]` that each head found. offsets: the words by the distance to their syntactic head.
-    edges: pairs of words that depend on each other. tree_edges: of those, `[layer, head]` in the tree of each head;
-    layer_edges: `[layer]`, of a layer's mean map. chain_edges: of those, pairs of neighbours.
-    """
-
-    sentences: int
-    skipped: int
-    words: int
-    counts: Counter[str]
-    found: dict[str, Ints]
-    offsets: dict[str, Counter[int]]
-    edges: int
-    chain_edges: int
-    tree_edges: Ints
-    layer_edges: Ints
-
-    @classmethod
-    def nothing(cls, layers: int, heads: int) -> "Tally":
-        """What to begin with."""
-        trees, means = np.zeros((layers, heads), dtype=np.int64), np.zeros(layers, dtype=np.int64)
-        return cls(0, 0, 0, Counter(), {}, {}, 0, 0, trees, means)
-
-    def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
-        """And one more sentence, by its `[layer, head, word, word]` maps (`word_maps`)."""
-        counts, found, offsets = Counter(self.counts), dict(self.found), dict(self.offsets)
-        heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
-        correct = strongest_words(maps) == heads
-        for relation, words in asked_words(sentence).items():
-            counts[relation] += len(words)
-            found[relation] = found.get(relation, 0) + correct[..., words].sum(axis=-1)
-            offsets[relation] = offsets.get(relation, Counter()) + Counter((heads[words] - words).tolist())
-        gold, shared = tree_edges(maps, sentence)
-        return Tally(
-            sentences=self.sentences + 1,
-            skipped=self.skipped,
-            words=self.words + len(sentence),
-            counts=counts,
-            found=found,
-            offsets=offsets,
-            edges=self.edges + int(gold.sum()) // 2,
-            chain_edges=self.chain_edges + int(gold.diagonal(offset=1).sum()),
-            tree_edges=self.tree_edges + shared[:, :-1],
-            layer_edges=self.layer_edges + shared[:, -1],
-        )
-
-    @property
-    def seen(self) -> int:
-        """How many sentences it has been given."""
-        return self.sentences + self.skipped
-
-    def plus_skipped(self) -> "Tally":
-        """And one more sentence that could not be read."""
-        return replace(self, skipped=self.skipped + 1)
-
-    def best(self, relation: str) -> tuple[int, int, int]:
-        """Layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
-        layer, head, direction = np.unravel_index(int(self.found[relation].argmax()), self.found[relation].shape)
-        return int(layer), int(head), int(direction)
-
-    def best_offset(self, relation: str) -> int:
-        """The distance that finds most; of equals the shortest, then the one before."""
-        offsets = self.offsets[relation]
-        return max(offsets, key=lambda offset: (offsets[offset], -abs(offset), -offset))
-
-
-def word_maps(record: AttentionRecord) -> Floats:
-    """`[layer, head, word, word]`: the record's maps between words, without what the tokenizer added.
-
-    The record's tokens say which word they are of (`attncli.treebank.words_of`). Weights to the pieces of a word
-    add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0.
-    """
-    merged = merge_words(record)
-    words = np.flatnonzero(~np.array(merged.tokens.special))
-    maps: Floats = merged.weights[..., words[:, None], words]
-    maps[..., np.arange(len(words)), np.arange(len(words))] = 0
-    return maps
-
-
-def asked_words(sentence: Sentence) -> dict[str, list[int]]:
-    """By relation, and for ALL: the words whose syntactic head is looked for. No roots and no punctuation."""
-    asked: dict[str, list[int]] = {}
-    columns = zip(sentence.heads, sentence.relations, sentence.punctuation, strict=True)
-    for word, (head, relation, punctuation) in enumerate(columns):
-        if head is not None and not punctuation:
-            asked.setdefault(ALL, []).append(word)
-            asked.setdefault(relation, []).append(word)
-    return asked
-
-
-def strongest_words(maps: Floats) -> Ints:
-    """The word that each head takes for each word's syntactic head: `[layer, head, direction, word]`.
-
-    child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY where
-    there is no weight at all.
-    """
-    by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NOBODY) for axis in (-1, -2)]
-    return np.stack(by_direction, axis=2)
-
-
-def tree_edges(maps: Floats, sentence: Sentence) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """The edges of the sentence's tree, bool `[word, word]`, and how many of them are in the tree of each head.
-
-    That is `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node here; an edge is in a
-    tree or not, whichever of its two words is the head.
-    """
-    kept = np.flatnonzero(~np.array(sentence.punctuation))
-    gold = np.zeros((len(sentence), len(sentence)), dtype=bool)
-    for word, head in enumerate(sentence.heads):
-        if head is not None:
-            gold[word, head] = gold[head, word] = True
-    gold = gold[np.ix_(kept, kept)]
-    if not gold.any():
-        return gold, np.zeros((maps.shape[0], maps.shape[1] + 1), dtype=np.int64)
-    both = maps[..., kept[:, None], kept]
-    both = both + both.swapaxes(-1, -2)
-    return gold, shared_edges(spanning_trees(np.concatenate([both, both.mean(axis=1, keepdims=True)], axis=1)), gold)
-
-
-def spanning_trees(maps: Floats) -> Ints:
-    """Maximum spanning trees of symmetric `[..., word, word]` maps, all of them together, by Prim's algorithm.
-
-    `[..., word]`: the word that each was joined to; the first word, where trees begin, has itself.
-    """
-    count = maps.shape[-1]
-    flat = maps.reshape(-1, count, count)
-    trees = np.arange(len(flat))
-    nearest, joined = flat[:, 0].copy(), np.zeros((len(flat), count), dtype=np.int64)
-    inside = np.zeros((len(flat), count), dtype=bool)
-    inside[:, 0] = True
-    for _ in range(count - 1):
-        new = np.where(inside, -np.inf, nearest).argmax(axis=1)
-        inside[trees, new] = True
-        nearer = ~inside & (flat[trees, new] > nearest)
-        nearest = np.where(nearer, flat[trees, new], nearest)
-        joined = np.where(nearer, new[:, None], joined)
-    return joined.reshape(maps.shape[:-1])
-
-
-def shared_edges(trees: Ints, gold: npt.NDArray[np.bool_]) -> Ints:
-    """How many edges of each of the `[..., word]` trees are edges in `gold`, bool `[word, word]`."""
-    shared: Ints = gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
-    return shared
-
-
-def tally(records: Iterable[tuple[AttentionRecord | None, Sentence]], counted: Tally) -> Iterator[Tally]:
-    """What all heads have found after each of these sentences, going on from what is `counted`.
-
-    A sentence without a record is counted as skipped.
-    """
-    for record, sentence in records:
-        counted = counted.plus_skipped() if record is None else counted.plus(word_maps(record), sentence)
-        yield counted
 
 
 def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
@@ -260,3 +91,62 @@ def layer_trees(chosen: Tally, measured: Tally) -> list[LayerTrees]:
         )
         for layer, head in enumerate(best)
     ]
+
+
+class TreebankTally(NamedTuple):
+    """What all heads found in a treebank; path: where it was read from."""
+
+    path: str
+    tally: Tally
+
+    def document(self) -> dict[str, Any]:
+        """What `probe --json` prints of a treebank."""
+        return {
+            "path": self.path,
+            "sentences": self.tally.sentences,
+            "words": self.tally.word_count,
+            "skipped": self.tally.skipped,
+        }
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What probing a model found: in one treebank, or with heads chosen on that and measured on another (`test`).
+
+    partial: it was interrupted, and there are more sentences.
+    """
+
+    model: ModelInfo
+    treebank: TreebankTally
+    test: TreebankTally | None = None
+    partial: bool = False
+
+    @property
+    def measured(self) -> Tally:
+        """What figures are of."""
+        return (self.test or self.treebank).tally
+
+    @property
+    def relations(self) -> list[Guess]:
+        """As `guesses` has them."""
+        return guesses(self.treebank.tally, self.measured)
+
+    @property
+    def trees(self) -> list[LayerTrees]:
+        """As `layer_trees` has them."""
+        return layer_trees(self.treebank.tally, self.measured)
+
+    def document(self) -> dict[str, Any]:
+        """What `probe --json` prints."""
+        return {
+            "model": asdict(self.model),
+            "partial": self.partial,
+            "treebank": self.treebank.document(),
+            "test": None if self.test is None else self.test.document(),
+            "relations": [asdict(guess) for guess in self.relations],
+            "trees": {
+                "edges": self.measured.edges,
+                "neighbours": self.measured.chain_edges / self.measured.edges,
+                "layers": [asdict(layer) for layer in self.trees],
+            },
+        }

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from attncli.errors import RequestError
-from attncli.record import AttentionRecord, Bools, number_list
-
-Doubles = npt.NDArray[np.float64]
+from attncli.base.arrays import Bools, Doubles
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.record.selection import number_list
 
 
 def mean_maps(record: AttentionRecord) -> Doubles:

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attncli.analysis.distances import Distances
-from attncli.corpus import NO_WORD, Window
-from attncli.errors import RequestError
-from attncli.record import Floats, ModelInfo
-
-Doubles = npt.NDArray[np.float64]
+from attncli.analysis.distances import Distances, check_installed
+from attncli.base import choices
+from attncli.base.arrays import Doubles, Floats
+from attncli.record import ModelInfo
+from attncli.text.windows import NO_WORD, Window
 
 # The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
-MEANING = {
+MEANING: dict[choices.Figure, str] = {
     "entropy": "-Σ w ln w, in nats (Clark et al. 2019, section 3.3)",
     "strongest": "max w: how sure the head is (its confidence in Voita et al. 2019)",
     "distance": "Σ w |q - k|, in tokens (Vig and Belinkov 2019)",
@@ -32,23 +31,53 @@ MEANING = {
     "punctuation": "on punctuation: every mark of it, where Clark et al. (3.2) have full stops and commas",
     "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019); punctuation is no word",
 }
-FIGURES = tuple(MEANING)
-LINEAR = FIGURES[2:]  # those that are sums of w times something; see `cells`
+FIGURES = choices.names(choices.Figure)
+LINEAR = FIGURES[2:]  # those that are sums of w times something; see `factors`
 PATTERNS = ("self", "previous", "next", "first", "separator", "punctuation", "same_word")  # that a head can be of
 BROAD, BROAD_BELOW = "broad", 0.3  # as in attncli.analysis.patterns
 
 
-def cells(window: Window, start: int, stop: int) -> Floats:
-    """What each weight of the queries [start, stop) counts for: `[LINEAR, query, key]`.
+@dataclass(frozen=True)
+class Counting:
+    """What is counted of a corpus.
 
-    A figure in LINEAR, of a query, is Σ_key weight · cells; all rows of queries that don't count are 0.
+    mask: "padding", "causal" or "none"; distances: between all heads too; measure: "weight", or "norm", each row of
+    which is divided by its sum; words: between words instead of tokens.
+
+    Raises RequestError for a mask or a measure that there is not, and when distances need a library that is not there.
+    """
+
+    mask: str = "padding"
+    distances: bool = False
+    measure: str = "weight"
+    words: bool = False
+
+    def __post_init__(self) -> None:
+        choices.check("mask", self.mask, choices.Mask)
+        choices.check("measure", self.measure, choices.Measure)
+        if self.distances:
+            check_installed()  # hours before they are computed
+
+    @property
+    def shown(self) -> str:
+        """What the figures are of, in the words of a record's `measure`."""
+        return "share of norm" if self.measure == "norm" else self.measure
+
+
+USUAL = Counting()
+
+
+def factors(window: Window, start: int, stop: int) -> Floats:
+    """What the weights of the queries [start, stop) are multiplied with: `[LINEAR, query, key]`.
+
+    A figure in LINEAR, of a query, is Σ_key weight · factor; all rows of queries that don't count are 0.
     """
     length = len(window)
     queries, keys = np.arange(start, stop)[:, None], np.arange(length)
     special = np.array(window.tokens.special)
     added = special & (keys > 0)
     same = (window.word[start:stop, None] == window.word) & (window.word != NO_WORD)
-    meant: dict[str, npt.NDArray[Any]] = {
+    by_figure: dict[str, npt.NDArray[Any]] = {
         "distance": np.abs(queries - keys),
         "self": queries == keys,
         "previous": queries - 1 == keys,
@@ -62,7 +91,7 @@ def cells(window: Window, start: int, stop: int) -> Floats:
     made = np.zeros((len(LINEAR), stop - start, length), dtype=np.float32)
     rows = slice(*(min(max(border, start), stop) - start for border in window.counted))
     for place, name in enumerate(LINEAR):
-        made[place, rows] = np.broadcast_to(meant[name], made.shape[1:])[rows]
+        made[place, rows] = np.broadcast_to(by_figure[name], made.shape[1:])[rows]
     return made
 
 
@@ -121,29 +150,6 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How far a corpus has been counted, so that one can go on from here.
-
-    done: all texts before this number are in the sums, and so are those in `ahead`.
-    """
-
-    sums: Sums
-    done: int = 0
-    ahead: frozenset[int] = frozenset()
-
-    def wants(self, text: int) -> bool:
-        """Whether a text is not in the sums yet."""
-        return text >= self.done and text not in self.ahead
-
-    def plus(self, text: int, sums: Sums) -> "Counted":
-        return Counted(self.sums + sums, self.done, self.ahead | {text})
-
-    def up_to(self, text: int) -> "Counted":
-        """When nothing before this text is left to count."""
-        return Counted(self.sums, text, frozenset(number for number in self.ahead if number >= text))
-
-
-@dataclass(frozen=True)
 class HeadStatistics:
     """One head, in figures by their names; its label is the pattern with the largest share, and the strength is that
     share. Below 0.3 it is "broad".
@@ -194,28 +200,20 @@ class Statistics:
     words: bool = False
 
     @classmethod
-    def of(
-        cls,
-        sums: Sums,
-        model: ModelInfo,
-        mask: str,
-        partial: bool = False,
-        measure: str = "weight",
-        words: bool = False,
-    ) -> "Statistics":
-        """From sums of at least one text. Raises RequestError when distances need a library that is not there."""
+    def of(cls, sums: Sums, model: ModelInfo, counting: Counting = USUAL, partial: bool = False) -> "Statistics":
+        """From sums of at least one text. Raises RequestError as `Distances.of` does."""
         return cls(
-            model,
-            mask,
-            sums.texts,
-            sums.queries,
-            sums.limit / sums.queries,
-            sums.figures,
-            sums.spread,
-            partial,
-            None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
-            measure,
-            words,
+            model=model,
+            mask=counting.mask,
+            texts=sums.texts,
+            tokens=sums.queries,
+            entropy_limit=sums.limit / sums.queries,
+            figures=sums.figures,
+            spread=sums.spread,
+            partial=partial,
+            distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
+            measure=counting.shown,
+            words=counting.words,
         )
 
     @property
@@ -250,10 +248,3 @@ class Statistics:
 
 def named(values: Doubles) -> dict[str, float]:
     return dict(zip(FIGURES, values.tolist(), strict=True))
-
-
-def check_figure(name: str) -> str:
-    """Raises RequestError when there is no figure of this name."""
-    if name not in FIGURES:
-        raise RequestError(f"no figure {name!r}: it is one of {', '.join(FIGURES)}")
-    return name

@@ -1,4 +1,4 @@
-"""Statistics in files: what came out as .json, .csv and .npz, and how far a corpus has been counted."""
+"""Statistics in files: .json, .csv and .npz."""
 
 import csv
 import json
@@ -10,23 +10,19 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, Counted, HeadStatistics, Statistics, Sums
-from attncli.errors import RequestError
-from attncli.files import check_suffix, write_whole
+from attncli.analysis.statistics import FIGURES, HeadStatistics, Statistics
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix, write_whole
+from attncli.base.printable import first_line
 from attncli.record import ModelInfo
-from attncli.text import first_line
 
 SUFFIXES = (".csv", ".json", ".npz")
 LOADED = (".json", ".npz")  # those that are read again
 SPREAD = "_spread"
 CSV_HEADER = ("layer", "head", "label", "strength", *FIGURES, *(name + SPREAD for name in FIGURES))
-SUMS = ("totals", "means", "squares", "divergence")  # the arrays of a file to go on from
 
 # What a garbled file makes numpy, zipfile and our own reading say.
 GARBLED = (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, zipfile.BadZipFile, MemoryError)
-
-
-# --- what came out --------------------------------------------------------------------------------------
 
 
 def save_statistics(statistics: Statistics, path: Path) -> None:
@@ -165,58 +161,3 @@ def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict
             [int(number) for number in distances["clusters"]],
         ),
     )
-
-
-# --- how far it has come --------------------------------------------------------------------------------
-
-
-def save_counted(counted: Counted, asked: dict[str, Any], path: Path) -> None:
-    """Save what to go on from, with what was `asked` for: JSON of any kind. Whole or not at all.
-
-    Raises RequestError for an unwritable place.
-    """
-    sums = counted.sums
-    arrays = {name: getattr(sums, name) for name in SUMS if getattr(sums, name) is not None}
-    numbers = {
-        "texts": sums.texts,
-        "queries": sums.queries,
-        "limit": sums.limit,
-        "done": counted.done,
-        "ahead": sorted(counted.ahead),
-        "asked": asked,
-    }
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:  # so that numpy adds no suffix
-            np.savez_compressed(file, about=np.array(json.dumps(numbers)), **arrays)
-
-    write_whole(path, write)
-
-
-def load_counted(path: Path, asked: dict[str, Any], nothing: Counted) -> Counted:
-    """What was saved there; `nothing`, which is what to begin with, where there is no such file yet.
-
-    Raises RequestError when it can't be read, is garbled, or something else had been asked for.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            numbers = json.loads(str(file["about"]))
-            arrays = {name: file[name] for name in SUMS if name in file}
-        begun = numbers["asked"]
-        loaded = Counted(
-            Sums(numbers["texts"], numbers["queries"], numbers["limit"], **arrays),
-            numbers["done"],
-            frozenset(numbers["ahead"]),
-        )
-    except FileNotFoundError:
-        return nothing
-    except OSError as error:
-        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-    except GARBLED as error:
-        raise RequestError(f"{path} is nothing to go on from: {first_line(error)}") from error
-    for name, value in asked.items():
-        if begun.get(name) != value:
-            raise RequestError(f"{path} was begun with another {name}: ask for the same, or name another file")
-    if any(getattr(loaded.sums, name).shape != getattr(nothing.sums, name).shape for name in arrays):
-        raise RequestError(f"{path} is nothing to go on from: its shapes are another model's")
-    return loaded

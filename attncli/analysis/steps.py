@@ -7,14 +7,15 @@
 (Vaswani et al. 2017, equation 1. Subtracting m changes no weight, and keeps exp from overflowing.)
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from attncli.record import Bools, Floats
+from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.record import AttentionRecord
 
-Wide = npt.NDArray[np.float64]
+BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed", "value_norm", "contribution")
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,16 @@ class RowSteps:
     """
 
     allowed: Bools
-    score: Wide
-    scaled: Wide
+    score: Doubles
+    scaled: Doubles
     largest: float
-    raised: Wide
+    raised: Doubles
     total: float
     weight: Floats
-    computed: Wide
-    value_norm: Wide
-    contribution: Wide
-    output: Wide
+    computed: Doubles
+    value_norm: Doubles
+    contribution: Doubles
+    output: Doubles
 
 
 def row_steps(query: Floats, key: Floats, value: Floats, allowed: Bools, weight: Floats) -> RowSteps:
@@ -64,3 +65,42 @@ def row_steps(query: Floats, key: Floats, value: Floats, allowed: Bools, weight:
         contribution=np.linalg.norm(weighted, axis=-1),
         output=weighted.sum(axis=0),
     )
+
+
+def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> dict[str, Any]:
+    """What `explain --json` prints: a query's row of the one head of a record, key by key.
+
+    The record holds the head's queries and keys too (`vectors`). x: what goes into its layer, `[token, hidden_size]`;
+    value: the head's values `[token, head_dim]`; query: the place of the token whose row it is.
+    """
+    [layer], [head] = record.layers, record.heads
+    assert record.vectors is not None
+    queries, keys = record.vectors.of(layer, head)
+    steps = row_steps(queries[query], keys, value, record.mask[query], record.map(layer, head)[query])
+    columns = {name: getattr(steps, name).tolist() for name in BY_KEY}
+    return {
+        "model": asdict(record.model),
+        "layer": layer,
+        "head": head,
+        "mask": record.mask_name,
+        "query": {
+            "index": query,
+            "token": record.tokens.text[query],
+            "x": x[query].tolist(),
+            "q": queries[query].tolist(),
+        },
+        "keys": [
+            {
+                "index": key,
+                "token": token,
+                **{name: column[key] for name, column in columns.items()},
+                "k": keys[key].tolist(),
+                "v": value[key].tolist(),
+            }
+            for key, token in enumerate(record.keys.text)
+        ],
+        "largest": steps.largest,
+        "total": steps.total,
+        "output": steps.output.tolist(),
+        "output_norm": float((steps.output**2).sum() ** 0.5),
+    }

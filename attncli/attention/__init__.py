@@ -6,7 +6,7 @@ side), `positions` (how a network that sees a set learns of an order), `transfor
 """
 
 from attncli.attention.attend import Attention, attend, attend_into, attend_output
-from attncli.attention.masks import causal_mask, combine_masks, memory_mask, padding_mask
+from attncli.attention.masks import MASKS, causal_mask, combine_masks, memory_mask, padding_mask
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
@@ -14,6 +14,7 @@ from attncli.attention.scores import SCORES, Additive, Bilinear, Concat, Content
 from attncli.attention.transformer import DecoderStep, EncoderStep, TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
+    "MASKS",
     "NORMALISERS",
     "SCORES",
     "Additive",

@@ -3,8 +3,10 @@
 A mask is boolean and **True means "may attend"**. Masks broadcast against scores
 `[batch, head, query, key]` and combine by "and". (Tutorials disagree on the sign: some add a mask of large
 negative numbers where attention is forbidden, some multiply by 0 and 1. Here it is always the question
-"may it?")
+"may it?") Those that a user can ask for by name are in `MASKS`.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -59,3 +61,12 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
         if mask is not None:
             combined = mask if combined is None else combined & mask
     return combined
+
+
+# What a text may see of itself, by which tokens are real: bool `[batch, token]` -> `[batch, 1, 1 or query, key]`.
+# Nobody else has to know what a name means.
+MASKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "padding": padding_mask,
+    "causal": lambda real: padding_mask(real) & causal_mask(real.shape[1], device=real.device),
+    "none": lambda real: padding_mask(torch.ones_like(real)),
+}

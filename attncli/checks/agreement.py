@@ -1,44 +1,26 @@
 """Agreement: the project's own forward pass beside another program's, on the same tokens and the same weights.
 
-Against transformers, both run the whole network, so that whatever differs in one layer goes on into the next.
-Against `torch.nn.MultiheadAttention`, every layer stands by itself: both get that layer's input from our pass.
+What the two programs are made to compute is in `attncli.checks.passes`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attncli.attention import MultiHeadAttention
-from attncli.models.model import Model, check_mask_name
-from attncli.models.reference import Reference
-from attncli.selection import Selection, select
-from attncli.text import Tokens
+from attncli.base import choices
+from attncli.checks.passes import beside_torch, beside_transformers
+from attncli.checks.tolerance import STEPS, TOLERANCES, Tolerance, short
+from attncli.models.model import Model
+from attncli.models.transformers_peer import Reference
+from attncli.record.selection import Selection, select
+from attncli.text.tokens import Tokens
 
-
-class Tolerance(NamedTuple):
-    """The largest absolute difference that rounding explains, of a weight and of a number in a vector."""
-
-    weights: float
-    hidden: float
-
-
-# Two correct programs that round at different places differ about as much as either differs from the exact
-# numbers. Measured with minilm on 67 texts of 3 to 512 tokens: in bfloat16 transformers' weights are up to 0.12
-# from its own in float32, and its hidden states 0.09; ours are up to 0.12 and 0.12 from its own in bfloat16. In
-# float16, which has 3 bits more, all of it is an eighth. (With random weights: 0.02 and 0.12.) So the half
-# precisions get twice that, STEPS steps of the dtype at 1, and for hidden states, which run to 10 and above, twice
-# more. That finds gross mistakes only: small ones show in float32 and float64.
-STEPS = 32
-TOLERANCES = {
-    "float64": Tolerance(1e-10, 1e-10),
-    "float32": Tolerance(1e-5, 1e-4),
-    "float16": Tolerance(STEPS * 2**-10, 2 * STEPS * 2**-10),
-    "bfloat16": Tolerance(STEPS * 2**-7, 2 * STEPS * 2**-7),
-}
+# Against whom, and what is compared beside the weights.
+VECTORS: dict[choices.Against, str] = {"transformers": "hidden states", "torch": "attention outputs"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +46,7 @@ class Agreement:
     embeddings: as `hidden` of a layer, before the first; None against torch.
     """
 
-    against: str
+    against: choices.Against
     dtype: str
     mask: str
     texts: int
@@ -94,7 +76,7 @@ class Agreement:
     @property
     def vectors(self) -> str:
         """What is compared beside the weights."""
-        return "hidden states" if self.against == "transformers" else "attention outputs"
+        return VECTORS[self.against]
 
     @property
     def verdict(self) -> str:
@@ -130,25 +112,6 @@ class Agreement:
         }
 
 
-class Pass(NamedTuple):
-    """What one program makes of one text, for each of the layers compared.
-
-    weights: `[head, query, key]` each; hidden: `[token, hidden_size]` each; embeddings: `[token, hidden_size]`.
-    """
-
-    weights: Sequence[Tensor]
-    hidden: Sequence[Tensor]
-    embeddings: Tensor | None = None
-
-    def only(self, rows: list[int]) -> "Pass":
-        """The same for these tokens."""
-        return Pass(
-            [weights[:, rows] for weights in self.weights],
-            [hidden[rows] for hidden in self.hidden],
-            None if self.embeddings is None else self.embeddings[rows],
-        )
-
-
 def compare(
     model: Model,
     texts: Iterable[Tokens],
@@ -160,9 +123,9 @@ def compare(
 
     Raises RequestError for an unknown mask or a layer out of range, ValueError when there is no text.
     """
-    check_mask_name(mask)
+    choices.check("mask", mask, choices.Mask)
     chosen = select(layers, model.config.layers, "layer")
-    against = "torch" if reference is None else "transformers"
+    against: choices.Against = "torch" if reference is None else "transformers"
     if reference is None:
         both = beside_torch(model, chosen, mask)
     else:
@@ -217,83 +180,6 @@ def rows_that_count(tokens: Tokens, dtype: torch.dtype, against: str) -> list[in
     return [place for place, padding in enumerate(tokens.padding) if not padding]
 
 
-Both = Callable[[Tokens], tuple[Pass, Pass]]
-
-
-def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> Both:
-    """Our pass and transformers'."""
-
-    def both(tokens: Tokens) -> tuple[Pass, Pass]:
-        weights, hidden = model.hidden_states(tokens, model.mask([tokens], mask), layers)
-        their_weights, their_hidden = reference.run(tokens, mask)
-        after = [layer + 1 for layer in layers]  # vectors before the first layer come first
-        return (
-            Pass(list(weights), [hidden[number] for number in after], hidden[0]),
-            Pass(
-                [their_weights[layer] for layer in layers],
-                [their_hidden[number] for number in after],
-                their_hidden[0],
-            ),
-        )
-
-    return both
-
-
-def beside_torch(model: Model, layers: Sequence[int], mask: str) -> Both:
-    """Our attention and torch's, layer by layer, both on that layer's input from our pass."""
-    model.need(model.config.layers)
-    ours: list[Any] = [model.encoder.layers[layer].attention for layer in layers]
-    theirs = [torch_attention(attention) for attention in ours]
-
-    def both(tokens: Tokens) -> tuple[Pass, Pass]:
-        allowed = model.mask([tokens], mask)
-        _, hidden = model.hidden_states(tokens, allowed)
-        inputs = [hidden[layer][None] for layer in layers]
-        with torch.inference_mode():
-            made = [attend(one, x, allowed) for one, x in zip(ours, inputs, strict=True)]
-            torchs = [torch_attend(one, x, tokens, mask) for one, x in zip(theirs, inputs, strict=True)]
-        return (
-            Pass([weights for weights, _ in made], [output for _, output in made]),
-            Pass([weights for weights, _ in torchs], [output for _, output in torchs]),
-        )
-
-    return both
-
-
-def attend(attention: MultiHeadAttention, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights `[head, query, key]` and output `[token, hidden_size]`, as the model's own pass computes them."""
-    maps = x.new_empty(1, attention.heads, x.shape[1], x.shape[1])
-    output = attention.forward_keeping(x, mask=allowed, heads=range(attention.heads), maps=maps)
-    return maps[0], output[0]
-
-
-def torch_attend(attention: nn.MultiheadAttention, x: Tensor, tokens: Tokens, mask: str) -> tuple[Tensor, Tensor]:
-    """The same by torch, which is told of masks in its own way: True = may not."""
-    padding = torch.tensor([tokens.padding], device=x.device) if mask != "none" else None
-    length = len(tokens)
-    future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1) if mask == "causal" else None
-    output, weights = attention(x, x, x, key_padding_mask=padding, attn_mask=future, average_attn_weights=False)
-    return weights[0], output[0]
-
-
-def torch_attention(attention: MultiHeadAttention) -> nn.MultiheadAttention:
-    """torch's module with copies of these weights; it keeps the three projections in one matrix."""
-    parts = (attention.query, attention.key, attention.value)
-    like = attention.query.weight
-    theirs = nn.MultiheadAttention(
-        like.shape[1], attention.heads, batch_first=True, device=like.device, dtype=like.dtype
-    )
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": torch.cat([part.weight for part in parts]),
-            "in_proj_bias": torch.cat([part.bias for part in parts]),
-            "out_proj.weight": attention.output.weight,
-            "out_proj.bias": attention.output.bias,
-        }
-    )
-    return theirs.eval()
-
-
 def difference(ours: Tensor, theirs: Tensor) -> float:
     """max |ours - theirs|; NaN where either has one, or both are infinite."""
     return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
@@ -317,8 +203,3 @@ def worst(differences: Iterable[float]) -> float:
 def finite(number: float | None) -> float | None:
     """JSON has no NaN and no infinity."""
     return number if number is not None and math.isfinite(number) else None
-
-
-def short(tolerance: float) -> str:
-    """1e-05, 0.25"""
-    return f"{tolerance:.0e}" if tolerance < 0.01 else f"{tolerance:g}"

@@ -21,16 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis.statistics import FIGURES, Doubles, Sums, cells
-from attncli.checks.bench import median_seconds
-from attncli.corpus import Reading, Window
-from attncli.errors import RequestError
+from attncli.analysis.statistics import LINEAR, Sums, factors
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.errors import RequestError
+from attncli.checks.timing import median_seconds
+from attncli.corpus.reading import Reading
+from attncli.corpus.reducer import Reducer
 from attncli.models.hub import NotOnThisMachine, find_alias, locate
-from attncli.models.model import Model, load_model
+from attncli.models.loading import load_own
+from attncli.models.model import Model
 from attncli.models.random import architecture, write_random_checkpoint
-from attncli.models.reference import Reference, load_reference
-from attncli.models.statistics import Reducer
-from attncli.record import Floats
+from attncli.models.transformers_peer import Reference, load_reference
+from attncli.text.windows import Window
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 BATCH = 16  # texts that the peer pads to the longest of them
@@ -68,7 +70,7 @@ def bench_stats(
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         directory, weights = checkpoint(name, folder)
-        model = load_model(str(directory), device)
+        model = load_own(str(directory), device)
         speed = measure_speed(model, make_corpus(model, folder / "speed.txt", plan.texts), plan.rounds, done)
         memory = []
         for lines in plan.lines:
@@ -175,20 +177,20 @@ def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) 
         weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
         for place, text in enumerate(batch):
             length = len(text)
-            meant = cells(text, 0, length).reshape(len(FIGURES) - 2, -1).T
-            totals = np.stack([figures_in_numpy(layer[place, :, :length, :length], meant) for layer in weights])
+            linear = factors(text, 0, length).reshape(len(LINEAR), -1).T
+            totals = np.stack([figures_in_numpy(layer[place, :, :length, :length], linear) for layer in weights])
             one = Sums.of_text(length, length * math.log(length), totals)
             sums = one if sums is None else sums + one
     assert sums is not None
     return sums
 
 
-def figures_in_numpy(weights: Floats, meant: Floats) -> Doubles:
-    """The sums over queries of `[head, query, key]`, `[head, figure]`; meant `[query x key, figure]` (`cells`)."""
+def figures_in_numpy(weights: Floats, linear: Floats) -> Doubles:
+    """The sums over queries of `[head, query, key]`, `[head, figure]`; linear `[query x key, figure]` (`factors`)."""
     logs = np.log(np.maximum(weights, np.float32(1e-37)))
     entropy = -(weights * logs).sum(axis=(1, 2))
     strongest = weights.max(axis=-1).sum(axis=-1)
-    rest = weights.reshape(len(weights), -1) @ meant
+    rest = weights.reshape(len(weights), -1) @ linear
     return np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64)
 
 
@@ -205,11 +207,11 @@ def measure_long_text(model: Model, name: str, folder: Path, tokens: int) -> dic
     directory = write_random_checkpoint(name, folder / "long", longer)
     words = make_corpus(model, folder / "words.txt", tokens // SHORTEST).read_text(encoding="utf-8").split()
     encode = model.tokenizer.backend.encode
-    fit = len(words)
-    while (total := len(encode(" ".join(words[:fit])))) > tokens:
-        fit -= max(1, (total - tokens) // 4)  # a word has seldom more tokens than that
+    kept = len(words)
+    while (total := len(encode(" ".join(words[:kept])))) > tokens:
+        kept -= max(1, (total - tokens) // 4)  # a word has seldom more tokens than that
     path = folder / "long.txt"
-    path.write_text(" ".join(words[:fit]) + "\n", encoding="utf-8")
+    path.write_text(" ".join(words[:kept]) + "\n", encoding="utf-8")
     measured = run_apart(directory, path, model.device)
     heads = model.config.heads
     return {"layers": model.config.layers, "heads": heads, **measured, "map_bytes": heads * measured["tokens"] ** 2 * 4}

@@ -9,13 +9,13 @@ import sys
 import time
 
 from attncli.checks.memory import process_peak
-from attncli.corpus import Reading
-from attncli.models.model import load_model
-from attncli.models.statistics import Reducer
+from attncli.corpus.reading import Reading
+from attncli.corpus.reducer import Reducer
+from attncli.models.loading import load_own
 
 
 def main(name: str, path: str, device: str) -> None:
-    model = load_model(name, device)
+    model = load_own(name, device)
     reducer = Reducer(model)
     begun = time.perf_counter()
     sums = reducer.reduce(Reading().windows([path], model.tokenizer, None, lambda _: True))

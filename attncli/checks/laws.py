@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.masking import leak_to_padding
-from attncli.checks.agreement import TOLERANCES
+from attncli.checks.tolerance import TOLERANCES
 from attncli.models.model import Model
-from attncli.text import Tokens
+from attncli.record import Request
+from attncli.text.tokens import Tokens
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def forgotten_padding_mask(model: Model, tokens: Tokens, padded: Tokens) -> Law:
     deviation = deviation_by_padding(model, tokens, padded, "none")
     if deviation is None:
         return law(model, "forgotten padding mask", statement, None)
-    leaks = leak_to_padding(next(model.attend_tokens([padded], mask="none")))
+    leaks = leak_to_padding(next(model.attend_tokens([padded], Request(mask="none"))))
     return Law(
         "forgotten padding mask",
         statement,

@@ -1,328 +1,63 @@
-"""The mechanisms of the tutorials on a real head: its queries, keys and values under every scoring function and
-normaliser, and the tutorials' claims, each measured and marked as it came out.
+"""The mechanisms of the tutorials on a real head: its variants, and what is claimed of attention."""
 
-A trained head need not do what a tutorial says of random vectors; where it does not, the claim is marked so.
-"""
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from dataclasses import dataclass
-from itertools import pairwise
-
-import numpy as np
-import torch
-from torch import Tensor, nn
-
-from attncli.analysis.masking import total_variation
-from attncli.analysis.patterns import counted_queries, entropy
-from attncli.attention import (
-    NORMALISERS,
-    SCORES,
-    Bilinear,
-    Location,
-    MultiHeadAttention,
-    attend,
-    dot,
-    hard_sample,
-    masked_softmax,
-    scaled_dot,
-)
-from attncli.attention.normalise import Normaliser
-from attncli.attention.scores import ScoreFunction
-from attncli.checks.laws import order_needs_positions
+from attncli.base.errors import RequestError
+from attncli.checks.claims import Claim, check_claims
+from attncli.checks.variants import Variant, variants
 from attncli.models.head import OneHead
 from attncli.models.model import Model
-from attncli.record import Floats
+from attncli.record import AttentionRecord
 
-SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
-DRAWS = 256  # random queries, and as many keys
-POSITIONS = 512  # of a location score, or more where the text has more: up to here it is the same score for every text
-SAME = 1e-4  # what rounding in float32 explains, beside scores of about 10
+COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at last scores overflow
 
 
 @dataclass(frozen=True)
-class Variant:
-    """The head's queries and keys under one scoring function and one normaliser.
-
-    trained: False where the score has parameters that this model never learned: they are drawn from a seed.
-    entropy: mean over queries, in nats. moved: the weight that would have to move to make it the head's own map
-    (total variation, mean over queries). same_key: the share of queries whose strongest key is the same.
+class Mechanisms:
+    """What was found on one head: its `record`, its variants (softmax with this temperature, what is random from this
+    seed), and how the claims came out.
     """
 
-    score: str
-    normaliser: str
-    trained: bool
-    weights: Floats
-    entropy: float
-    moved: float
-    same_key: float
+    record: AttentionRecord
+    variants: list[Variant]
+    claims: list[Claim]
+    temperature: float
+    seed: int
+
+    def document(self) -> dict[str, Any]:
+        """What `mechanisms --json` prints: the head's own map, its variants with their maps, and the claims."""
+        [layer], [head] = self.record.layers, self.record.heads
+        return {
+            "model": asdict(self.record.model),
+            "layer": layer,
+            "head": head,
+            "mask": self.record.mask_name,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "tokens": self.record.tokens.text,
+            "weights": self.record.map(layer, head).tolist(),
+            "variants": [{**asdict(variant), "weights": variant.weights.tolist()} for variant in self.variants],
+            "claims": [asdict(claim) for claim in self.claims],
+        }
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim of the tutorials, what was measured, and how it came out.
+def mechanisms(model: Model, head: OneHead, temperature: float = 1.0, seed: int = 0) -> Mechanisms:
+    """One head of a model under every scoring function and normaliser, and the tutorials' claims on it.
 
-    figures: what was measured, by name. holds: whether the figures say what the claim says.
+    The model should compute in float32 or better: where a claim says that two ways give the same, their difference is
+    measured against its rounding.
+
+    Raises RequestError as `check_temperature` does.
     """
-
-    name: str
-    statement: str
-    figures: dict[str, float]
-    holds: bool
+    check_temperature(temperature)
+    found, claims = variants(head, temperature, seed), check_claims(model, head, seed)
+    return Mechanisms(head.record, found, claims, temperature, seed)
 
 
-# --- variants -------------------------------------------------------------------------------------------
-
-
-def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Variant]:
-    """The head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`."""
-    query, key, value = (torch.from_numpy(part) for part in (head.query, head.key, head.value))
-    mask = mask_of(head)
-    counted = counted_queries(head.record)
-    own = head.record.weights[0, 0][counted]
-    found = []
-    for name in SCORES:
-        score, trained = make_score(name, query.shape[-1], len(key), seed)
-        for normaliser, normalise in normalisers(temperature, seed).items():
-            with torch.inference_mode():
-                _, kept, _ = attend(query, key, value, mask, score, normalise)
-            assert kept is not None
-            weights = kept.numpy()[counted]
-            found.append(
-                Variant(
-                    score=name,
-                    normaliser=normaliser,
-                    trained=trained,
-                    weights=kept.numpy(),
-                    entropy=float(entropy(weights).mean()),
-                    moved=float(total_variation(weights, own).mean()),
-                    same_key=float((weights.argmax(axis=-1) == own.argmax(axis=-1)).mean()),
-                )
-            )
-    return found
-
-
-def make_score(name: str, d_k: int, keys: int, seed: int) -> tuple[ScoreFunction, bool]:
-    """A scoring function by name, and whether it needs no training; what it would learn is drawn from the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        score = Location(d_k, max(keys, POSITIONS)) if name == "location" else SCORES[name](d_k)
-    return score, not isinstance(score, nn.Module)
-
-
-def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:
-    """Those of `NORMALISERS`: the softmax with this temperature, the sampling with this seed."""
-
-    def soft(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return masked_softmax(scores, mask, temperature)
-
-    def sample(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return hard_sample(scores, mask, torch.Generator().manual_seed(seed))
-
-    return {**NORMALISERS, "softmax": soft, "hard_sample": sample}
-
-
-# --- claims ---------------------------------------------------------------------------------------------
-
-
-def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
-    """All claims, on one head of the model and its text."""
-    return [
-        variance_grows_with_size(head),
-        division_undoes_it(seed),
-        softmax_saturates(head),
-        softmax_saturates_at_random(seed),
-        projections_make_it_asymmetric(head),
-        one_projection_makes_it_symmetric(head),
-        bilinear_is_the_heads_score(head),
-        key_value_with_one_matrix_is_plain(head),
-        heads_alike_are_one_head(head),
-        order_is_unknown_without_positions(model, head, seed),
-    ]
-
-
-def variance_grows_with_size(head: OneHead) -> Claim:
-    """Of q · k over the first d elements of this head's vectors, each element centred and divided by its deviation."""
-    real = real_tokens(head)
-    query, key = (standardised(torch.from_numpy(part).double()[real]) for part in (head.query, head.key))
-    d_k = query.shape[-1]
-    sizes = sorted({max(d_k // part, 1) for part in (8, 4, 2, 1)})
-    figures = {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
-    found = list(figures.values())
-    grows = len(found) > 1 and all(small < large for small, large in pairwise(found))
-    return Claim("variance on this head", "the variance of q·k grows with d_k: this head's", figures, grows)
-
-
-def division_undoes_it(seed: int) -> Claim:
-    """Of random queries and keys with variance 1 the scores have variance d_k, and after the division 1."""
-    figures = {}
-    holds = True
-    for size in SIZES:
-        query, key = drawn(seed, size)
-        plain, divided = variance_of_scores(query, key), scaled_dot(query, key).var().item()
-        figures[f"d_k {size}, q·k"] = plain
-        figures[f"d_k {size}, / √d_k"] = divided
-        holds &= abs(plain / size - 1) < 0.25 and abs(divided - 1) < 0.25
-    return Claim("division", "it is d_k for random q and k, and dividing by √d_k makes it 1", figures, holds)
-
-
-def softmax_saturates(head: OneHead) -> Claim:
-    """The Jacobian of softmax, diag(w) - w wᵀ, on this head's scores, not divided and divided."""
-    query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
-    mask = mask_of(head)
-    rows = torch.from_numpy(counted_queries(head.record))
-    figures = {
-        "not divided": jacobian_norm(masked_softmax(dot(query, key), mask)[rows]),
-        "divided": jacobian_norm(masked_softmax(scaled_dot(query, key), mask)[rows]),
-    }
-    return Claim(
-        "saturation on this head",
-        "without the division softmax saturates and its gradient vanishes: norm of its Jacobian, this head's",
-        figures,
-        figures["not divided"] < figures["divided"],
-    )
-
-
-def softmax_saturates_at_random(seed: int) -> Claim:
-    """The same for random queries and keys: the larger d_k, the smaller the gradient that is left."""
-    figures = {}
-    for size in SIZES:
-        query, key = drawn(seed, size)
-        figures[f"d_k {size}, not divided"] = jacobian_norm(masked_softmax(dot(query, key)))
-        figures[f"d_k {size}, divided"] = jacobian_norm(masked_softmax(scaled_dot(query, key)))
-    last = f"d_k {SIZES[-1]}, "
-    ratio = figures[last + "not divided"] / figures[last + "divided"]
-    plain = [figures[f"d_k {size}, not divided"] for size in SIZES[2:]]
-    holds = ratio < 1 and plain == sorted(plain, reverse=True)
-    return Claim("saturation", "the same for random q and k", figures, holds)
-
-
-def projections_make_it_asymmetric(head: OneHead) -> Claim:
-    """|S - Sᵀ| / |S|, of the scores and of the map: 0 is symmetric, √2 is what unrelated entries give."""
-    real = real_tokens(head)  # that [PAD] is looked at by nobody is the mask's doing
-    scores = scaled_dot(torch.from_numpy(head.query), torch.from_numpy(head.key))
-    weights = torch.from_numpy(head.record.weights[0, 0])
-    figures = {"scores": asymmetry(scores[real][:, real]), "map": asymmetry(weights[real][:, real])}
-    return Claim(
-        "asymmetry",
-        "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
-        figures,
-        all(figure > 0.1 for figure in figures.values()),
-    )
-
-
-def one_projection_makes_it_symmetric(head: OneHead) -> Claim:
-    """With W_Q in the place of W_K, scores are symmetric; softmax then divides each row by a sum of its own."""
-    query = torch.from_numpy(head.query)
-    scores = scaled_dot(query, query)
-    figures = {"scores": asymmetry(scores), "map": asymmetry(masked_softmax(scores))}
-    return Claim("one projection", "with W_Q = W_K it is symmetric before softmax", figures, figures["scores"] < SAME)
-
-
-def bilinear_is_the_heads_score(head: OneHead) -> Claim:
-    """(W_Q x + b_Q) · (W_K y + b_K) is xᵀ W y with W = W_Qᵀ W_K, the biases as weights of an input that is always 1."""
-    x = torch.from_numpy(head.x).double()
-    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=-1)
-    to_query, to_key = (
-        torch.from_numpy(np.column_stack(head.projections[name])).double() for name in ("query", "key")
-    )  # [head_dim, hidden_size + 1]
-    bilinear = Bilinear(x.shape[-1]).double()
-    with torch.no_grad():
-        bilinear.weight.copy_(to_query.T @ to_key)
-        found = bilinear(x, x)
-    own = dot(torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double())
-    deviation = relative(found, own)
-    figures = {"deviation": deviation}
-    return Claim(
-        "bilinear", "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's", figures, deviation < SAME
-    )
-
-
-def key_value_with_one_matrix_is_plain(head: OneHead) -> Claim:
-    """Plain attention weighs the vectors that it has scored: Σ_n softmax(s(x_n, q)) x_n, here one query at a time."""
-    query, key = head.query.astype(np.float64), head.key.astype(np.float64)
-    found = attend(torch.from_numpy(query), torch.from_numpy(key), torch.from_numpy(key)).output
-    plain = []
-    for q in query:
-        scores = np.array([q @ x for x in key]) / len(q) ** 0.5
-        raised = np.exp(scores - scores.max())
-        plain.append(raised / raised.sum() @ key)
-    deviation = relative(found, torch.from_numpy(np.stack(plain)))
-    return Claim(
-        "key-value", "with K = V, key-value attention is plain attention", {"deviation": deviation}, deviation < SAME
-    )
-
-
-def heads_alike_are_one_head(head: OneHead, count: int = 3) -> Claim:
-    """Several heads with this head's projections: their outputs are this head's, so many times."""
-    x, size = torch.from_numpy(head.x), head.query.shape[-1]
-    many = MultiHeadAttention(count * size, count, d_memory=x.shape[-1])
-    many.query = nn.Linear(x.shape[-1], count * size)
-    with torch.inference_mode():
-        for name, (weight, bias) in head.projections.items():
-            part = getattr(many, name)
-            part.weight.copy_(torch.from_numpy(np.tile(weight, (count, 1))))
-            part.bias.copy_(torch.from_numpy(np.tile(bias, count)))
-        query, key, value = many.project(x[None])
-        outputs = attend(query, key, value, mask_of(head)).output[0]  # [head, query, head_dim]
-        own = torch.from_numpy(head.record.weights[0, 0] @ head.value)
-    deviation = max(relative(output, own) for output in outputs)
-    figures = {"deviation": deviation}
-    return Claim("heads alike", "several heads with the same projections are one head", figures, deviation < SAME)
-
-
-def order_is_unknown_without_positions(model: Model, head: OneHead, seed: int) -> Claim:
-    """Permuting the tokens permutes the vectors of every layer and does no more, if no position is told."""
-    law = order_needs_positions(model, head.record.tokens, seed)
-    deviation = float("inf") if law.deviation is None else law.deviation
-    return Claim(
-        "order", "without positions attention does not know the order", {"deviation": deviation}, bool(law.holds)
-    )
-
-
-# --- measures -------------------------------------------------------------------------------------------
-
-
-def mask_of(head: OneHead) -> Tensor:
-    """The head's mask, bool `[query, key]`."""
-    return torch.from_numpy(head.record.mask.copy())  # which may share one row among all queries
-
-
-def real_tokens(head: OneHead) -> Tensor:
-    """bool `[token]`: those that are not [PAD]."""
-    return ~torch.tensor(head.record.tokens.padding)
-
-
-def drawn(seed: int, size: int) -> tuple[Tensor, Tensor]:
-    """Random queries and keys `[DRAWS, size]`, components of variance 1."""
-    generator = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, DRAWS, size, generator=generator, dtype=torch.float64)
-    return query, key
-
-
-def standardised(vectors: Tensor) -> Tensor:
-    """Every component with mean 0 and variance 1 over the tokens; one that never changes becomes 0."""
-    centred = vectors - vectors.mean(dim=0)
-    return centred / centred.std(dim=0, correction=0).clamp(min=1e-12)
-
-
-def variance_of_scores(query: Tensor, key: Tensor) -> float:
-    return dot(query, key).var().item()
-
-
-def jacobian_norm(weights: Tensor) -> float:
-    """|diag(w) - w wᵀ| (Frobenius) of rows of weights `[query, key]`, mean over the rows.
-
-    Written out: Σ w_i² - 2 Σ w_i³ + (Σ w_i²)².
-    """
-    squares = weights.square().sum(dim=-1)
-    norms = (squares - 2 * weights.pow(3).sum(dim=-1) + squares.square()).clamp(min=0).sqrt()
-    return norms.mean().item()
-
-
-def asymmetry(matrix: Tensor) -> float:
-    """|S - Sᵀ| / |S|, Frobenius."""
-    return ((matrix - matrix.T).norm() / matrix.norm().clamp(min=1e-30)).item()
-
-
-def relative(found: Tensor, expected: Tensor) -> float:
-    """The largest difference, as a share of the largest expected number."""
-    return ((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30)).item()
+def check_temperature(temperature: float) -> None:
+    """Raises RequestError when softmax can't be computed at this temperature."""
+    if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
+        raise RequestError(
+            f"--temperature {temperature:g} is out of range: give one from {COLDEST:g} to {HOTTEST:g}, 1 as it is"
+        )

@@ -1,14 +1,18 @@
 """The Typer app, and the one place where errors become a line on stderr and an exit code."""
 
 import os
+import re
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from attncli import __version__
-from attncli.cli import output
+from attncli.base.errors import Notice, RequestError
+from attncli.cli import given, output
 from attncli.cli.align import align
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
@@ -24,31 +28,45 @@ from attncli.cli.run import run
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
-from attncli.errors import Notice, RequestError
 
 DONE, REFUSED = 0, 2
 
+GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Look": {"run": run, "view": view, "heatmap": heatmap},
+    "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
+    "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
+    "The program itself": {"compare": compare, "models": models, "bench": bench, "train-align": train_align},
+}
+
+
+class Grouped(TyperGroup):
+    """A program whose `--help` lists its commands by GROUPS. (Rich's panels would take longer than all the rest.)"""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(len(name) for commands in GROUPS.values() for name in commands)
+        for title, commands in GROUPS.items():
+            rows = []
+            for name in commands:
+                command = self.get_command(ctx, name)
+                assert command is not None
+                rows.append((name.ljust(width), command.get_short_help_str(limit=1000)))  # folded, never cut
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="attncli",
+    cls=Grouped,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.command()(compare)
-app.command()(heatmap)
-app.command()(view)
-app.command()(explain)
-app.command()(mechanisms)
-app.command()(mask)
-app.command()(align)
-app.command("train-align")(train_align)
-app.command()(flow)
-app.command()(diff)
-app.command()(stats)
-app.command()(probe)
-app.command()(bench)
-app.add_typer(models)
+for commands in GROUPS.values():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(name)(command)
 
 
 def show_version(wanted: bool) -> None:
@@ -101,7 +119,7 @@ def refuse(error: BaseException, line: str | None = None) -> int:
         raise error
     if isinstance(error, MemoryError):
         line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
-    output.words(f"attncli: error: {line or error}")
+    output.say(f"attncli: error: {line or error}")
     return REFUSED
 
 
@@ -110,17 +128,26 @@ def mistake(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
 
 
+CHOICE = re.compile(
+    r"Invalid value for (?P<option>.+): Value error, (?P<given>'.*') is not one of (?P<names>.*)", re.DOTALL
+)
+
+
 def usage_line(error: Any) -> str:
-    """What Typer says of a bad option, with the command whose --help to read."""
+    """What Typer says of a bad option, of a bad name in our own words, with the command whose --help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "attncli"
     message = error.format_message().rstrip(".")
+    choice = CHOICE.fullmatch(message)
+    if choice is not None:
+        option = given.written(error.param).lstrip("-")
+        message = f"no {option} {choice['given']}: it is one of {choice['names'].replace(chr(39), '')}"
     return f"{message} (see {command} --help)"
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Notices are for the user; other libraries' warnings are not."""
     if issubclass(category, Notice):
-        output.words(f"attncli: {message}")
+        output.say(f"attncli: {message}")
     elif output.DEBUG:
-        output.words(f"{category.__name__}: {message}")
+        output.say(f"{category.__name__}: {message}")

@@ -4,15 +4,14 @@ from typing import Annotated
 
 import typer
 
+from attncli.base import choices
 from attncli.cli import options, output
-from attncli.errors import RequestError
-
-SUBJECTS = ("maps", "stats")
+from attncli.cli.progress import progress
 
 
 def bench(
     subject: Annotated[
-        str, typer.Argument(metavar="maps|stats", help="The maps of texts, or statistics over a corpus.")
+        choices.Subject, typer.Argument(metavar="maps|stats", help="The maps of texts, or statistics over a corpus.")
     ] = "maps",
     model: Annotated[
         str | None,
@@ -23,6 +22,7 @@ def bench(
             envvar="ATTNCLI_MODEL",
             help="Only this model: an alias or a directory. Without it: minilm, and bert-base for maps.",
             show_default=False,
+            autocompletion=options.complete_model,
         ),
     ] = None,
     quick: Annotated[
@@ -47,22 +47,20 @@ def bench(
     """
     if subject == "maps":
         bench_maps(model, quick, json, device)
-    elif subject == "stats":
-        bench_stats(model or "minilm", quick, json, device)
     else:
-        raise RequestError(f"nothing to measure is called {subject!r}: it is one of {', '.join(SUBJECTS)}")
+        bench_stats(model or "minilm", quick, json, device)
 
 
 def bench_maps(model: str | None, quick: bool, json: bool, device: str) -> None:
-    from attncli.checks import bench as measuring
+    from attncli.checks import bench_maps as measuring
 
     cases = measuring.plan([model] if model else measuring.MODELS, quick)
-    with options.progress(sum(case.runs for case in cases), "runs") as done:
-        document = measuring.bench(cases, device, done).document()
+    with progress(sum(case.runs for case in cases), "runs") as done:
+        document = measuring.bench_maps(cases, device, done).document()
     if json:
         output.json_document(document)
         return
-    from attncli.render.bench_table import bench_legend, bench_table
+    from attncli.render.terminal.bench_table import bench_legend, bench_table
 
     output.show(bench_table(document), bench_legend(document))
 
@@ -71,11 +69,11 @@ def bench_stats(model: str, quick: bool, json: bool, device: str) -> None:
     from attncli.checks import bench_stats as measuring
 
     plan = measuring.QUICK if quick else measuring.WHOLE
-    with options.progress(plan.steps, "steps") as done:
+    with progress(plan.steps, "steps") as done:
         document = measuring.bench_stats(model, plan, device, done)
     if json:
         output.json_document(document)
         return
-    from attncli.render.bench_table import stats_lines
+    from attncli.render.terminal.bench_table import stats_lines
 
     output.show(stats_lines(document))

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.base import choices
+from attncli.base.errors import Notice, RequestError
 from attncli.cli import options, output
-from attncli.errors import Notice, RequestError
+from attncli.cli.texts import read_inputs
 
 if TYPE_CHECKING:
     from attncli.models.model import Model
-    from attncli.models.reference import Reference
-
-AGAINST = ("transformers", "torch")
-WEIGHTS = ("auto", "pretrained", "random")
+    from attncli.models.transformers_peer import Reference
 
 
 def compare(
@@ -25,16 +24,18 @@ def compare(
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
     against: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(AGAINST),
+        choices.Against,
+        options.choice(
+            choices.Against,
+            "--against",
             help="The whole network in transformers, or each layer's attention in torch.",
         ),
     ] = "transformers",
     weights: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(WEIGHTS),
+        choices.Weights,
+        options.choice(
+            choices.Weights,
+            "--weights",
             help="auto takes random weights where an alias's own can't be had, and says so.",
         ),
     ] = "auto",
@@ -59,28 +60,25 @@ def compare(
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
       attncli compare --model bert-base --weights random "The cat sat on the mat."
     """
-    check_choice("--against", against, AGAINST)
-    check_choice("--weights", weights, WEIGHTS)
-    from attncli.models.model import check_mask_name
+    from attncli.cli.progress import one_by_one
 
-    check_mask_name(mask)
-    inputs = options.read_inputs(text, pair, file)
+    inputs = read_inputs(text, pair, file)
     loaded, reference = open_both(model, weights, device, dtype)
     from dataclasses import asdict
 
     from attncli.checks import agreement
-    from attncli.models.reference import load_reference
-    from attncli.selection import select
+    from attncli.models.transformers_peer import load_reference
+    from attncli.record.selection import select
 
     # A bad request is refused before transformers is loaded, which takes seconds.
     layers = select("all" if layer is None else layer, loaded.config.layers, "layer")
-    texts = list(loaded.tokenize_many([one.text for one in inputs], [one.pair for one in inputs], pad_to))
+    texts = list(loaded.tokenize(inputs, pad_to))
     random = reference is not None
     if against == "torch":
         reference = None
     elif reference is None:
         reference = load_reference(loaded.place.path, loaded.device, loaded.dtype)
-    found = agreement.compare(loaded, options.counted(texts, len(texts)), mask, layers, reference)
+    found = agreement.compare(loaded, one_by_one(texts, len(texts)), mask, layers, reference)
     nowhere = {"path": None, "sha256": None} if random else {}
     document = {
         "model": {**asdict(loaded.info), **nowhere},
@@ -90,13 +88,13 @@ def compare(
     if json:
         output.json_document(document)
     else:
-        from attncli.render.tables import agreement_table, agreement_title
+        from attncli.render.terminal.agreement import agreement_table, agreement_title
 
         output.show(agreement_title(document), agreement_table(document))
         output.data(found.verdict)
     if not found.same:
         if dtype != "float64":
-            output.words("attncli: --dtype float64 tells a mistake, which stays, from rounding, which goes")
+            output.say("attncli: --dtype float64 tells a mistake, which stays, from rounding, which goes")
         raise typer.Exit(1)
 
 
@@ -105,12 +103,19 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
 
     Raises RequestError as `load_model` does, save that with "auto" an alias needs no files.
     """
+    from attncli.cli.source import open_own
+    from attncli.models.config import NoEncoder
     from attncli.models.hub import NotOnThisMachine, find_alias
 
     why = "as asked"
     if weights != "random":
         try:
-            return options.open_model(name, device, dtype), None
+            return open_own(name, device, dtype), None
+        except NoEncoder as error:
+            raise RequestError(
+                f"compare holds attncli's own network against another, and for {name} there is none, so that "
+                f"transformers would run on both sides: {error.why}"
+            ) from error
         except NotOnThisMachine:
             if weights == "pretrained" or find_alias(name) is None:
                 raise
@@ -125,8 +130,3 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
         stacklevel=2,
     )
     return both
-
-
-def check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise RequestError(f"no {option} {value!r}: it is one of {', '.join(known)}")

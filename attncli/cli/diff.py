@@ -1,15 +1,17 @@
 """attncli diff: two records beside each other, and where their maps differ most."""
 
 import warnings
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attncli.base.errors import Notice, RequestError
+from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
-from attncli.errors import Notice, RequestError
-from attncli.files import PICTURES, check_suffix
+from attncli.cli.given import refuse
+from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
@@ -19,6 +21,7 @@ WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B
 
 
 def diff(
+    context: typer.Context,
     first: Annotated[
         str | None, typer.Argument(metavar="A", help="A saved record or a text.", show_default=False)
     ] = None,
@@ -42,14 +45,12 @@ def diff(
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
-    engine: options.Engine = "attncli",
+    engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
     words: options.Words = False,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many of the largest cells.")] = 10,
-    output_path: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Draw it as .png, .svg or .pdf.")
-    ] = None,
+    output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -72,107 +73,99 @@ def diff(
     """
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
-    files = [is_record(name) for name in (first, second)]
-    if any(files):
-        asked = (models, masks, measures, pair, mask, pad_to, measure, engine, which, target)
-        if not all(files) or asked != (None, None, None, None, "padding", None, "weight", "attncli", None, None):
-            raise RequestError(
-                "saved records are compared two by two and as they are: give two files, and of the options that "
-                "choose what is compared -l, -H and --words only"
-            )
-        both = one_saved(str(first), layer, head), one_saved(str(second), layer, head)
-    else:
-        if [second, models, masks, measures].count(None) != 3:
-            raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
-        inputs = options.read_inputs(first, pair, None)
-        options.check_one_text(len(inputs), "give the one to compare as A")
-        texts = inputs[0], inputs[0] if second is None else options.Input(second, pair)
-        names, mask_names = two(models, "--models", model), two(masks, "--masks", mask)
-        measure_names = two(measures, "--measures", measure)
-        for name in measure_names:
-            options.check_engine(engine, len(inputs), which, target, None, name)
-        opened = {name: options.open_any(engine, name, device, dtype) for name in dict.fromkeys(names)}
-        chosen = {"layers": "all" if layer is None else layer, "heads": "all" if head is None else head}
-        first_side, second_side = (
-            options.attend_by(
-                opened[name], engine, [text], which, target, None, its_measure, mask=its_mask, pad_to=pad_to, **chosen
-            )
-            for text, name, its_mask, its_measure in zip(texts, names, mask_names, measure_names, strict=True)
-        )
-        both = next(first_side), next(second_side)
+    both = saved_sides(context) if any(map(is_record, (first, second))) else computed_sides(context)
     if words:
         from attncli.analysis.words import merge_words
 
         both = merge_words(both[0]), merge_words(both[1])
-    from attncli.analysis.difference import difference
+    from attncli.analysis.difference import difference, document
 
     found = difference(*both)
     say_what_is_left_out(found, both)
     if json:
         output.json_document(document(found, top))
     elif output_path is None:
-        from attncli.render.difference import difference_view
+        from attncli.render.terminal.difference import difference_view
 
         output.show(*difference_view(found, top, output.canvas()))
     if output_path is not None:
-        from attncli.render.difference_figure import difference_figure
-        from attncli.render.figure import save_figure
+        from attncli.render.figures.difference import difference_figure
+        from attncli.render.figures.saving import save_figure
 
         save_figure(difference_figure(found, top), output_path)
-        output.words(f"attncli: saved {output_path}") if json else output.data(str(output_path))
+        output.file(output_path, json)
 
 
 def is_record(name: str | None) -> bool:
     """Whether A or B is a record's file and no text: it has a record's suffix, and is there or is one word."""
-    from attncli.record import LOADED
+    from attncli.record.files import LOADED
 
     return name is not None and Path(name).suffix.lower() in LOADED and (Path(name).is_file() or " " not in name)
 
 
-def one_saved(path: str, layer: str | None, head: str | None) -> "AttentionRecord":
-    """The record of a file. Raises RequestError when it can't be read, or does not hold one text and what is chosen."""
-    records = options.open_saved(Path(path), layer, head)
-    if len(records) != 1:
-        raise RequestError(f"{path} holds {len(records)} texts and diff compares one with one: save it by itself")
-    return records[0]
+def saved_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionRecord]":
+    """Two records' files. Raises RequestError when one is none, or does not hold one text and what is chosen."""
+    from attncli.cli.source import MAKING, Saved
+
+    asked = context.params
+    first, second = asked["first"], asked["second"]
+    if not (is_record(first) and is_record(second)):
+        raise RequestError("saved records are compared two by two: give two files")
+    made = [name for name in ("models", "masks", "measures", "mask", *MAKING) if name in asked]
+    refuse(context, "on saved records, which are compared as they are", *made)
+    one, other = (
+        Saved(Path(path), asked["layer"], asked["head"]).one(f"{path}: save the one to compare by itself")
+        for path in (first, second)
+    )
+    return one, other
 
 
-def two(names: str | None, option: str, otherwise: str) -> tuple[str, str]:
-    """ "a,b" -> the two names; without any the same one twice. Raises RequestError when they are not two."""
+def computed_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionRecord]":
+    """Two texts, or one text under two models, masks or measures. Raises RequestError for none or several of these."""
+    from attncli.cli.source import Opening, Texts, request_of
+    from attncli.record import Input
+
+    asked = context.params
+    ways = {name: asked[name] for name in ("second", "models", "masks", "measures") if asked[name] is not None}
+    if len(ways) != 1:
+        raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
+    for name, single in (("models", "model"), ("masks", "mask"), ("measures", "measure")):
+        if name in ways:
+            refuse(context, f"with --{name}, which names both", single)
+    inputs = read_inputs(asked["first"], asked["pair"], None)
+    check_one(len(inputs), "give the one to compare as A")
+    second = Input(asked["second"], asked["pair"]) if "second" in ways else inputs[0]
+    masks, measures = two(asked, "masks", "mask"), two(asked, "measures", "measure")
+    opening, request = Opening.of(asked), request_of(asked, "all")
+    sides = [
+        Texts([text], replace(opening, name=name), request).asking(mask=mask, measure=measure)
+        for text, name, mask, measure in zip(
+            (inputs[0], second), two(asked, "models", "model"), masks, measures, strict=True
+        )
+    ]
+    engines = {name: name.open() for name in dict.fromkeys(side.opening for side in sides)}
+    for side in sides:
+        engines[side.opening].check(side.request)
+    one, other = (next(engines[side.opening].answer(side.inputs, side.request)) for side in sides)
+    return one, other
+
+
+def two(asked: dict[str, Any], both: str, single: str) -> tuple[str, str]:
+    """ "a,b" -> the two names; without any the single one twice. Raises RequestError when they are not two."""
+    names = asked[both]
     if names is None:
-        return otherwise, otherwise
+        return asked[single], asked[single]
     parts = [name.strip() for name in names.split(",")]
     if len(parts) != 2 or not all(parts):
-        raise RequestError(f"{option} {names}: two names with a comma between them are needed, as in A,B")
+        raise RequestError(f"--{both} {names}: two names with a comma between them are needed, as in A,B")
     return parts[0], parts[1]
 
 
 def say_what_is_left_out(found: "Difference", both: "tuple[AttentionRecord, AttentionRecord]") -> None:
     """A Notice where one of them has layers or heads that the other has not."""
-    from attncli.record import number_list
+    from attncli.record.selection import number_list
 
     layers, heads = found.first.layers, found.first.heads
     if any(len(one.layers) > len(layers) or len(one.heads) > len(heads) for one in both):
         common = f"layers {number_list(layers)}, heads {number_list(heads)}"
         warnings.warn(f"compared is what both have: {common}", Notice, stacklevel=2)
-
-
-def document(found: "Difference", top: int) -> dict[str, Any]:
-    """What --json prints: the two, every head, and the largest cells."""
-    return {
-        **{name: side(record) for name, record in (("first", found.first), ("second", found.second))},
-        "heads": [{"layer": layer, "head": head, "moved": found.of(layer, head)} for layer, head in found.heads()],
-        "cells": [{**asdict(cell), "change": cell.change} for cell in found.largest(top)],
-    }
-
-
-def side(record: "AttentionRecord") -> dict[str, Any]:
-    """What one of the two is of."""
-    keys = {} if record.key_tokens is None else {"key_tokens": record.key_tokens.text}
-    return {
-        "model": asdict(record.model),
-        "measure": record.measure,
-        "mask": record.mask_name,
-        "tokens": record.tokens.text,
-        **keys,
-    }

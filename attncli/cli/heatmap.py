@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
+from attncli.base import choices
 from attncli.cli import options, output
+from attncli.cli.given import refuse
 
 
 def heatmap(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -19,11 +22,11 @@ def heatmap(
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
-    engine: options.Engine = "attncli",
+    engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
     style: Annotated[
-        str, typer.Option("--style", metavar="matrix|lines", help="A heat map, or lines between the tokens.")
+        choices.Style, options.choice(choices.Style, "--style", help="A heat map, or lines between the tokens.")
     ] = "matrix",
     mean: Annotated[bool, typer.Option("--mean", help="Draw the mean over the heads chosen.")] = False,
     query: options.Query = None,
@@ -72,62 +75,31 @@ def heatmap(
       attncli run -l all -o maps.npz "The cat sat." && attncli heatmap --from maps.npz -l 2 -H 5
     """
     from attncli.analysis.filters import check_segments
-    from attncli.files import PICTURES, check_suffix
-    from attncli.render import figure
+    from attncli.base.files import PICTURES, check_suffix
+    from attncli.cli.source import Source
+    from attncli.render.figures.heatmap import heatmap as draw
+    from attncli.render.figures.options import Look, What
+    from attncli.render.figures.saving import save_figure
+    from attncli.render.figures.titles import left_out
 
     check_suffix(output_path, PICTURES, "a picture")
-    figure.check(style, cmap, vmax, width, font, font_size)
     check_segments(segments)
+    look = Look(style, vmax, cmap, title, width, font, font_size)
+    what = What(mean, not no_special, words, segments, query)
+    if style == "lines":
+        refuse(context, "with --style lines, which are drawn in the colours of their heads", "cmap")
+        if output_path.suffix.lower() != ".png":
+            refuse(context, "on lines that are no dots: they are as sharp in any size", "dpi")
     if saved is None:
-        inputs = options.read_inputs(text, pair, file)
-        options.check_one_text(
-            len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap)"
-        )
-        [record] = options.attend(
-            inputs,
-            engine,
-            model,
-            device,
-            dtype,
-            which,
-            target,
-            measure=measure,
-            layers="-1" if layer is None else layer,
-            heads="all" if head is None else head,
-            mask=mask,
-            pad_to=pad_to,
-        )
+        otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
     else:
-        options.check_as_saved(
-            text=text,
-            pair=pair,
-            file=file,
-            pad_to=pad_to,
-            which=which,
-            target=target,
-            measure=measure,
-        )
         otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
-        record = options.open_one_saved(saved, layer, head, mask, otherwise)
-        if layer is None:
-            record = record.select(layers=[max(record.layers)])
-    drawn = figure.heatmap(
-        record,
-        style=style,
-        mean=mean,
-        special=not no_special,
-        words=words,
-        segments=segments,
-        query=query,
-        vmax=vmax,
-        cmap=cmap,
-        title=title,
-        width=width,
-        font=font,
-        font_size=font_size,
-    )
-    figure.save_figure(drawn, output_path, dpi)
-    note = figure.left_out(record, not no_special, segments)
+        refuse(context, "with --from, which takes what was saved", "mask")
+    record = Source.of(context, layers="-1").one(otherwise)
+    if saved is not None and layer is None:
+        record = record.select(layers=[max(record.layers)])
+    save_figure(draw(record, what, look), output_path, dpi)
+    note = left_out(record, what)
     if note:
-        output.words(f"attncli: {note}")
+        output.say(f"attncli: {note}")
     output.data(str(output_path))

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
-from attncli.files import PICTURES, check_suffix
+from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
-    from attncli.analysis.masking import MaskEffect
-    from attncli.checks.laws import Law
-    from attncli.models.model import Model
-    from attncli.record import AttentionRecord
-    from attncli.text import Tokens
-
-COMPARED = ("causal", "padding")  # beside no mask at all
+    from attncli.checks.masking import Look
 
 
 def mask(
@@ -51,97 +46,43 @@ def mask(
     """
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
-    inputs = options.read_inputs(text, pair, file)
+    from attncli.cli.progress import one_by_one
+    from attncli.cli.source import open_own
+
+    inputs = read_inputs(text, pair, file)
     if output_path is not None:
-        options.check_one_text(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask)")
-    loaded = options.open_model(model, device, dtype)
-    looks = [
-        Look(loaded, one, "-1" if layer is None else layer, "all" if head is None else head, pad_to)
-        for one in options.counted(inputs, len(inputs))
-    ]
-    if output_path is not None:
-        draw(looks[0], head is not None, output_path)
+        check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask)")
+    loaded = open_own(model, device, dtype)
+    from attncli.checks.masking import look
+
+    layers, heads = "-1" if layer is None else layer, "all" if head is None else head
+    looks = [look(loaded, one, layers, heads, pad_to) for one in one_by_one(inputs, len(inputs))]
     if json:
-        output.json_document({"model": asdict(loaded.info), "texts": [look.document() for look in looks]})
+        output.json_document({"model": asdict(loaded.info), "texts": [one.document() for one in looks]})
     elif output_path is None:
-        for look in looks:
-            output.show(*view(look, head is not None))
-    if not all(look.lawful for look in looks):
+        for one in looks:
+            output.show(*view(one, head is not None))
+    if output_path is not None:
+        from attncli.render.figures.masks import masks_figure
+        from attncli.render.figures.saving import save_figure
+
+        [one] = looks
+        save_figure(masks_figure(one.records, heads_to_draw(one, head is not None)), output_path)
+        output.file(output_path, json)
+    if not all(one.lawful for one in looks):
         raise typer.Exit(1)
 
 
-class Look:
-    """One text under every mask: maps, what the masks moved, and the laws."""
-
-    def __init__(self, model: "Model", one: options.Input, layers: str, heads: str, pad_to: int | None) -> None:
-        from attncli.analysis.masking import mask_effects
-        from attncli.checks.laws import check_laws, pad_some
-
-        tokens = model.tokenizer.encode(one.text, one.pair)
-        padded = pad_some(model, tokens, pad_to)
-        self.records: dict[str, AttentionRecord] = {
-            name: next(model.attend_tokens([padded], layers, heads, name)) for name in ("none", *COMPARED)
-        }
-        self.effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
-            name: mask_effects(self.records[name], self.records["none"]) for name in COMPARED
-        }
-        self.tokens: Tokens = padded
-        self.laws: list[Law] = check_laws(model, tokens, padded)
-
-    @property
-    def lawful(self) -> bool:
-        """That no law was found broken, and no weight on forbidden positions."""
-        clean = all(effect.forbidden == 0 for by_head in self.effects.values() for effect in by_head.values())
-        return clean and all(law.holds is not False for law in self.laws)
-
-    def heads_to_draw(self, chosen: bool) -> list[tuple[int, int]]:
-        """Those that were chosen; else the one whose weight the causal mask moves most."""
-        causal = self.effects["causal"]
-        return list(causal) if chosen else [max(causal, key=lambda head: causal[head].moved)]
-
-    def document(self) -> dict[str, Any]:
-        """This text's entry in the JSON document."""
-        return {
-            "tokens": self.tokens.text,
-            "heads": [
-                {
-                    "layer": layer,
-                    "head": head,
-                    **{name: asdict(self.effects[name][layer, head]) for name in COMPARED},
-                }
-                for layer, head in self.effects["causal"]
-            ],
-            "laws": [asdict(law) for law in self.laws],
-            "lawful": self.lawful,
-        }
+def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:
+    """Those that were chosen; else the one whose weight the causal mask moves most."""
+    return list(look.effects["causal"]) if chosen else [look.most_moved]
 
 
-def view(look: Look, heads_chosen: bool) -> Iterator[Any]:
+def view(look: "Look", heads_chosen: bool) -> Iterator[Any]:
     """Maps, then what the masks moved, then the laws."""
-    from attncli.render import masks
+    from attncli.render.terminal import masks
 
-    yield from masks.mask_maps(look.records, look.heads_to_draw(heads_chosen), output.canvas())
+    yield from masks.mask_maps(look.records, heads_to_draw(look, heads_chosen), output.canvas())
     yield masks.effects_table(look.effects)
     yield masks.effects_legend()
     yield masks.laws_table(look.laws)
-
-
-def draw(look: Look, heads_chosen: bool, path: Path) -> None:
-    """The maps as a picture: a row a head, a column a mask."""
-    from attncli.render.figure import panel_grid, save_figure
-    from attncli.render.layout import Panel
-    from attncli.render.masks import CAPTIONS
-
-    heads = look.heads_to_draw(heads_chosen)
-    rows = [
-        [Panel(CAPTIONS[name] if row == 0 else "", record.map(*head)) for name, record in look.records.items()]
-        for row, head in enumerate(heads)
-    ]
-    figure = panel_grid(
-        rows,
-        look.tokens.text,
-        headings=[f"layer {layer} head {head}" for layer, head in heads],
-        title=f"{look.records['none'].model.name}: what masks do",
-    )
-    save_figure(figure, path)
-    output.data(str(path))

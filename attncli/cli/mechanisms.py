@@ -1,20 +1,13 @@
 """attncli mechanisms: a real head under every scoring function and normaliser, and the tutorials' claims on it."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
-from attncli.errors import RequestError
-from attncli.files import PICTURES, check_suffix
-
-if TYPE_CHECKING:
-    from attncli.checks.mechanisms import Claim, Variant
-    from attncli.record import AttentionRecord
-
-COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at last scores overflow
+from attncli.cli.texts import check_one, read_inputs
 
 
 def mechanisms(
@@ -22,8 +15,8 @@ def mechanisms(
     pair: options.Pair = None,
     file: options.File = None,
     model: options.ModelName = "minilm",
-    layer: Annotated[str, typer.Option("--layer", "-l", metavar="N", help="The layer, from 0; -1 is the last.")] = "-1",
-    head: Annotated[str, typer.Option("--head", "-H", metavar="N", help="The head, from 0; -1 is the last.")] = "0",
+    layer: options.OneLayer = "-1",
+    head: options.OneHead = "0",
     temperature: Annotated[
         float, typer.Option("--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer.")
     ] = 1.0,
@@ -53,64 +46,35 @@ def mechanisms(
     """
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
-    check_temperature(temperature)
-    inputs = options.read_inputs(text, pair, file)
-    options.check_one_text(len(inputs), "give the one to measure as TEXT")
-    from attncli.models.model import check_mask_name
+    from attncli.cli.source import open_own
 
-    check_mask_name(mask)
+    inputs = read_inputs(text, pair, file)
+    check_one(len(inputs), "give the one to measure as TEXT")
     # In float32: where a claim says that two ways give the same, their difference is measured against its rounding.
-    loaded = options.open_model(model, device, "float32")
-    from attncli.checks.mechanisms import check_claims, variants
+    loaded = open_own(model, device, "float32")
+    from attncli.checks import mechanisms as measuring
     from attncli.models.head import one_head
-    from attncli.selection import select_one
+    from attncli.record.selection import select_one
 
+    measuring.check_temperature(temperature)
     tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
     numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    taken = one_head(loaded, tokens, *numbers, mask)
-    found, claims = variants(taken, temperature, seed), check_claims(loaded, taken, seed)
+    found = measuring.mechanisms(loaded, one_head(loaded, tokens, *numbers, mask), temperature, seed)
     if json:
-        output.json_document(document(taken.record, found, claims, temperature, seed))
+        output.json_document(found.document())
     elif output_path is None:
-        from attncli.render import mechanisms as view
+        from attncli.render.terminal import mechanisms as view
 
         output.show(
-            *view.variant_maps(taken.record, found, temperature, seed, output.canvas()),
-            view.variants_table(found, temperature, seed),
+            *view.variant_maps(found.record, found.variants, temperature, seed, output.canvas()),
+            view.variants_table(found.variants, temperature, seed),
             view.variants_legend(),
-            view.claims_table(claims),
-            view.claims_end(claims),
+            view.claims_table(found.claims),
+            view.claims_end(found.claims),
         )
     if output_path is not None:
-        from attncli.render.figure import save_figure
-        from attncli.render.mechanisms_figure import mechanisms_figure
+        from attncli.render.figures.mechanisms import mechanisms_figure
+        from attncli.render.figures.saving import save_figure
 
-        save_figure(mechanisms_figure(taken.record, found, temperature, seed), output_path)
-        output.words(f"attncli: saved {output_path}") if json else output.data(str(output_path))
-
-
-def check_temperature(temperature: float) -> None:
-    """Raises RequestError when softmax can't be computed at this temperature."""
-    if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
-        raise RequestError(
-            f"--temperature {temperature:g} is out of range: give one from {COLDEST:g} to {HOTTEST:g}, 1 as it is"
-        )
-
-
-def document(
-    record: "AttentionRecord", found: "list[Variant]", claims: "list[Claim]", temperature: float, seed: int
-) -> dict[str, Any]:
-    """What --json prints: the head's own map, its variants with their maps, and the claims."""
-    [layer], [head] = record.layers, record.heads
-    return {
-        "model": asdict(record.model),
-        "layer": layer,
-        "head": head,
-        "mask": record.mask_name,
-        "temperature": temperature,
-        "seed": seed,
-        "tokens": record.tokens.text,
-        "weights": record.map(layer, head).tolist(),
-        "variants": [{**asdict(variant), "weights": variant.weights.tolist()} for variant in found],
-        "claims": [asdict(claim) for claim in claims],
-    }
+        save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
+        output.file(output_path, json)

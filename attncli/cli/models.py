@@ -42,7 +42,15 @@ def list_models(
 
 @models.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An alias, a Hub repository id, or a directory.")],
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="An alias, a Hub repository id, or a directory.",
+            autocompletion=options.complete_model,
+        ),
+    ],
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
@@ -55,8 +63,9 @@ def show(
     """
     from attncli.models.hub import locate
 
+    assert context.parent is not None
     entry = place_entry(locate(name, download=False))
-    if json:
+    if json or context.parent.params["json"]:  # attncli models --json show minilm
         output.json_document(entry)
     else:
         print_entry(entry)
@@ -64,9 +73,9 @@ def show(
 
 def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """What is known of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
+    from attncli.models.checkpoint_files import weight_files
     from attncli.models.config import ModelConfig
     from attncli.models.hub import DEFAULT_MODEL, NotOnThisMachine, locate
-    from attncli.models.layout import weight_files
 
     config = ModelConfig.from_dict(alias.config)
     try:
@@ -95,9 +104,9 @@ def place_entry(place: "Place") -> dict[str, Any]:
     """
     from dataclasses import asdict
 
+    from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
     from attncli.models.config import ModelConfig
     from attncli.models.hub import check_sha256, find_alias, weights_sha256
-    from attncli.models.layout import CONFIG_FILE, weight_files
 
     config = ModelConfig.from_file(place.path / CONFIG_FILE)
     files = weight_files(place.path)
@@ -129,8 +138,8 @@ def print_list(entries: list[dict[str, Any]]) -> None:
     """A line a model; the places, which may be long, stand below."""
     from rich.text import Text
 
-    from attncli.printable import printable
-    from attncli.render.tables import plain_table
+    from attncli.base.printable import printable
+    from attncli.render.terminal.tables import plain_table
 
     table = plain_table("model", "layers x heads", "weights", "here")
     for entry in entries:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from attncli.printable import printable
+from attncli.base.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from attncli.render.cells import Canvas
+    from attncli.render.terminal.canvas import Canvas
 
 INTERRUPTED = 130  # the exit code, also of who shows what there was by then
 DEBUG = False
@@ -32,7 +32,7 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def words(text: str) -> None:
+def say(text: str) -> None:
     """One line for the user, on stderr."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
@@ -40,6 +40,11 @@ def words(text: str) -> None:
 def data(text: str) -> None:
     """One line of output, on stdout."""
     print(printable(text))  # noqa: T201
+
+
+def file(path: object, json: bool) -> None:
+    """The name of a file that was written: on stdout, unless a JSON document is there."""
+    say(f"attncli: saved {path}") if json else data(str(path))
 
 
 def json_document(document: dict[str, Any]) -> None:
@@ -76,7 +81,7 @@ def console() -> "Console":
 
 def canvas(page: int = PAGE_WIDTH) -> "Canvas":
     """What pictures are drawn on: the terminal as it is, or, in a pipe, `page` columns."""
-    from attncli.render.cells import Canvas
+    from attncli.render.terminal.canvas import Canvas
 
     target = console()
     return Canvas(

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix
 from attncli.cli import options, output
-from attncli.errors import RequestError
-from attncli.files import check_suffix
+from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    text: options.Text = None,
+    context: typer.Context,
+    text: options.PipedText = None,
     pair: options.Pair = None,
     file: options.File = None,
     model: options.ModelName = "minilm",
@@ -24,10 +26,18 @@ def run(
     head: options.Head = None,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
-    neurons: options.Neurons = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            "--vectors",
+            "--neurons",
+            metavar="L.H",
+            help='Save q and k of these heads too: "4.7", "4.0-3", "4.all", "all".',
+        ),
+    ] = None,
     words: options.Words = False,
     measure: options.Measure = "weight",
-    engine: options.Engine = "attncli",
+    engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many of the strongest keys to name.")] = 3,
@@ -53,68 +63,69 @@ def run(
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
-    from attncli.record import LOADED, SUFFIXES, document_text, save_records
+    from attncli.cli.progress import one_by_one
+    from attncli.cli.source import Source
+    from attncli.record import save_records
+    from attncli.record.files import LOADED, SUFFIXES
+    from attncli.record.record import document_text
 
     if output_path is not None:
         check_suffix(output_path, SUFFIXES, "a record")
-    if neurons is not None and (output_path is None or output_path.suffix.lower() not in LOADED):
-        raise RequestError(f"--neurons is for a saved record: give -o with {' or '.join(LOADED)}")
-    if neurons is not None and words:
-        raise RequestError("q and k are of pieces, not of words: leave --neurons or --words out")
-    inputs = options.read_inputs(text, pair, file)
-    records = options.attend(
-        inputs,
-        engine,
-        model,
-        device,
-        dtype,
-        which,
-        target,
-        neurons,
-        measure,
-        layers="-1" if layer is None else layer,
-        heads="all" if head is None else head,
-        mask=mask,
-        pad_to=pad_to,
-    )
+    if vectors is not None and (output_path is None or output_path.suffix.lower() not in LOADED):
+        raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
+    if vectors is not None and words:
+        raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
+    if json or output_path is not None:
+        refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
+    source = Source.of(context, layers="-1", stdin=True)
+    records = source.records()
     if words:
         from attncli.analysis.words import merge_words
 
         records = map(merge_words, records)
     if output_path is not None:
-        kept = list(options.counted(records, len(inputs)))
+        kept = list(one_by_one(records, len(source)))
         save_records(kept, output_path)
-        output.words(f"attncli: saved {output_path}: {contents(kept)}")
+        output.say(f"attncli: saved {output_path}: {contents(kept)}")
         records = iter(kept)
     if json:
         output.text(document_text(records))
     elif output_path is None:
         for record in records:
-            output.show(*view(record, head is not None, top_k))
+            if is_table(record, head):
+                refuse(context, "on a table of layers, where no keys are named", "top_k")
+            output.show(*view(record, is_table(record, head), top_k))
 
 
-def view(record: "AttentionRecord", heads_chosen: bool, top_k: int) -> "list[Text]":
-    """One head large; whole layers, when there are several, as glyphs; else a small map a head."""
+def is_table(record: "AttentionRecord", head: str | None) -> bool:
+    """Whether a record is shown as a table of glyphs: whole layers, when there are several."""
+    return len(record.layers) > 1 and head is None
+
+
+def view(record: "AttentionRecord", table: bool, top_k: int) -> "list[Text]":
+    """One head large; a table of layers as glyphs; else a small map a head."""
     from rich.text import Text
 
     from attncli.analysis.shares import row_shares
-    from attncli.render import terminal
+    from attncli.render.terminal.glyphs import glyph_table
+    from attncli.render.terminal.one_head import one_head
+    from attncli.render.terminal.overview import overview
 
     record = row_shares(record)
     canvas = output.canvas()
     if len(record.layers) == 1 and len(record.heads) == 1:
         whole = output.canvas(page=output.ENDLESS)  # in a pipe all numbers come out
-        lines = terminal.one_head(record, record.layers[0], record.heads[0], whole, top_k)
-    elif len(record.layers) > 1 and not heads_chosen:
-        lines = terminal.glyph_table(record, canvas)
+        lines = one_head(record, record.layers[0], record.heads[0], whole, top_k)
+    elif table:
+        lines = glyph_table(record, canvas)
     else:
-        lines = terminal.overview(record, canvas, top_k)
+        lines = overview(record, canvas, top_k)
     return [*lines, Text()]
 
 
 def contents(records: "list[AttentionRecord]") -> str:
     """What a saved file holds, in words."""
-    from attncli.record import number_list
+    from attncli.record.selection import number_list
 
     first = records[0]
     texts = f"{len(records)} texts, " if len(records) > 1 else ""

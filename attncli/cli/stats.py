@@ -5,19 +5,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
-from attncli.errors import RequestError
-from attncli.files import PICTURES, check_suffix
+from attncli.cli.given import refuse
+from attncli.cli.texts import stdin_is_piped
 
 if TYPE_CHECKING:
-    from attncli.analysis.statistics import Counted, Statistics, Sums
-    from attncli.corpus import Reading
+    from attncli.analysis.statistics import Statistics, Sums
 
-SAVED_EVERY = 60.0  # seconds: what a power cut costs
+# What counts a corpus: with --from it is counted already.
+COUNTING = (
+    "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
+    "resume", "device", "dtype",
+)  # fmt: skip
 
 Files = Annotated[
     list[str] | None,
@@ -26,6 +32,7 @@ Files = Annotated[
 
 
 def stats(
+    context: typer.Context,
     files: Files = None,
     paragraphs: Annotated[bool, typer.Option("--paragraphs", help="A text goes on until an empty line.")] = False,
     jsonl: Annotated[
@@ -50,7 +57,14 @@ def stats(
     mask: options.Mask = "padding",
     measure: options.Measure = "weight",
     words: options.Words = False,
-    by: Annotated[str, typer.Option("--by", metavar="FIGURE", help="The figure that colours the heads.")] = "entropy",
+    by: Annotated[
+        choices.Figure,
+        typer.Option(
+            "--by",
+            metavar="FIGURE",
+            help="The figure that colours the heads: " + ", ".join(choices.names(choices.Figure)) + ".",
+        ),
+    ] = "entropy",
     distances: Annotated[
         bool, typer.Option("--distances", help="Also how far all heads are from each other, and their clusters.")
     ] = False,
@@ -87,36 +101,38 @@ def stats(
       attncli stats --by previous -o stats.csv -o atlas.pdf sample_inputs/paragraph.txt
       echo '{"text": "The cat sat."}' | attncli stats --jsonl text --resume state.npz --json -
     """
-    from attncli.analysis.statistics import check_figure
+    from attncli.analysis.statistics import Counting
     from attncli.analysis.statistics_files import SUFFIXES, document, load_statistics
-    from attncli.corpus import Reading
+    from attncli.corpus.reading import Reading
 
-    check_figure(by)
     for path in output_paths or []:
         check_suffix(path, (*SUFFIXES, *PICTURES), "statistics")
+    table = not json and not output_paths
+    if not json and resume is None and all(path.suffix.lower() == ".csv" for path in output_paths or []):
+        refuse(context, "without --json, or -o with .json, .npz or a picture, which show them", "distances")
+    if not table and not any(path.suffix.lower() in PICTURES for path in output_paths or []):
+        refuse(context, "without a table or an atlas to colour", "by")
     if saved is None:
-        reading = Reading(paragraphs, jsonl, skip_bad, limit)
-        asked = {"mask": mask, "distances": distances, "measure": measure, "words": words}
-        statistics = count(files or piped(), reading, stride, model, device, dtype, asked, resume)
+        from attncli.cli.source import open_own
+
+        reading, counting = Reading(paragraphs, jsonl, skip_bad, limit), Counting(mask, distances, measure, words)
+        texts = files or piped()
+        opened = open_own(model, device, dtype)
+        from attncli.corpus.statistics import count_files
+
+        with progress(limit) as show:
+            statistics = count_files(opened, texts, reading, stride, counting, resume, show)
     else:
-        options.check_as_saved(
-            text=files[0] if files else None,
-            resume=None if resume is None else str(resume),
-            jsonl=jsonl,
-            limit=limit,
-            stride=stride,
-            measure=measure,
-            words="" if words else None,
-        )
+        refuse(context, "with --from, which takes what was saved", *COUNTING)
         statistics = load_statistics(saved)
     if not statistics.partial or saved:
         for path in output_paths or []:
             save(statistics, path, by)
-            output.words(f"attncli: saved {path}")
+            output.say(f"attncli: saved {path}")
     if json:
         output.json_document(document(statistics))
     elif not output_paths or statistics.partial:
-        from attncli.render.stats import stats_view
+        from attncli.render.terminal.stats import stats_view
 
         output.show(*stats_view(statistics, by, output.canvas()))
     if statistics.partial and not saved:
@@ -128,8 +144,8 @@ def save(statistics: "Statistics", path: Path, by: str) -> None:
     from attncli.analysis.statistics_files import save_statistics
 
     if path.suffix.lower() in PICTURES:
-        from attncli.render.atlas import atlas
-        from attncli.render.figure import save_figure
+        from attncli.render.figures.atlas import atlas
+        from attncli.render.figures.saving import save_figure
 
         save_figure(atlas(statistics, by), path)
     else:
@@ -138,95 +154,16 @@ def save(statistics: "Statistics", path: Path, by: str) -> None:
 
 def piped() -> list[str]:
     """stdin, where no file is given. Raises RequestError when nothing is piped into it."""
-    if not options.stdin_is_piped():
+    if not stdin_is_piped():
         raise RequestError("no corpus: name files with one text a line, or pipe texts in")
     return ["-"]
 
 
-def count(
-    files: list[str],
-    reading: "Reading",
-    stride: int | None,
-    model: str,
-    device: str,
-    dtype: str,
-    asked: dict[str, Any],
-    resume: Path | None,
-) -> "Statistics":
-    """Run the corpus through the model; of what there is after Ctrl-C, the statistics are partial.
-
-    `asked` is what a Reducer takes: mask, distances, measure, words.
-
-    Raises RequestError as reading and the model do, and when there is no text.
-    """
-    if asked["distances"]:
-        from attncli.analysis.distances import check_installed
-
-        check_installed()
-    options.check_measure(asked["measure"])
-    opened = options.open_model(model, device, dtype)
-    from attncli.corpus import shown
-    from attncli.models.statistics import Reducer
-
-    reducer = Reducer(opened, **asked)
-    keeper = Keeper(resume, {
-        "model": opened.sha256, "--dtype": dtype, "--stride": stride, **{f"--{name}": asked[name] for name in asked},
-        "corpus": files, "--paragraphs": reading.paragraphs, "--jsonl": reading.field,
-    })  # fmt: skip
-    begun = counted = keeper.load(reducer.nothing())
-    partial = False
-    texts = reading.windows(files, opened.tokenizer, stride, begun.wants)
-    with progress(begun.sums, reading.limit) as show:
-        try:
-            for counted in reducer.count(texts, begun):
-                show(counted.sums)
-                keeper.offer(counted)
-        except KeyboardInterrupt:
-            if not counted.sums.texts:
-                raise
-            partial = True
-        finally:
-            keeper.save(counted)
-    if not counted.sums.texts:
-        raise RequestError(f"no text in {', '.join(map(shown, files))}: put one text on a line")
-    if partial:
-        more = "" if resume is None else "; the same command goes on from here"
-        output.words(f"attncli: interrupted: these figures are PARTIAL, of {counted.sums.texts} texts{more}")
-    return reducer.statistics(counted.sums, partial)
-
-
-class Keeper:
-    """Keeps the file of --resume up to date, where there is one."""
-
-    def __init__(self, path: Path | None, asked: dict[str, Any]) -> None:
-        self.path = path
-        self.asked = asked
-        self.saved = time.monotonic()
-
-    def load(self, nothing: "Counted") -> "Counted":
-        """What to go on from. Raises RequestError as `load_counted` does."""
-        from attncli.analysis.statistics_files import load_counted
-
-        return nothing if self.path is None else load_counted(self.path, self.asked, nothing)
-
-    def offer(self, counted: "Counted") -> None:
-        """Save it if the last time was long ago."""
-        if time.monotonic() - self.saved > SAVED_EVERY:
-            self.save(counted)
-
-    def save(self, counted: "Counted") -> None:
-        from attncli.analysis.statistics_files import save_counted
-
-        if self.path is not None:
-            save_counted(counted, self.asked, self.path)
-            self.saved = time.monotonic()
-
-
 @contextmanager
-def progress(before: "Sums", limit: int | None) -> Iterator[Callable[["Sums"], None]]:
+def progress(limit: int | None) -> Iterator[Callable[["Sums"], None]]:
     """A progress bar on stderr, on a terminal only: texts, tokens, and tokens a second since it began.
 
-    Yields what to call with the sums so far.
+    Yields what to call with the sums so far, first with those that it goes on from.
     """
     if not sys.stderr.isatty():
         yield lambda sums: None
@@ -236,11 +173,14 @@ def progress(before: "Sums", limit: int | None) -> Iterator[Callable[["Sums"], N
 
     columns = (BarColumn(), TextColumn("{task.completed:,.0f} texts  {task.fields[tokens]}"))
     begun = time.monotonic()
+    before: list[int] = []  # how many tokens it goes on from
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=limit, completed=before.texts, tokens="")
+        task = bar.add_task("", total=limit, tokens="")
 
         def show(sums: "Sums") -> None:
-            rate = (sums.queries - before.queries) / (time.monotonic() - begun)
+            if not before:
+                before.append(sums.queries)
+            rate = (sums.queries - before[0]) / (time.monotonic() - begun)
             bar.update(task, completed=sums.texts, tokens=f"{sums.queries:,} tokens  {rate:,.0f} tokens/s")
 
         yield show

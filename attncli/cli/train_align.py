@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.align import ATTENTIONS, check_attention
+from attncli.base import choices
+from attncli.base.errors import RequestError
 from attncli.cli import options, output
-from attncli.errors import RequestError
 
 if TYPE_CHECKING:
     from attncli.align.train import Progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def train_align(
     attention: Annotated[
-        str, typer.Option("--attention", metavar="|".join(ATTENTIONS), help="The kind of attention to train.")
+        choices.Attention, options.choice(choices.Attention, "--attention", help="The kind of attention to train.")
     ] = "additive",
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="What all chance follows from.")] = 0,
     folder: Annotated[
@@ -48,7 +48,6 @@ def train_align(
       attncli train-align --attention dot --minutes 1 -o weights
       attncli train-align --attention dot -o weights --resume
     """
-    check_attention(attention)
     check_folder(folder)
     import torch
 
@@ -67,13 +66,13 @@ def train_align(
             train.train(training, folder, minutes, report)
     except KeyboardInterrupt:
         kept = resume or training.about.step >= train.EVERY
-        output.words(
+        output.say(
             f"attncli: interrupted at step {training.about.step} of {steps}"
             + (f"; the last checkpoint is in {folder}: go on with --resume" if kept else ", before any checkpoint")
         )
         raise
     if not training.finished:
-        output.words(
+        output.say(
             f"attncli: {minutes:g} minutes are over at step {training.about.step} of {steps}: go on with --resume"
         )
     parameters = sum(parameter.numel() for parameter in training.network.parameters())
@@ -97,7 +96,7 @@ def check_folder(folder: Path) -> None:
 def reported(what: str, done: int, steps: int) -> "Iterator[Callable[[Progress], None]]":
     """How a training goes, on stderr: a bar on a terminal, else a line at every look at the validation part."""
     if not sys.stderr.isatty():
-        yield lambda now: output.words(f"{what}: {described(now)}") if now.looked else None
+        yield lambda now: output.say(f"{what}: {described(now)}") if now.looked else None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix
 from attncli.cli import options, output
-from attncli.errors import RequestError
-from attncli.files import check_suffix
+from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
-    from attncli.models.model import Model
+    from attncli.cli.source import Texts
     from attncli.record import AttentionRecord
-    from attncli.text import Tokens
 
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
 PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
 
 
 def view(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -38,19 +40,20 @@ def view(
     ] = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
-    neurons: Annotated[
+    vectors: Annotated[
         str | None,
         typer.Option(
+            "--vectors",
             "--neurons",
             metavar="L.H",
             help='Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]',
         ),
     ] = None,
-    engine: options.Engine = "attncli",
+    engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
     start: Annotated[
-        str, typer.Option("--view", metavar="heads|model|matrix|neuron", help="What the page opens with.")
+        choices.PageView, options.choice(choices.PageView, "--view", help="What the page opens with.")
     ] = "heads",
     query: options.Query = None,
     segments: options.Segments = "all",
@@ -81,120 +84,50 @@ def view(
       attncli view "Where did the bear hide?" --pair "It hid in a cave." --segments AB
       attncli run -l all -o maps.safetensors "The cat sat." && attncli view --from maps.safetensors
     """
-    from attncli.analysis.filters import check_segments
-    from attncli.render.page import document
+    from attncli.cli.source import Source, Texts
+    from attncli.render.page import Start, document
 
     check_suffix(output_path, document.SUFFIXES, "a page")
-    document.check_view(start)
-    document.check_threshold(threshold)
-    check_segments(segments)
-    layers, heads = "all" if layer is None else layer, "all" if head is None else head
-    if saved is not None:
-        options.check_as_saved(
-            text=text,
-            pair=pair,
-            file=file,
-            pad_to=pad_to,
-            neurons=neurons,
-            which=which,
-            target=target,
-            measure=measure,
-        )
-        records = with_masks(options.open_saved(saved, layer, head), mask, saved)
+    opening = Start(start, query, segments, not no_special, words, threshold)
+    source = Source.of(context, layers="all")
+    if isinstance(source, Texts):
+        records = under(source, choices.several("mask", mask or "padding", choices.Mask))
     else:
-        inputs = options.read_inputs(text, pair, file)
-        options.check_engine(engine, len(inputs), which, target, neurons, measure)
-        if engine == "transformers":
-            foreign = options.attend(
-                inputs,
-                engine,
-                model,
-                device,
-                dtype,
-                which,
-                target,
-                layers=layers,
-                heads=heads,
-                mask=mask_of_transformers(mask),
-                pad_to=pad_to,
-            )
-            records = list(options.counted(foreign, len(inputs)))
-        else:
-            opened = options.open_model(model, device, dtype)
-            records = attend(inputs, opened, layers, heads, mask_names(mask or "padding"), pad_to, neurons, measure)
-    made = document.page(
-        records,
-        view=start,
-        query=query,
-        segments=segments,
-        special=not no_special,
-        words=words,
-        threshold=threshold,
-        title=title,
-    )
+        records = with_masks(list(source.records()), mask, context)
+    made = document.page(records, opening, title)
     document.save_page(made, output_path)
-    output.words(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
+    output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
     output.data(str(output_path))
     if open_it and not webbrowser.open(output_path.resolve().as_uri()):
-        output.words(f"attncli: no browser could be opened: open {output_path} yourself")
+        output.say(f"attncli: no browser could be opened: open {output_path} yourself")
 
 
-def attend(
-    inputs: Sequence[options.Input],
-    model: "Model",
-    layers: str,
-    heads: str,
-    masks: Sequence[str],
-    pad_to: int | None,
-    neurons: str | None,
-    measure: str,
-) -> "list[AttentionRecord]":
-    """Every text under every mask; a text's records are neighbours. Norms have no q and k."""
-    from attncli.selection import select
+def under(source: "Texts", masks: list[str]) -> "list[AttentionRecord]":
+    """Every text under every mask; a text's records are neighbours. Norms have no q and k, nor has another engine."""
+    from attncli.cli.progress import one_by_one
+    from attncli.models.collecting import under_masks, vectors_within
+    from attncli.models.model import Model
 
-    texts = list(model.tokenize_many([one.text for one in inputs], [one.pair for one in inputs], pad_to))
-    if neurons is None and measure == "weight":
-        kept = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
-        neurons = affordable(model, texts, *kept, len(masks))
-    runs = [model.attend_tokens(texts, layers, heads, mask, neurons, measure) for mask in masks]
-    return [record for records in options.counted(zip(*runs, strict=True), len(texts)) for record in records]
+    engine, request = source.opening.open(), source.request
+    if request.vectors is None and request.measure == "weight" and isinstance(engine, Model):
+        engine.check(request)
+        affordable = vectors_within(engine, source.inputs, request, len(masks), NEURON_BYTES / PACKED)
+        request = source.asking(vectors=affordable).request
+    texts = one_by_one(under_masks(engine, source.inputs, request, masks), len(source))
+    return [record for records in texts for record in records]
 
 
-def affordable(
-    model: "Model", texts: "Sequence[Tokens]", layers: Sequence[int], heads: Sequence[int], masks: int
-) -> str:
-    """The heads, from the first on, whose q and k take no more than NEURON_BYTES of a page; at least one."""
-    tokens = sum(len(text) for text in texts) * masks
-    of_one = 2 * tokens * (model.config.hidden_size // model.config.heads) * PACKED
-    every = [f"{layer}.{head}" for layer in layers for head in heads]
-    return ",".join(every[: max(1, int(NEURON_BYTES / of_one))])
-
-
-def mask_names(names: str) -> list[str]:
-    """ "none,causal" -> the two. Raises RequestError for a name that is no mask's."""
-    from attncli.models.model import check_mask_name
-
-    chosen = list(dict.fromkeys(name.strip() for name in names.split(",")))
-    for name in chosen:
-        check_mask_name(name)
-    return chosen
-
-
-def mask_of_transformers(names: str | None) -> str:
-    """The one mask. Raises RequestError when several are named."""
-    if names is not None and "," in names:
-        raise RequestError("--engine transformers takes one --mask a page: give padding or none")
-    return names or "padding"
-
-
-def with_masks(records: "list[AttentionRecord]", names: str | None, saved: Path) -> "list[AttentionRecord]":
-    """Those made with one of the masks; all where none is named. Raises RequestError when there is none."""
-    wanted = None if names is None else [name.strip() for name in names.split(",")]
-    missing = set(wanted or ()) - {record.mask_name for record in records}
-    if missing:
-        there = ", ".join(dict.fromkeys(record.mask_name for record in records))
-        raise RequestError(f"{saved} was made with --mask {there}: --mask can't change that")
-    return [record for record in records if wanted is None or record.mask_name in wanted]
+def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":
+    """Those made with one of the masks; all where none is named. Raises RequestError when that is no choice."""
+    there = list(dict.fromkeys(record.mask_name for record in records))
+    wanted = there if names is None else choices.several("mask", names, choices.Mask)
+    if not set(wanted) <= set(there):
+        raise RequestError(
+            f"{context.params['saved']} was made with --mask {', '.join(there)}: --mask can't change that"
+        )
+    if set(wanted) == set(there):
+        refuse(context, f"with --from, which takes what was saved: mask {', '.join(there)}", "mask")
+    return [record for record in records if record.mask_name in wanted]
 
 
 def cost(records: "Sequence[AttentionRecord]") -> str:
@@ -204,4 +137,4 @@ def cost(records: "Sequence[AttentionRecord]") -> str:
         return ", without q and k"
     size = sum(vectors.query.size + vectors.key.size for vectors in kept) * PACKED
     heads = len(kept[0].heads)
-    return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--neurons)"
+    return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 
 # What config.json calls the architecture -> the family whose tensors and positions it shares.
 FAMILIES = {
@@ -49,6 +49,14 @@ DEFAULTS_OF: dict[str, dict[str, Any]] = {
 }
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish")
+
+
+class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
+    """A good configuration, of a network that attncli has no encoder for; `why` says what it is."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        self.why = why
+        super().__init__(f"{where}{why}; transformers runs it, for run, view, heatmap, flow and diff")
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ class ModelConfig:
             raise RequestError(f"{path} is not JSON: {error}") from error
         try:
             return cls.from_dict(data)
+        except NoEncoder as error:
+            raise NoEncoder(error.why, f"{path}: ") from error
         except RequestError as error:
             raise RequestError(f"{path}: {error}") from error
 
@@ -107,14 +117,12 @@ class ModelConfig:
         model_type = data.get("model_type")
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
-            raise RequestError(
-                f"model type {model_type!r} is not one that attncli has an encoder for: {', '.join(FAMILIES)}; "
-                "--engine transformers runs it, for run, view and heatmap"
-            )
+            known = ", ".join(FAMILIES)
+            raise NoEncoder(f"model type {model_type!r} is not one that attncli has an encoder for: {known}")
         if data.get("is_decoder"):
-            raise RequestError("is_decoder is set: attncli has encoders only")
+            raise NoEncoder("is_decoder is set: attncli has encoders only")
         if data.get("position_embedding_type", "absolute") != "absolute":
-            raise RequestError(
+            raise NoEncoder(
                 f"position_embedding_type {data['position_embedding_type']!r} is not supported, only 'absolute'"
             )
 

@@ -25,7 +25,7 @@ class Encoded(NamedTuple):
     weights: `[batch, layer, head, query, key]`, of the layers and heads asked for.
     hidden: `[batch, token, hidden_size]` each: the embeddings' output, then every layer's; empty unless
     asked for.
-    vectors: `[2, batch, neuron, token, head_dim]`: queries, then keys, in the order of the `neurons` asked for.
+    vectors: `[2, batch, head, token, head_dim]`: queries, then keys, in the order of the `vectors` asked for.
     """
 
     weights: Tensor
@@ -114,25 +114,25 @@ class Encoder(nn.Module):
         heads: Sequence[int] = (),
         hidden: bool = False,
         positions: bool = True,
-        neurons: Sequence[tuple[int, int]] = (),
+        vectors: Sequence[tuple[int, int]] = (),
     ) -> Encoded:
         """Run the tokens through the network and keep what is asked for.
 
         ids, segments: int `[batch, token]`; mask: bool, broadcasts to `[batch, head, query, key]`, True where
-        a query may look. `layers` and `heads` (counted from 0) say whose weights to keep; `neurons`, which are
+        a query may look. `layers` and `heads` (counted from 0) say whose weights to keep; `vectors`, which are
         (layer, head) and some of these, whose queries and keys. Unless `hidden` is asked for, nothing after the
         weights of the last layer in `layers` is computed.
         """
         batch, length = ids.shape
         x = self.embeddings(ids, segments, positions)
         weights = torch.empty(batch, len(layers), len(heads), length, length, dtype=x.dtype, device=x.device)
-        vectors = torch.empty(2, batch, len(neurons), length, self.config.head_dim, dtype=x.dtype, device=x.device)
+        kept = torch.empty(2, batch, len(vectors), length, self.config.head_dim, dtype=x.dtype, device=x.device)
         last = max(layers, default=-1)
         states = [x] if hidden else []
         for number in range(len(self.layers)):
             layer = self.layer(number)
             maps = weights[:, layers.index(number)] if number in layers else None
-            places = {head: vectors[:, :, place] for place, (of, head) in enumerate(neurons) if of == number}
+            places = {head: kept[:, :, place] for place, (of, head) in enumerate(vectors) if of == number}
             if not hidden and number >= last:
                 if maps is not None:
                     layer.attention.maps_into(maps, x, mask, heads, places)
@@ -140,7 +140,7 @@ class Encoder(nn.Module):
             x = layer(x, mask, heads, maps, places)
             if hidden:
                 states.append(x)
-        return Encoded(weights, states, vectors)
+        return Encoded(weights, states, kept)
 
     def layer(self, number: int) -> EncoderLayer:
         layer = self.layers[number]

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
+from attncli.base.arrays import Floats
 from attncli.models.model import Model
-from attncli.record import AttentionRecord, Floats
-from attncli.text import Tokens
+from attncli.record import AttentionRecord, Request
+from attncli.text.tokens import Tokens
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class OneHead:
 
 def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
-    record = next(model.attend_tokens([tokens], [layer], [head], mask, [(layer, head)]))
+    record = next(model.attend_tokens([tokens], Request([layer], [head], mask, vectors=[(layer, head)])))
     _, states = model.hidden_states(tokens, model.mask([tokens], mask))
     x = states[layer]  # after the embeddings, and then after every layer: what goes into this one
     attention = model.encoder.layer(layer).attention

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import RequestError
-from attncli.files import write_whole
-from attncli.models.layout import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, is_whole, shard_names
-from attncli.text import first_line
+from attncli.base.errors import RequestError
+from attncli.base.files import write_whole
+from attncli.base.printable import first_line
+from attncli.models.checkpoint_files import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, is_whole, shard_names
 
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 

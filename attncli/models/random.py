@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import ModelConfig
+from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.hub import NotOnThisMachine, Place, find_alias, locate
-from attncli.models.layout import CONFIG_FILE
-from attncli.models.model import Model, pick_device, pick_dtype
-from attncli.models.reference import Reference, peer, quiet, refusals, tensor_shapes
+from attncli.models.model import Model
+from attncli.models.transformers_peer import Reference, peer, quiet, refusals, tensor_shapes
 from attncli.models.weights import Checkpoint, StateDict
-from attncli.text import Tokenizer, byte_tokenizer, read_backend
+from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

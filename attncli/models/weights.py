@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.models.checkpoint_files import weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.encoder import Encoder
-from attncli.models.layout import weight_files
-from attncli.text import first_line
 
 # --- names ----------------------------------------------------------------------------------------------
 # This program's name for a module -> the checkpoint's. {n} is the layer's number.

@@ -1,4 +1,6 @@
-"""A record made visible: in the terminal (`terminal`), as a picture (`figure`), as a page.
+"""Records and results made visible, a room a medium: `terminal` (rich), `figures` (matplotlib), `page` (HTML).
 
-Nothing here runs a model or imports torch; rich serves the terminal only, matplotlib pictures only.
+The media do not know each other. What two of them share stands here: what is said (`captions`), the colours of heads
+(`palette`), smaller maps (`pooling`). `showing` is how a record shows itself. Nothing here runs a model or imports
+torch.
 """

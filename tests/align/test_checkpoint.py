@@ -7,11 +7,12 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from attncli.align import ATTENTIONS
 from attncli.align.checkpoint import FORMAT, SIZES, WEIGHTS, About, build, load, restore, save, weights_path
 from attncli.align.train import STEPS, measure
-from attncli.errors import RequestError
+from attncli.base import choices
+from attncli.base.errors import RequestError
 
+ATTENTIONS = choices.names(choices.Attention)
 SMALL = {"d_embedding": 4, "d_hidden": 6}
 ABOUT = About("dot", seed=3, step=7, steps=9, sizes=SMALL)
 

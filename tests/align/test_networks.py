@@ -5,11 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.align import ATTENTIONS
 from attncli.align.characters import START, Batch, batch
 from attncli.align.checkpoint import build
 from attncli.align.recurrent import Recurrent
+from attncli.base import choices
 
+ATTENTIONS = choices.names(choices.Attention)
 SMALL = {"d_embedding": 5, "d_hidden": 8}
 SIZES = dict.fromkeys(ATTENTIONS, SMALL) | {"transformer": {"d_model": 8, "heads": 2, "layers": 2}}
 TEXTS = ["3 March 2021", "2021年3月3日", "Wednesday, the 3rd of March 2021", "3.3.2021"]

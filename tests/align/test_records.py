@@ -1,13 +1,16 @@
 """Alignments as records: the same numbers, and tokens that say what is looked at."""
 
+import json
+
 import numpy as np
 import pytest
 
-from attncli.align import ATTENTIONS
-from attncli.align.records import records
+from attncli.align.records import document, records
 from attncli.align.translate import load_aligner
+from attncli.base import choices
 from attncli.record import load_records, save_records
 
+ATTENTIONS = choices.names(choices.Attention)
 TEXT = "Wed 3 Mar 21"
 
 
@@ -46,3 +49,24 @@ def test_the_month_is_read_where_it_is_written():
     strongest = [cross.keys.text[key] for key in cross.map(0, 0).argmax(axis=-1)]
     assert strongest[3] == "1" and strongest[9] == "3"
     assert {strongest[5], strongest[6]} <= set("March")
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_the_document_has_every_map_of_the_records(attention):
+    aligner = load_aligner(attention)
+    alignments = list(aligner.translate_many([TEXT, "3 March 2021"]))
+    found = json.loads(json.dumps(document(aligner, alignments), allow_nan=False))
+    assert found["model"] == {
+        "attention": attention,
+        **{n: getattr(aligner.about, n) for n in ("seed", "steps", "sizes")},
+    }
+    for one, alignment in zip(found["alignments"], alignments, strict=True):
+        assert (one["text"], one["output"], one["doubt"]) == (alignment.text, "2021-03-03", None)
+        assert one["probability"] == pytest.approx(np.prod(one["probabilities"]))
+        maps = iter(one["attention"])
+        for record in records(aligner, alignment):
+            for layer, head in np.ndindex(record.weights.shape[:2]):
+                shown = next(maps)
+                assert (shown["kind"], shown["layer"], shown["head"]) == (record.kind, layer, head)
+                assert np.array_equal(np.float32(shown["weights"]), record.map(layer, head))
+        assert next(maps, None) is None

@@ -9,14 +9,16 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from attncli.align import ATTENTIONS, train
+from attncli.align import train
 from attncli.align.characters import SOURCE, TARGET, UNKNOWN, batch, targets
 from attncli.align.checkpoint import SIZES, build, load, training_path, weights_path
 from attncli.align.dates import draw, part_of
 from attncli.align.network import Decoded
 from attncli.align.train import Training, learning_rate, measure, share_exact, training_batch
-from attncli.errors import RequestError
+from attncli.base import choices
+from attncli.base.errors import RequestError
 
+ATTENTIONS = choices.names(choices.Attention)
 SMALL = {"d_embedding": 6, "d_hidden": 8}
 SMALL_TRANSFORMER = {"d_model": 8, "heads": 2, "layers": 1}
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from attncli.align import ATTENTIONS
 from attncli.align.characters import END, TARGET, UNKNOWN
 from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save
 from attncli.align.dates import draw, draw_no_date
 from attncli.align.network import Decoded
 from attncli.align.train import share_exact
 from attncli.align.translate import LIMIT, LONGEST, LOW, Aligner, load_aligner
-from attncli.errors import Notice, RequestError
+from attncli.base import choices
+from attncli.base.errors import Notice, RequestError
 
+ATTENTIONS = choices.names(choices.Attention)
 every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
 aligner = cache(load_aligner)  # those that come with the package
 EXAMPLES = {

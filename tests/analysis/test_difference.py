@@ -1,5 +1,6 @@
 """Two records beside each other: nothing is different from itself, and which one is first hardly matters."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from records import attention_records, record_of
 
-from attncli.analysis.difference import difference
-from attncli.errors import RequestError
+from attncli.analysis.difference import difference, document
+from attncli.base.errors import RequestError
 
 
 @st.composite
@@ -83,3 +84,14 @@ def test_what_does_not_stand_beside_each_other_is_refused():
         difference(record, record_of(np.full((2, 1, 4, 4), 1 / 4)))
     with pytest.raises(RequestError, match="no layer in common: one holds 0, the other 1"):
         difference(record.select(layers=0), record.select(layers=1))
+
+
+@given(pairs(padding=1), st.integers(1, 12))
+def test_the_document_holds_heads_and_cells_in_their_order(both, top):
+    found = difference(*both)
+    made = json.loads(json.dumps(document(found, top), allow_nan=False))
+    assert [(row["layer"], row["head"]) for row in made["heads"]] == found.heads()
+    assert [row["moved"] for row in made["heads"]] == [found.of(*head) for head in found.heads()]
+    assert [row["change"] for row in made["cells"]] == [cell.change for cell in found.largest(top)]
+    for name, record in zip(("first", "second"), both, strict=True):
+        assert made[name]["tokens"] == record.tokens.text and "key_tokens" not in made[name]

@@ -6,7 +6,7 @@ import pytest
 from records import tokens_of
 
 from attncli.analysis.filters import kept
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 
 # [CLS] cat ##s [SEP] [x] é [SEP]
 PAIR = replace(

@@ -11,7 +11,7 @@ from records import attention_records, record_of
 
 from attncli.analysis.flow import UNIT, flow_shares, maximum_flows
 from attncli.analysis.rollout import residual_steps
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 
 CLOSE = 1e-6
 

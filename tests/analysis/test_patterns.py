@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, record_of
 
-from attncli.analysis.patterns import (
-    PATTERNS,
-    counted_queries,
-    entropy,
-    most_attended,
-    strongest,
-    summarise,
-)
+from attncli.analysis.patterns import PATTERNS, counted_queries, entropy, most_attended, strongest, summarise
 
 
 def test_entropy_of_known_rows():

@@ -10,7 +10,7 @@ from records import attention_records, cross_records, record_of
 
 from attncli import load_record
 from attncli.analysis.rollout import mean_maps, reachable, residual_steps, rollout, shares_record
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 
 
 def test_a_case_computed_by_hand():

@@ -15,15 +15,14 @@ from attncli.analysis.statistics import (
     FIGURES,
     LINEAR,
     PATTERNS,
-    Counted,
+    Counting,
     HeadStatistics,
     Statistics,
     Sums,
-    cells,
-    check_figure,
+    factors,
 )
-from attncli.corpus import Window, word_numbers
 from attncli.record import ModelInfo
+from attncli.text.windows import Window, word_numbers
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 
@@ -63,13 +62,13 @@ def test_sums_of_parts_of_a_corpus_add_up_to_the_sums_of_all(texts, where):
 
 
 @given(st.integers(3, 14), st.integers(0, 14), st.integers(0, 14), st.integers(0, 2**32 - 1))
-def test_cells_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_nothing(length, one, other, seed):
+def test_factors_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_nothing(length, one, other, seed):
     begin, end = sorted(min(border, length) for border in (one, other))
     window, everything = window_of(length, (begin, end)), window_of(length)
-    whole = cells(window, 0, length)
+    whole = factors(window, 0, length)
     border = seed % length
-    assert np.array_equal(np.concatenate([cells(window, 0, border), cells(window, border, length)], axis=1), whole)
-    assert np.array_equal(whole[:, begin:end], cells(everything, 0, length)[:, begin:end])
+    assert np.array_equal(np.concatenate([factors(window, 0, border), factors(window, border, length)], axis=1), whole)
+    assert np.array_equal(whole[:, begin:end], factors(everything, 0, length)[:, begin:end])
     assert not whole[:, :begin].any() and not whole[:, end:].any()
 
 
@@ -77,7 +76,7 @@ def test_cells_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_n
 def test_shares_are_those_of_a_record(length, seed):
     weights = np.random.default_rng(seed).random((length, length))
     weights /= weights.sum(axis=-1, keepdims=True)
-    made = (cells(window_of(length), 0, length) * weights).sum(axis=(1, 2)) / length
+    made = (factors(window_of(length), 0, length) * weights).sum(axis=(1, 2)) / length
     found = dict(zip(LINEAR, made, strict=True))
     for name, share in summarise(record_of(weights))[0, 0].shares.items():
         assert found[name] == pytest.approx(share, abs=1e-6)
@@ -91,9 +90,9 @@ def test_the_same_word_is_elsewhere_in_any_case_and_whole():
     words = [None, 0, 0, 1, 2, 3, 4, None]
     tokens = replace(tokens, text=text, words=words)
     window = Window(0, 1, (0, 8), tokens, *word_numbers(tokens))
-    same = cells(window, 0, 8)[LINEAR.index("same_word")]
+    same = factors(window, 0, 8)[LINEAR.index("same_word")]
     assert np.argwhere(same).tolist() == [[1, 5], [2, 5], [5, 1], [5, 2]]
-    assert cells(window, 0, 1)[LINEAR.index("punctuation"), 0].tolist() == [0, 0, 0, 0, 1, 0, 1, 0]
+    assert factors(window, 0, 1)[LINEAR.index("punctuation"), 0].tolist() == [0, 0, 0, 0, 1, 0, 1, 0]
 
 
 def head(**figures: float) -> HeadStatistics:
@@ -115,7 +114,7 @@ def test_the_clearest_head_has_the_largest_share():
     totals = np.zeros((2, 3, len(FIGURES)))
     totals[1, 2, FIGURES.index("next")] = 0.7
     totals[0, 1, FIGURES.index("next")] = 0.6
-    statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL, "padding")
+    statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL)
     clear = statistics.clearest("next")
     assert (clear.layer, clear.head, clear.label) == (1, 2, "next")
     assert statistics.entropy_limit == 2.5
@@ -125,17 +124,22 @@ def test_the_clearest_head_has_the_largest_share():
     ]
 
 
-@given(st.sets(st.integers(0, 20)), st.integers(0, 20))
-def test_what_is_counted_is_wanted_no_more(texts, border):
-    counted = Counted(Sums.nothing(2, 3))
-    for text in texts:
-        counted = counted.plus(text, Sums.of_text(1, 0.0, np.zeros((2, 3, len(FIGURES)))))
-    assert {text for text in range(25) if not counted.wants(text)} == texts
-    counted = counted.up_to(border)
-    assert {text for text in range(25) if not counted.wants(text)} == texts | set(range(border))
+def test_statistics_say_what_was_counted():
+    sums = Sums.of_text(1, 2.5, np.zeros((2, 3, len(FIGURES))))
+    usual, other = (Statistics.of(sums, MODEL, one) for one in (Counting(), Counting("causal", False, "norm", True)))
+    assert (usual.mask, usual.measure, usual.words, usual.distances) == ("padding", "weight", False, None)
+    assert (other.mask, other.measure, other.words, other.partial) == ("causal", "share of norm", True, False)
 
 
-def test_an_unknown_figure_is_refused_with_those_there_are():
-    assert check_figure("entropy") == "entropy"
-    with pytest.raises(RequestError, match="same_word"):
-        check_figure("entropie")
+def test_what_can_not_be_counted_is_refused_with_what_can():
+    with pytest.raises(RequestError, match="no mask 'future': it is one of padding, causal, none"):
+        Counting("future")
+    with pytest.raises(RequestError, match="no measure 'length': it is one of weight, norm"):
+        Counting(measure="length")
+
+
+def test_distances_are_refused_before_anything_is_counted_where_their_libraries_are_missing(monkeypatch):
+    monkeypatch.setattr("attncli.analysis.distances.find_spec", lambda name: None)
+    assert Counting().distances is False
+    with pytest.raises(RequestError, match=r"pip install 'attncli\[stats\]'"):
+        Counting(distances=True)

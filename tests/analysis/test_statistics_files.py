@@ -1,4 +1,4 @@
-"""Statistics in files, and files to go on from."""
+"""Statistics in files."""
 
 import csv
 import json
@@ -9,26 +9,23 @@ import pytest
 
 from attncli import RequestError
 from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, Counted, Statistics, Sums
+from attncli.analysis.statistics import FIGURES, Statistics, Sums
 from attncli.analysis.statistics_files import (
     CSV_HEADER,
     document,
-    load_counted,
     load_statistics,
-    save_counted,
     save_statistics,
 )
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
-ASKED = {"model": "0" * 64, "--mask": "padding", "--stride": None}
 
 
 def made(distances: bool = False) -> Statistics:
     numbers = np.random.default_rng(0)
     one, other = (Sums.of_text(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5) for _ in range(2))
     between = Distances(numbers.random((6, 6)), numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
-    return replace(Statistics.of(one + other, MODEL, "padding", partial=True), distances=between)
+    return replace(Statistics.of(one + other, MODEL, partial=True), distances=between)
 
 
 def assert_same(found: Statistics, expected: Statistics) -> None:
@@ -90,43 +87,3 @@ def test_unknown_suffixes_are_refused(tmp_path):
         save_statistics(made(), tmp_path / "stats.txt")
     with pytest.raises(RequestError, match=r"\.json, \.npz"):
         load_statistics(tmp_path / "stats.csv")
-
-
-def counted(divergence: bool = False) -> Counted:
-    numbers = np.random.default_rng(1)
-    sums = Sums.of_text(5, 8.0, numbers.random((2, 3, len(FIGURES))), numbers.random((6, 6)) if divergence else None)
-    return Counted(sums, done=7, ahead=frozenset({9, 12}))
-
-
-@pytest.mark.parametrize("divergence", [False, True])
-def test_what_to_go_on_from_is_what_was_saved(tmp_path, divergence):
-    path = tmp_path / "state"  # of whatever suffix
-    nothing = Counted(Sums.nothing(2, 3, divergence))
-    assert load_counted(path, ASKED, nothing) is nothing
-    save_counted(counted(divergence), ASKED, path)
-    assert [found.name for found in tmp_path.iterdir()] == ["state"]
-    found, expected = load_counted(path, ASKED, nothing), counted(divergence)
-    assert (found.done, found.ahead) == (7, {9, 12})
-    for name, value in vars(expected.sums).items():
-        assert np.array_equal(getattr(found.sums, name), value)
-
-
-@pytest.mark.parametrize("other", [{"model": "1" * 64}, {"--mask": "causal"}, {"--stride": 3}])
-def test_who_asks_for_something_else_cannot_go_on(tmp_path, other):
-    save_counted(counted(), ASKED, tmp_path / "state")
-    with pytest.raises(RequestError, match=f"another {next(iter(other))}"):
-        load_counted(tmp_path / "state", {**ASKED, **other}, Counted(Sums.nothing(2, 3)))
-
-
-def test_what_is_nothing_to_go_on_from_is_refused(tmp_path):
-    path = tmp_path / "state"
-    save_counted(counted(), ASKED, path)
-    with pytest.raises(RequestError, match="another model"):
-        load_counted(path, ASKED, Counted(Sums.nothing(2, 4)))
-    whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"not at all"):
-        path.write_bytes(content)
-        with pytest.raises(RequestError, match="nothing to go on from"):
-            load_counted(path, ASKED, Counted(Sums.nothing(2, 3)))
-    with pytest.raises(RequestError, match="directory"):
-        load_counted(tmp_path, ASKED, Counted(Sums.nothing(2, 3)))

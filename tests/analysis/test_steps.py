@@ -1,11 +1,14 @@
 """One row of one head: its steps lead from q, k and v to the weights and the output."""
 
+import json
+
 import numpy as np
 import pytest
+from heads import heads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.steps import row_steps
+from attncli.analysis.steps import BY_KEY, document, row_steps
 
 
 @st.composite
@@ -63,3 +66,18 @@ def test_where_nothing_may_be_attended_to_everything_is_nothing():
         np.zeros(3, np.float32),
     )
     assert steps.total == 0 and steps.computed.tolist() == [0, 0, 0] and steps.output.tolist() == [0, 0]
+
+
+@given(heads(), st.data())
+def test_the_document_has_the_steps_of_a_head_s_row_key_by_key(head, data):
+    record = head.record
+    query = data.draw(st.integers(0, len(record.tokens) - 1))
+    made = json.loads(json.dumps(document(record, head.x, head.value, query), allow_nan=False))
+    steps = row_steps(head.query[query], head.key, head.value, record.mask[query], record.map(0, 0)[query])
+    for name in BY_KEY:
+        assert [row[name] for row in made["keys"]] == getattr(steps, name).tolist()
+    assert [row["token"] for row in made["keys"]] == record.tokens.text
+    assert (made["layer"], made["head"], made["query"]["token"]) == (0, 0, record.tokens.text[query])
+    assert made["query"]["q"] == head.query[query].tolist() and made["query"]["x"] == head.x[query].tolist()
+    assert [row["v"] for row in made["keys"]] == head.value.tolist()
+    assert made["output_norm"] == pytest.approx(np.linalg.norm(made["output"]))

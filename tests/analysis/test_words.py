@@ -1,16 +1,16 @@
-"""Words from pieces: which pieces, what the word reads like, and maps between words."""
+"""Maps between words, from maps between their pieces."""
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, record_of
 
-from attncli.analysis.words import byte_alphabet, decode_bytes, merge_words, word_groups, word_texts
+from attncli.analysis.words import merge_words
 from attncli.record import Vectors
-from attncli.text import Tokens
+from attncli.text.tokens import Tokens
+from attncli.text.words import word_groups
 
 
 def tokens(text, words, segments=None, special=None):
@@ -43,68 +43,10 @@ def cut_records(draw):
     return with_words(record, words)
 
 
-def test_pieces_of_a_word_stand_together_and_special_tokens_alone():
-    pair = tokens(
-        ["[CLS]", "un", "##happy", "cat", "[SEP]", "un", "##done", "[SEP]", "[PAD]", "[PAD]"],
-        [None, 0, 0, 1, None, 0, 0, None, None, None],
-        [0, 0, 0, 0, 0, 1, 1, 1, 0, 0],
-    )
-    assert word_groups(pair) == [[0], [1, 2], [3], [4], [5, 6], [7], [8], [9]]
-
-
-def test_words_of_two_texts_that_have_one_number_are_two_words():
-    assert word_groups(tokens(["a", "b"], [0, 0], [0, 1])) == [[0], [1]]
-
-
 @given(cut_records())
 def test_every_token_is_in_one_word_and_in_order(record):
     groups = word_groups(record.tokens)
     assert [place for group in groups for place in group] == list(range(len(record.tokens)))
-
-
-@pytest.mark.parametrize(
-    ("pieces", "word"),
-    [
-        (["un", "##happi", "##ness"], "unhappiness"),
-        (["##s"], "##s"),  # a text can begin so: nothing goes before it
-        (["▁Straße"], "Straße"),
-        (["▁un", "happy"], "unhappy"),
-        (["▁"], "▁"),
-        (["Ġthe"], "the"),
-        (["ĠStra", "ÃŁe"], "Straße"),
-        (["Ġä¸Ń"], "中"),
-        (["Ġä¸"], "�"),
-        (["中"], "中"),
-    ],
-)
-def test_a_word_reads_without_the_marks_of_the_vocabulary(pieces, word):
-    assert word_texts(tokens(pieces, [0] * len(pieces)), [list(range(len(pieces)))]) == [word]
-
-
-def test_the_first_word_of_a_byte_level_text_is_decoded_too():
-    text = tokens(["CafÃ©", "Ġnoir"], [0, 1])
-    assert word_texts(text, [[0], [1]]) == ["Café", "noir"]
-
-
-def test_special_tokens_read_as_they_are():
-    assert word_texts(tokens(["[CLS]", "Ġa"], [None, 0]), [[0]]) == ["[CLS]"]
-
-
-def test_the_byte_alphabet_is_that_of_the_tokenizers():
-    from tokenizers import decoders, pre_tokenizers
-
-    alphabet = byte_alphabet()
-    assert set(alphabet) == set(pre_tokenizers.ByteLevel.alphabet())
-    assert sorted(alphabet.values()) == list(range(256))
-    for character in alphabet:
-        if alphabet[character] < 128:
-            assert decode_bytes(character) == decoders.ByteLevel().decode([character])
-
-
-@given(st.text(min_size=1))
-def test_text_through_bytes_and_back_is_the_same(text):
-    letters = {byte: character for character, byte in byte_alphabet().items()}
-    assert decode_bytes("".join(letters[byte] for byte in text.encode("utf-8"))) == text
 
 
 def test_weights_to_pieces_add_up_and_weights_from_them_are_averaged():

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attncli import load_model
+from attncli.base.errors import RequestError
 from attncli.checks import bench_stats as measuring
 from attncli.checks.bench_stats import Plan, bench_stats, by_transformers, make_corpus, read, run_apart
-from attncli.errors import RequestError
-from attncli.models.reference import load_reference
-from attncli.models.statistics import Reducer
+from attncli.corpus.reducer import Reducer
+from attncli.models.transformers_peer import load_reference
 
 SMALL = Plan(texts=6, rounds=1, lines=(2, 5), long=90)
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from attncli.align import ATTENTIONS
 from attncli.align.translate import load_aligner
+from attncli.base import choices
 
 TEXT = "Wednesday, the 3rd of March 2021"
-every_kind = pytest.mark.parametrize("attention", ATTENTIONS)
+every_kind = pytest.mark.parametrize("attention", choices.names(choices.Attention))
 
 
 @every_kind
@@ -93,7 +93,9 @@ def test_a_map_wider_than_the_terminal_comes_in_parts(attncli, monkeypatch):
 
 
 def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
-    assert "choose from" in refused("align", "--attention", "location", TEXT)
+    assert "no attention 'location': it is one of additive, dot, general, concat, transformer" in refused(
+        "align", "--attention", "location", TEXT
+    )
     assert "empty" in refused("align", "  ")
     assert "at most 64" in refused("align", "1" * 65)
     assert "train-align" in refused("align", "--weights", tmp_path, TEXT)

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from attncli.checks import bench as measuring
+from attncli.checks import bench_maps as measuring
 from attncli.checks import bench_stats as stats_measuring
-from attncli.checks.bench import KEPT, Shape
+from attncli.checks import timing
+from attncli.checks.bench_maps import KEPT, Shape
 from attncli.checks.bench_stats import Plan
 
 
@@ -14,7 +15,7 @@ from attncli.checks.bench_stats import Plan
 def small(monkeypatch, tiny):
     """A model, and shapes, that take no time."""
     monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(2, 16, 2, 1)))
-    monkeypatch.setattr(measuring, "PRODUCT", (64, 32, 48))
+    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
     return tiny("bert")
 
 

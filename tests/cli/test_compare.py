@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from attncli.models import reference
+from attncli.models import transformers_peer as reference
 
 TEXT = "The cat sat on the mat."
 KEYS = ["model", "weights", "against", "dtype", "mask", "texts", "tokens", "queries", "tolerance", "embeddings"]

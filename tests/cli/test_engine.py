@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from foreign_checkpoints import ANSWER, TEXT, make_foreign
 
 from attncli import load_record
-from attncli.models.foreign import load_foreign
+from attncli.models.transformers_engine import load_with_transformers
 
 OTHER = ("--engine", "transformers")
 
@@ -35,7 +36,7 @@ def expected(checkpoint):
     """`expected(family, which, ...)` -> the record that the library gives for the text."""
 
     def attend(family: str, **asked):
-        return next(load_foreign(str(checkpoint(family)), "cpu").attend_many([TEXT], **asked))
+        return next(load_with_transformers(str(checkpoint(family)), "cpu").attend_many([TEXT], **asked))
 
     return attend
 
@@ -148,22 +149,40 @@ def test_a_bert_gives_the_same_with_both_engines(attncli):
 
 
 @pytest.mark.parametrize("command", ["run", "view", "heatmap"])
-def test_what_attncli_has_no_encoder_for_points_to_the_other_engine(refused, checkpoint, command):
-    line = refused(command, "-m", checkpoint("gpt2"), TEXT)
+def test_what_attncli_has_no_encoder_for_is_run_by_transformers_with_one_notice(
+    attncli, refused, checkpoint, command, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = attncli(command, "-m", checkpoint("gpt2"), TEXT)
+    why = "model type 'gpt2' is not one that attncli has an encoder for"
+    assert result.code == 0
+    assert [why in line for line in result.err.splitlines() if "transformers runs" in line] == [True]
+    assert attncli(command, "-m", checkpoint("gpt2"), "--engine", "transformers", TEXT).out == result.out
+    assert why in refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
+
+
+@pytest.mark.parametrize("command", ["stats", "probe", "explain", "mask", "mechanisms", "compare"])
+def test_what_has_to_look_into_the_network_says_that_there_is_none(refused, checkpoint, command, tmp_path):
+    given = {
+        "stats": tmp_path / "texts.txt",
+        "probe": Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu",
+    }.get(command, TEXT)
+    (tmp_path / "texts.txt").write_text(TEXT)
+    line = refused(command, "-m", checkpoint("gpt2"), given)
     assert "model type 'gpt2' is not one that attncli has an encoder for" in line
-    assert "--engine transformers runs it" in line
+    assert command != "compare" or "transformers would run on both sides" in line
 
 
 @pytest.mark.parametrize(
     ("command", "given", "why"),
     [
-        ("run", ("--engine", "torch"), "no engine 'torch': --engine is one of attncli, transformers"),
+        ("run", ("--engine", "torch"), "no engine 'torch': it is one of auto, attncli, transformers"),
         ("view", ("--engine", "torch"), "no engine 'torch'"),
         ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
-        ("run", ("--which", "cross"), "--which is for encoder-decoders, which --engine transformers runs"),
-        ("view", ("--target", "x"), "--target is for encoder-decoders, which --engine transformers runs"),
-        ("view", (*OTHER, "--neurons", "all"), "transformers does not give q and k"),
-        ("run", (*OTHER, "--neurons", "all", "-o", "a.npz"), "transformers does not give q and k"),
+        ("run", ("--which", "cross"), "--which is for encoder-decoders, and minilm is an encoder"),
+        ("view", ("--target", "x"), "--target is for encoder-decoders, and minilm is an encoder"),
+        ("view", (*OTHER, "--vectors", "all"), "transformers does not give q and k"),
+        ("run", (*OTHER, "--vectors", "all", "-o", "a.npz"), "transformers does not give q and k"),
         ("view", (*OTHER, "--mask", "none,padding"), "takes one --mask a page"),
         ("run", (*OTHER, "--mask", "causal"), "transformers does not hide the future from an encoder"),
         ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention: it is one encoder"),
@@ -190,7 +209,7 @@ def test_a_target_is_for_one_text(refused, checkpoint, tmp_path):
 def test_what_is_saved_is_not_run_again(refused, checkpoint, attncli, tmp_path, command, option):
     path = tmp_path / "maps.npz"
     attncli("run", "-H", "0", "-o", path, TEXT)
-    assert f"--from draws what was saved: {option} can't be given" in refused(command, "--from", path, option, "cross")
+    assert f"{option} has no effect with --from" in refused(command, "--from", path, option, "cross")
 
 
 def test_transformers_is_imported_only_when_asked_for(tmp_path):

@@ -132,5 +132,5 @@ def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     path = tmp_path / "last.npz"
     attncli("run", TEXT, "-o", str(path))
     assert "needs all from 0 on: save it with -l all" in refused("flow", "--from", str(path))
-    assert "--measure can't be given with it" in refused("flow", "--from", str(path), "--measure", "norm")
+    assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
     assert "--mask can't change that" in refused("flow", "--from", str(path), "--mask", "causal")

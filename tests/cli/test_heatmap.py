@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from attncli.cli.heatmap import heatmap
 from attncli.record import save_records
-from attncli.render import figure
+from attncli.render.figures import figure
 
 TEXT = "The cat sat on the mat."
 

@@ -1,6 +1,5 @@
 """--help: at once, and with examples that work when pasted."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -8,9 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from readme import BLOCK, DOCUMENTS, commands
+from shell import run_line
 
 from attncli.cli.app import app
 
+ROOT = Path(__file__).parents[2]
+# These are run by tests/test_readme.py.
+IN_DOCUMENTS = {
+    line
+    for path in DOCUMENTS
+    for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
+    for line in commands(block[1])
+}
 GROUPS = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
 COMMANDS = [(command.name or command.callback.__name__,) for command in app.registered_commands]
 MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
@@ -22,12 +31,6 @@ COMMANDS += [
 ]
 
 
-def help_of(*command: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-m", "attncli", *command, "--help"], capture_output=True, text=True, check=True
-    ).stdout
-
-
 def examples(text: str) -> list[str]:
     """The lines between "Examples:" and the next empty line."""
     block = re.search(r"Examples?:\n(.*?)\n\s*\n", text, flags=re.DOTALL)
@@ -36,26 +39,15 @@ def examples(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
-def test_examples_work_when_pasted(command, tmp_path):
-    (tmp_path / "sample_inputs").symlink_to(Path(__file__).parents[2] / "sample_inputs")
-    lines = examples(help_of(*command))
+def test_examples_work_when_pasted(command, tmp_path, attncli):
+    (tmp_path / "sample_inputs").symlink_to(ROOT / "sample_inputs")
+    lines = examples(attncli(*command, "--help").out)
     assert lines
     for line in lines:
-        if command and command[0] in MINUTES:
-            continue
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            line,
-            shell=True,
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (line, done.stderr)
         assert "attncli" in shlex.split(line.replace("|", " ").replace("&&", " "))
+        if not (command and command[0] in MINUTES) and line not in IN_DOCUMENTS:
+            done = run_line(line, tmp_path)
+            assert done.code == 0, (line, done.text)
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attncli.analysis.masking import total_variation
-from attncli.cli import mask as command
+from attncli.checks import masking
 
 TEXT = "The trophy does not fit in the suitcase."
 
@@ -45,7 +45,7 @@ def test_drawn(attncli, tmp_path, suffix):
 
 
 def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
-    monkeypatch.setattr(command.Look, "lawful", property(lambda self: False))
+    monkeypatch.setattr(masking.Look, "lawful", property(lambda self: False))
     assert attncli("mask", TEXT).code == 1
 
 

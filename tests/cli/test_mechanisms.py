@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from attncli.attention import NORMALISERS, SCORES
-from attncli.checks.mechanisms import check_claims, variants
+from attncli.checks.claims import check_claims
+from attncli.checks.variants import variants
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."

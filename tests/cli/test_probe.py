@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli.analysis.probing import Tally
-from attncli.treebank import read_treebank
+from attncli.analysis.tally import Tally
+from attncli.corpus.treebank import read_treebank
 
 TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 ROOT_ONLY = "1\tYes\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
@@ -87,9 +87,9 @@ def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
 
 def test_heads_that_look_at_neighbours_do_as_well_as_offsets(minilm, probed):
     """Head 0.2 of minilm looks at the previous token (1.8 at the next): it is an offset with another name."""
-    from attncli.cli.probe import count
+    from attncli.corpus.probing import Treebank, count
 
-    found = count(minilm, TREEBANK, read_treebank(TREEBANK))
+    found = count(minilm, Treebank.read(TREEBANK))
     words = found.counts["all"]
     for (layer, head), offset in (((0, 2), -1), ((1, 8), 1)):
         looking = found.found["all"][layer, head, 0] / words
@@ -228,10 +228,10 @@ def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, t
 
 
 def test_a_partial_sample_has_short_sentences_and_long_ones(minilm):
-    from attncli.cli.probe import read_all
+    from attncli.corpus.probing import with_maps
 
     sentences = read_treebank(TREEBANK)
-    lengths = [len(record.tokens) for record, _ in read_all(minilm, sentences)]
+    lengths = [len(record.tokens) for record, _ in with_maps(minilm, sentences)]
     assert len(lengths) == 40 and lengths != sorted(lengths)
     groups = [length for place, length in enumerate(lengths) if place == 0 or lengths[place - 1] != length]
     assert len(groups) == len(set(lengths))  # those of one length go through the network together

@@ -11,7 +11,7 @@ from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import FIGURES
 from attncli.analysis.statistics_files import load_statistics
 from attncli.analysis.words import merge_words
-from attncli.models.statistics import Reducer
+from attncli.corpus.reducer import Reducer
 
 LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 
@@ -174,7 +174,7 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
     assert "1 to 510" in refused("stats", "--stride", "511", corpus)
     assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
-    assert "can't be given" in refused("stats", "--from", "stats.npz", "--limit", "3")
+    assert "--limit has no effect with --from" in refused("stats", "--from", "stats.npz", "--limit", "3")
     corpus.write_text("\n\n")
     assert "no text" in refused("stats", corpus)
 

@@ -93,7 +93,9 @@ def test_ctrl_c_of_a_real_process_leaves_whole_files(tmp_path):
 
 
 def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
-    assert "choose from" in refused("train-align", "--attention", "location", "-o", tmp_path)
+    assert "no attention 'location': it is one of additive, dot, general, concat, transformer" in refused(
+        "train-align", "--attention", "location", "-o", tmp_path
+    )
     assert "leave out --resume" in refused("train-align", "--attention", "dot", "--resume", "-o", tmp_path)
     (tmp_path / "file").touch()
     assert "folder" in refused("train-align", "--attention", "dot", "-o", tmp_path / "file")

@@ -38,8 +38,8 @@ def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
 
 
 def test_the_page_is_that_of_the_record(attncli, folder, minilm):
-    attncli("view", "-l", "2,4", "-H", "1-3", "--neurons", "4.2", "--view", "matrix", "--query", "mat", TEXT)
-    record = minilm.attend(TEXT, layers="2,4", heads="1-3", neurons="4.2")
+    attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
+    record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
     assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, view="matrix", query="mat")
 
 
@@ -107,7 +107,7 @@ def test_without_a_word_the_first_heads_bring_their_q_and_k_as_many_as_stay_smal
     assert there == [[layer, head] for layer in range(6) for head in range(12)][: len(there)]
     of_one = 2 * 9 * 32 * view.PACKED
     assert len(there) * of_one <= view.NEURON_BYTES < (len(there) + 1) * of_one
-    assert f"of which q and k of {len(there)} heads {len(there) * of_one / 1e6:.1f} MB (--neurons)" in result.err
+    assert f"of which q and k of {len(there)} heads {len(there) * of_one / 1e6:.1f} MB (--vectors)" in result.err
 
 
 def test_of_a_long_text_one_head_at_least(attncli, described):
@@ -117,9 +117,9 @@ def test_of_a_long_text_one_head_at_least(attncli, described):
 
 
 def test_the_chosen_heads_bring_theirs(attncli, described):
-    attncli("view", "--neurons", "4.7,5.0-1", TEXT)
+    attncli("view", "--vectors", "4.7,5.0-1", TEXT)
     assert neurons(described()) == [[4, 7], [5, 0], [5, 1]]
-    result = attncli("view", "--neurons", "none", TEXT)
+    result = attncli("view", "--vectors", "none", TEXT)
     assert neurons(described()) == []
     assert result.err.endswith("without q and k\n")
 
@@ -134,8 +134,8 @@ def test_the_size_that_is_told_is_the_files(attncli, folder):
 
 
 def test_a_saved_record_gives_the_same_page(attncli, folder, minilm):
-    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], neurons="4.6").save("maps.safetensors")
-    attncli("view", "-l", "1,4", "-H", "2,6", "--neurons", "4.6", "-o", "model.html", TEXT)
+    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6], vectors="4.6").save("maps.safetensors")
+    attncli("view", "-l", "1,4", "-H", "2,6", "--vectors", "4.6", "-o", "model.html", TEXT)
     attncli("view", "--from", "maps.safetensors", "-o", "saved.html")
     assert (folder / "model.html").read_bytes() == (folder / "saved.html").read_bytes()
     attncli("view", "--from", "maps.safetensors", "-l", "4", "-H", "6", "-o", "part.html")
@@ -155,11 +155,11 @@ def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, m
 
 
 @pytest.mark.parametrize(
-    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--neurons", "0.0"]]
+    "option", [["other text"], ["--pair", "other"], ["-f", "x.txt"], ["--pad-to", "20"], ["--vectors", "0.0"]]
 )
 def test_a_saved_record_is_shown_as_it_is(refused, minilm, option):
     minilm.attend(TEXT, layers=0, heads=0).save("maps.npz")
-    assert "--from draws what was saved" in refused("view", "--from", "maps.npz", *option)
+    assert "has no effect with --from" in refused("view", "--from", "maps.npz", *option)
 
 
 def test_a_saved_record_is_shown_without_torch(process, folder, minilm):
@@ -192,7 +192,7 @@ def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, o
         (["--mask", "none,future"], "future"),
         (["--query", "dog"], "no token 'dog'"),
         (["-l", "9"], "layer 9 is out of range"),
-        (["--neurons", "9.9"], "9"),
+        (["--vectors", "9.9"], "9"),
         (["--segments", "AB"], "--pair"),
         (["-o", "missing/out.html"], "can't write missing/out.html"),
     ],

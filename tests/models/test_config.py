@@ -6,7 +6,7 @@ import pytest
 import transformers
 from checkpoints import FAMILIES, edit_config, make_config
 
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 from attncli.models.config import ModelConfig
 
 # What transformers calls a number -> what it is called here.

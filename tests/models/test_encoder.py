@@ -180,7 +180,7 @@ def test_queries_and_keys_are_those_of_transformers(family, data):
     ids = torch.randint(5, 50, (2, 6), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         network(ids)
-        found = encoder(ids, None, None, layers, heads, neurons=neurons).vectors
+        found = encoder(ids, None, None, layers, heads, vectors=neurons).vectors
     assert found.shape == (2, 2, len(neurons), 6, 8) and len(theirs["query"]) == len(theirs["key"]) == 4
     for kind, ours in zip(("query", "key"), found, strict=True):
         for place, (layer, head) in enumerate(neurons):
@@ -199,7 +199,7 @@ def test_keeping_queries_and_keys_takes_no_more_arithmetic(layers, heads):
     counts = []
     for neurons in ([], [(layer, head) for layer in layers for head in heads]):
         with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-            encoder(torch.tensor([[2, 3, 4]]), layers=layers, heads=heads, neurons=neurons)
+            encoder(torch.tensor([[2, 3, 4]]), layers=layers, heads=heads, vectors=neurons)
         counts.append(counter.get_total_flops())
     assert counts[0] == counts[1] > 0
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
 from attncli.models import hub
+from attncli.models.checkpoint_files import weight_files
 from attncli.models.hub import ALIASES, NotOnThisMachine, locate
-from attncli.models.layout import weight_files
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -174,7 +174,7 @@ def run(code: str, timeout: float = 60, **environment: str) -> str:
 
 ASK = """
 import json, sys, time
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 from attncli.models.hub import NotOnThisMachine, locate
 import huggingface_hub
 begun = time.monotonic()

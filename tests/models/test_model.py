@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attncli import Notice, RequestError, load_model
 from attncli.models.hub import ALIASES, locate
-from attncli.models.model import pick_device
+from attncli.models.loading import pick_device
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 OTHER = "So I bought a larger one, and a smaller trophy."
@@ -222,12 +222,12 @@ def vectors_make_the_maps(record, near: float = 1e-5) -> None:
 
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
 def test_queries_and_keys_make_the_maps(mask, minilm):
-    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, neurons="all")
+    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
     assert every.vectors.heads == [(layer, head) for layer in range(6) for head in range(12)]
     assert every.vectors.query.shape == every.vectors.key.shape == (72, 40, 32)
     assert every.vectors.query.dtype == every.vectors.key.dtype == np.float32
     vectors_make_the_maps(every)
-    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, neurons="4.7,1.2,-2.0")
+    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, vectors="4.7,1.2,-2.0")
     assert some.vectors.heads == [(4, 7), (1, 2), (4, 0)]
     for layer, head in some.vectors.heads:
         np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
@@ -243,19 +243,19 @@ def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
         data.draw(st.lists(st.integers(0, 3), min_size=1, unique=True), label=what) for what in ("layers", "heads")
     )
     pairs = [(layer, head) for layer in layers for head in heads]
-    neurons = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="neurons")
+    vectors = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="vectors")
     mask = data.draw(st.sampled_from(["padding", "causal", "none"]), label="mask")
     texts = ["the cat sat", "on the cat", "it is big", "the big cat sat on it"]
-    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, neurons=neurons):
-        assert record.vectors.heads == neurons
+    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, vectors=vectors):
+        assert record.vectors.heads == vectors
         vectors_make_the_maps(record)
 
 
 def test_keeping_queries_and_keys_changes_nothing_else(minilm):
     plain = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1])
-    for neurons in (None, "none", []):
-        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], neurons=neurons).vectors is None
-    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], neurons="all")
+    for vectors in (None, "none", []):
+        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors=vectors).vectors is None
+    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors="all")
     assert kept.vectors.heads == [(0, 3), (0, 1), (2, 3), (2, 1)]
     assert np.array_equal(kept.weights, plain.weights)
 
@@ -263,7 +263,7 @@ def test_keeping_queries_and_keys_changes_nothing_else(minilm):
 @pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-6), ("float16", 0.01), ("bfloat16", 0.05)])
 def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
     """Half precision rounds the scores on their way to the maps: what the vectors give is near, not the same."""
-    record = load_model("minilm", "cpu", dtype).attend(TEXT, neurons="0.all,5.3")
+    record = load_model("minilm", "cpu", dtype).attend(TEXT, vectors="0.all,5.3")
     assert record.vectors.query.dtype == record.vectors.key.dtype == np.float32
     vectors_make_the_maps(record, near)
 
@@ -271,14 +271,14 @@ def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
 @pytest.mark.parametrize(
     ("request_", "says"),
     [
-        ({"neurons": "4.12"}, "head 12 .*0 to 11"),
-        ({"neurons": "6.0"}, "layer 6 .*0 to 5"),
-        ({"neurons": "4"}, "'4' is no LAYER.HEAD"),
-        ({"neurons": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
-        ({"neurons": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
+        ({"vectors": "4.12"}, "head 12 .*0 to 11"),
+        ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
+        ({"vectors": "4"}, "'4' is no LAYER.HEAD"),
+        ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
+        ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
     ],
 )
-def test_neurons_that_cannot_be_had(request_, says, minilm):
+def test_vectors_that_cannot_be_had(request_, says, minilm):
     with pytest.raises(RequestError, match=says):
         minilm.attend(TEXT, **request_)
 
@@ -323,7 +323,7 @@ def test_a_gpu_gives_the_same(mask, minilm):
         record = model.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
         expected = minilm.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
         np.testing.assert_allclose(record.weights, expected.weights, atol=1e-4)
-    record = model.attend(TEXT, OTHER, mask=mask, pad_to=40, neurons="all")
+    record = model.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
     vectors_make_the_maps(record)
 
 
@@ -356,11 +356,11 @@ def test_a_key_too_large_for_the_dtype_is_said_where_the_mask_hides_it(tmp_path)
     directory = make_checkpoint(tmp_path)
     network.save_pretrained(directory)
     model = load_model(str(directory), "cpu")
-    assert np.isfinite(model.attend("the cat", layers=0, neurons="all").vectors.key).all()
+    assert np.isfinite(model.attend("the cat", layers=0, vectors="all").vectors.key).all()
     assert np.isfinite(model.attend("the cat", layers=0, pad_to=9).weights).all()
     with pytest.raises(RequestError, match=r"layer 0, head 2 .*queries or keys too large for float32.*--dtype"):
-        model.attend("the cat", layers=0, pad_to=9, neurons="all")
-    assert model.attend("the cat", layers=0, pad_to=9, neurons="0.1,0.3").vectors.heads == [(0, 1), (0, 3)]
+        model.attend("the cat", layers=0, pad_to=9, vectors="all")
+    assert model.attend("the cat", layers=0, pad_to=9, vectors="0.1,0.3").vectors.heads == [(0, 1), (0, 3)]
 
 
 def test_loading_and_attending_say_nothing(tiny, capfd):

@@ -5,14 +5,14 @@ import pytest
 import torch
 from checkpoints import FAMILIES
 
-from attncli import load_model
-from attncli.errors import RequestError
+from attncli import Request, load_model
+from attncli.base.errors import RequestError
 
 TEXT = "The trophy does not fit in the suitcase."
 
 
 def norms(model, tokens, layers="all", heads="all", mask="padding"):
-    return next(model.attend_tokens([tokens], layers, heads, mask, measure="norm"))
+    return next(model.attend_tokens([tokens], Request(layers, heads, mask, measure="norm")))
 
 
 def test_they_are_those_of_transformers_tensors(minilm):
@@ -75,7 +75,7 @@ def test_a_norm_is_the_weight_times_the_length_of_its_key_whoever_asks(minilm):
 def test_the_record_is_that_of_attend_in_all_else_and_says_norm(minilm):
     tokens = minilm.tokenizer.encode(TEXT)
     record = norms(minilm, tokens, layers="2,0", heads="3,-1", mask="causal")
-    plain = next(minilm.attend_tokens([tokens], "2,0", "3,-1", "causal"))
+    plain = next(minilm.attend_tokens([tokens], Request("2,0", "3,-1", "causal")))
     assert record.model == plain.model
     assert (record.measure, plain.measure) == ("norm", "weight")
     assert (record.layers, record.heads, record.mask_name) == ([2, 0], [3, 11], "causal")
@@ -93,7 +93,8 @@ def test_many_texts_are_as_one_by_one(minilm):
 
 
 def test_norms_have_no_queries_and_keys(minilm):
-    assert minilm.attend(TEXT, neurons="0.0", measure="norm").vectors is None
+    with pytest.raises(RequestError, match="make weights and not norms"):
+        minilm.attend(TEXT, vectors="0.0", measure="norm")
 
 
 def test_a_measure_that_is_not_there_is_refused(minilm):

@@ -1,9 +1,11 @@
 """The page: one HTML file with every head of one text or many, that needs neither network nor notebook.
 
 document.py puts the file together from template.html, style.css, the modules of JavaScript (modules.py) and the
-records (payload.py, with the numbers packed by pack.py). Nothing of this imports torch or matplotlib.
+records (payload.py, with the numbers packed by pack.py); start.py says how it opens. Nothing of this imports torch or
+matplotlib.
 """
 
 from attncli.render.page.document import page, save_page
+from attncli.render.page.start import Start
 
-__all__ = ["page", "save_page"]
+__all__ = ["Start", "page", "save_page"]

@@ -40,8 +40,8 @@ export function redraw() {
 
 function draw() {
   if (state.view !== "model") opened = state.view;
-  let { width, height } = fit();
-  if (chart.clientWidth !== width || chart.clientHeight !== height) ({ width, height } = fit()); // a scroll bar came or went
+  let { width, height } = resize();
+  if (chart.clientWidth !== width || chart.clientHeight !== height) ({ width, height } = resize()); // a scroll bar came or went
   scrollToCorner(width, height);
   aim();
   const scale = window.devicePixelRatio || 1;
@@ -57,7 +57,7 @@ function draw() {
 }
 
 /** Make the drawing as large as its view wants it; gives the size of the window onto it. */
-function fit() {
+function resize() {
   const [width, height] = [chart.clientWidth, chart.clientHeight];
   const size = views[state.view].measure(width, height);
   extent.style.width = `${Math.max(size.width, width)}px`;
@@ -135,7 +135,7 @@ export function zoom(factor, x = chart.clientWidth / 2, y = chart.clientHeight /
   const column = (chart.scrollLeft + x - left) / cell;
   const row = (chart.scrollTop + y - top) / cell;
   change({ cell: Math.round(larger * 100) / 100 });
-  fit();
+  resize();
   chart.scrollTo(Math.max(0, column * larger + left - x), Math.max(0, row * larger + top - y));
 }
 

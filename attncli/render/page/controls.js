@@ -6,7 +6,7 @@ import { maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, state } from "./state.js";
 import { axes, unitOf } from "./units.js";
-import { kind } from "./words.js";
+import { kind } from "./captions.js";
 
 const element = (name) => document.getElementById(name);
 const MASKS = ["none", "causal", "padding"];

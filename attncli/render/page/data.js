@@ -109,22 +109,22 @@ export function allowed(text, name, query, key) {
 
 /** q and k of one head, `{size, query, key}`, each Float32Array [token * size + element]; null if not decoded yet. */
 export function vectorsOf(text, name, layer, head) {
-  const neurons = maskOf(text, name).neurons;
-  const place = neurons.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
-  const bytes = bytesOf(neurons.chunk);
+  const vectors = maskOf(text, name).vectors;
+  const place = vectors.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
+  const bytes = bytesOf(vectors.chunk);
   if (bytes === null) return null;
-  const [queries, keys] = ["query", "key"].map((side) => countOf(text, side) * neurons.size); // numbers of one head
+  const [queries, keys] = ["query", "key"].map((side) => countOf(text, side) * vectors.size); // numbers of one head
   const numbers = (start, length) => new Float32Array(bytes.buffer, start * 4, length);
   return {
-    size: neurons.size,
+    size: vectors.size,
     query: numbers(place * queries, queries),
-    key: numbers(neurons.heads.length * queries + place * keys, keys),
+    key: numbers(vectors.heads.length * queries + place * keys, keys),
   };
 }
 
 /** Whether the page holds q and k of this head. */
 export function hasVectors(text, name, layer, head) {
-  return maskOf(text, name).neurons.heads.some((pair) => pair[0] === layer && pair[1] === head);
+  return maskOf(text, name).vectors.heads.some((pair) => pair[0] === layer && pair[1] === head);
 }
 
 /** What a head does most: `{label, share, entropy}`. */

@@ -13,63 +13,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attncli.analysis.filters import check_segments, kept
 from attncli.analysis.shares import row_shares
-from attncli.errors import RequestError
-from attncli.files import check_suffix, write_whole
-from attncli.printable import printable
+from attncli.base.files import check_suffix, write_whole
+from attncli.base.printable import printable
 from attncli.record import AttentionRecord
 from attncli.render.page.modules import FOLDER, script
 from attncli.render.page.payload import payload
-from attncli.selection import select_token
+from attncli.render.page.start import Start
 
 SUFFIXES = (".html", ".htm")
 FRAME_HEIGHT = 640  # pixels
-VIEWS = ("heads", "model", "matrix", "neuron")
 
 PLACE = re.compile(r"\{\{ (\w+) \}\}")
 
 
-def page(
-    records: AttentionRecord | Sequence[AttentionRecord],
-    *,
-    view: str = "heads",
-    query: str | int | None = None,
-    segments: str = "all",
-    special: bool = True,
-    words: bool = False,
-    threshold: float = 0.0,
-    title: str | None = None,
-) -> str:
+def page(records: AttentionRecord | Sequence[AttentionRecord], start: Start = Start(), title: str | None = None) -> str:
     """One HTML document with all heads of these records. The same records give the same document.
 
     Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks.
     Norms are drawn as shares of their rows.
-    The rest says how the page opens; all of it can be changed there.
 
-    view: "heads", "model", "matrix" or "neuron".
-    query: the token that is held, by its text ("it", "it#2") or its number.
-    segments: "AB" shows from the first text to the second, and so on; "all".
-    special: whether [CLS], [SEP] and [PAD] are shown; words: whether pieces are put together to words.
-    threshold: weights below it are not drawn.
+    start: how the page opens; all of it can be changed there.
     title: the document's; by default the model and the first text.
 
-    Raises RequestError when there is no record, they are of different models, layers or heads, or an argument
-    asks for what is not there.
+    Raises RequestError when there is no record, they are of different models, layers or heads, or `start` asks for
+    what is not there.
     """
     records = [row_shares(one) for one in ([records] if isinstance(records, AttentionRecord) else records)]
-    start: dict[str, Any] = {
-        "view": check_view(view),
-        "segments": check_segments(segments),
-        "special": special,
-        "words": words,
-        "threshold": check_threshold(threshold),
-    }
-    if records:
-        kept(records[0].tokens, special, segments, records[0].keys)
-    if records and query is not None:
-        start["token"] = select_token(str(query), records[0].tokens.text)
-    description, chunks = payload(records, start)
+    description, chunks = payload(records, start.state(records[0] if records else None))
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
     style = (FOLDER / "style.css").read_text(encoding="utf-8")
@@ -118,15 +89,3 @@ def as_json(description: dict[str, Any]) -> str:
     """JSON in ASCII, and without the characters that could end the element it stands in."""
     text = json.dumps(description, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def check_view(view: str) -> str:
-    if view not in VIEWS:
-        raise RequestError(f"no view {view!r}: it is one of {', '.join(VIEWS)}")
-    return view
-
-
-def check_threshold(threshold: float) -> float:
-    if not 0 <= threshold <= 1:
-        raise RequestError(f"threshold {threshold:g} is out of range: weights are between 0 and 1")
-    return threshold

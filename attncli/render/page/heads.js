@@ -1,10 +1,10 @@
 // Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
 
 import { headColour } from "./colour.js";
-import { fitted, textWidth } from "./paint.js";
+import { cut, textWidth } from "./paint.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { caption, isolated, numberList, value } from "./words.js";
+import { caption, isolated, numberList, value } from "./captions.js";
 
 const TOP = 46; // caption and headings
 const ROW = 20;
@@ -78,9 +78,9 @@ export function draw(painter, area, pointed, colours) {
 
   /** Caption and headings stay while tokens move under them. */
   function drawHeader() {
-    const words = caption(`layer ${state.layer}`, `heads ${numberList(state.heads) || "none"}`, ...shown);
+    const said = caption(`layer ${state.layer}`, `heads ${numberList(state.heads) || "none"}`, ...shown);
     painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
-    painter.text(fitted(words, 12, area.width - 2 * GAP), GAP, area.y + 13, { fill: colours.faint, size: 12 });
+    painter.text(cut(said, 12, area.width - 2 * GAP), GAP, area.y + 13, { fill: colours.faint, size: 12 });
     painter.text("query", place.from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
     painter.text("key", place.to + GAP, area.y + TOP - 10, { fill: colours.faint, size: 12 });
   }
@@ -94,7 +94,7 @@ export function draw(painter, area, pointed, colours) {
         target.rect(left, middle(row) - ROW / 2, width + GAP, ROW, { fill: colours.mark, stroke: state.token === chosen.token ? colours.accent : undefined });
       }
       const fill = unit.special && !bold ? colours.faint : colours.ink;
-      target.text(fitted(unit.label, SIZE, width), x, middle(row), { fill, size: SIZE, align, bold });
+      target.text(cut(unit.label, SIZE, width), x, middle(row), { fill, size: SIZE, align, bold });
     });
   }
 }

@@ -4,7 +4,7 @@
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
-//   words.js   captions and values                    readout.js, save.js    the side panel, SVG and PNG
+//   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
 
 import { listen, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";

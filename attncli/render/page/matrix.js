@@ -1,10 +1,10 @@
 // Matrix: one head as a heat map. Labels stay at the edges while the cells move under them.
 
 import { inkOn, pixelTable, rgb, shareColour } from "./colour.js";
-import { fitted, picture, textWidth } from "./paint.js";
+import { cut, picture, textWidth } from "./paint.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { caption, isolated, kind, value } from "./words.js";
+import { caption, isolated, kind, value } from "./captions.js";
 
 const CAPTION = 26;
 const GAP = 6;
@@ -70,8 +70,8 @@ export function draw(painter, area, pointed, colours, dark) {
 
   drawLabels(queries, row, false);
   drawLabels(keys, column, true);
-  const words = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head));
-  painter.text(fitted(words, SIZE, area.width - BAR - 90), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
+  const said = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head));
+  painter.text(cut(said, SIZE, area.width - BAR - 90), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
   drawBar();
   return true;
 
@@ -110,7 +110,7 @@ export function draw(painter, area, pointed, colours, dark) {
     const write = (number, bold) => {
       const along = (upright ? label : top) + (number + 0.5) * cell;
       if (along < start - cell / 2 || along > side) return;
-      const text = fitted(units[number].label, SIZE, label - 2 * GAP);
+      const text = cut(units[number].label, SIZE, label - 2 * GAP);
       const fill = units[number].special && !bold ? colours.faint : colours.ink;
       const [x, y] = upright ? [along, area.y + top - GAP] : [area.x + label - GAP, along];
       if (bold && upright) painter.rect(x - READABLE / 2, area.y + CAPTION, READABLE, label, { fill: colours.mark });

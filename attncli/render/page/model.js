@@ -2,10 +2,10 @@
 
 import { headColour, pixelTable } from "./colour.js";
 import { kindOf, page } from "./data.js";
-import { CanvasPainter, fitted, picture } from "./paint.js";
+import { CanvasPainter, cut, picture } from "./paint.js";
 import { state } from "./state.js";
 import { axes, pooled, shownWeights } from "./units.js";
-import { caption, kind } from "./words.js";
+import { caption, kind } from "./captions.js";
 
 const TOP = 44;
 const LEFT = 30;
@@ -40,7 +40,7 @@ export function at(x, y, width, height) {
 
 export function draw(painter, area, pointed, colours, dark) {
   const { side, step } = layout(area.width, area.height);
-  painter.text(fitted(caption("all heads of this page"), 12, area.width - GAP), GAP, 13, { fill: colours.faint, size: 12 });
+  painter.text(cut(caption("all heads of this page"), 12, area.width - GAP), GAP, 13, { fill: colours.faint, size: 12 });
   page.heads.forEach((head, column) => {
     painter.text(String(head), LEFT + column * (side + GAP) + side / 2, TOP - 10, { fill: colours.faint, size: 12, align: "center" });
   });
@@ -56,7 +56,7 @@ export function draw(painter, area, pointed, colours, dark) {
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
       painter.rect(x, y, side, side, { stroke: under || current ? colours.accent : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
-      if (side >= ROOM_FOR_WORDS) painter.text(fitted(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
+      if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });
   return complete;

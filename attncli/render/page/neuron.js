@@ -2,10 +2,10 @@
 //   score = Σ_i q_i k_i     scaled = score / √size     weight = softmax of scaled over the keys that may be looked at
 
 import { allowed, countOf, hasVectors, maskOf, tokensOf, vectorsOf, weightsOf } from "./data.js";
-import { fitted } from "./paint.js";
+import { cut } from "./paint.js";
 import { state } from "./state.js";
 import { axes } from "./units.js";
-import { caption, isolated } from "./words.js";
+import { caption, isolated } from "./captions.js";
 
 const CAPTION = 26;
 const HEADER = 84; // caption, q, headings
@@ -24,7 +24,7 @@ export function shownQuery() {
 }
 
 function layout(width) {
-  const size = maskOf(state.text, state.mask).neurons.size;
+  const size = maskOf(state.text, state.mask).vectors.size;
   const { number, bar } = width < ROOMY ? NARROW : WIDE;
   const label = Math.min(110, width * 0.2);
   const room = (width - label - 3 * number - bar - 4 * GAP) / (2 * size);
@@ -99,7 +99,7 @@ export function draw(painter, area, pointed, colours) {
     if (pointed?.key === key) painter.rect(area.x, y, area.width, ROW, { fill: colours.mark });
     const middle = y + ROW / 2;
     const fill = found.may[key] ? (special[key] ? colours.faint : colours.ink) : colours.faint;
-    painter.text(fitted(keyTokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
+    painter.text(cut(keyTokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
     strip(place.k, y, (i) => found.key[key * place.size + i], most);
     strip(place.product, y, (i) => found.q[i] * found.key[key * place.size + i], mostProduct);
     const data = { query, key, score: found.score[key], scaled: found.scaled[key], weight: found.weight[key] };
@@ -112,9 +112,9 @@ export function draw(painter, area, pointed, colours) {
 
   const apart = difference(query, found.weight);
   const warning = apart > maskOf(state.text, state.mask).error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
-  const words = caption(`layer ${state.layer}`, `head ${state.head}`, ...warning);
-  painter.text(fitted(words, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
-  painter.text(fitted(tokens[query], SIZE, place.label - GAP), place.label, top + CAPTION + ROW / 2, { fill: colours.ink, size: SIZE, align: "right", bold: true });
+  const said = caption(`layer ${state.layer}`, `head ${state.head}`, ...warning);
+  painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
+  painter.text(cut(tokens[query], SIZE, place.label - GAP), place.label, top + CAPTION + ROW / 2, { fill: colours.ink, size: SIZE, align: "right", bold: true });
   strip(place.k, top + CAPTION, (i) => found.q[i], most);
   const name = (text, x, align = "left") => painter.text(text, x, top + HEADER - 12, { fill: colours.faint, size: SIZE, align });
   painter.text("q", place.product, top + CAPTION + ROW / 2, { fill: colours.faint, size: SIZE });
@@ -126,7 +126,7 @@ export function draw(painter, area, pointed, colours) {
   name("weight", place.weight);
   return true;
 
-  /** One vector as coloured cells: orange above 0, blue below, the stronger the larger. */
+  /** One vector as coloured squares: orange above 0, blue below, the stronger the larger. */
   function strip(x, y, element, scale) {
     for (let i = 0; i < place.size; i++) {
       const one = element(i);
@@ -147,14 +147,14 @@ function products(found, keys) {
 }
 
 function drawMissing(painter, area, colours) {
-  const heads = maskOf(state.text, state.mask).neurons.heads.map((pair) => pair.join("."));
+  const heads = maskOf(state.text, state.mask).vectors.heads.map((pair) => pair.join("."));
   const lines = [
     `q and k of head ${state.layer}.${state.head} are not in this page.`,
     heads.length ? `It has those of ${heads.slice(0, 24).join(", ")}${heads.length > 24 ? ", …" : ""}.` : "It has those of no head.",
-    `attncli view --neurons ${state.layer}.${state.head} makes a page that has them.`,
+    `attncli view --vectors ${state.layer}.${state.head} makes a page that has them.`,
   ];
   lines.forEach((line, number) => {
-    painter.text(fitted(line, 13, area.width - 2 * GAP), area.x + GAP, area.y + 24 + number * 24, { fill: number ? colours.faint : colours.ink });
+    painter.text(cut(line, 13, area.width - 2 * GAP), area.x + GAP, area.y + 24 + number * 24, { fill: number ? colours.faint : colours.ink });
   });
 }
 

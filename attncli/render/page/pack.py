@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attncli.record import Floats
+from attncli.base.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ export function textWidth(text, size, bold = false) {
 }
 
 /** `text`, or as much of its head as fits into `width` pixels with "…". */
-export function fitted(text, size, width) {
+export function cut(text, size, width) {
   if (textWidth(text, size) <= width) return text;
   const characters = [...text];
   let [low, high] = [0, characters.length];

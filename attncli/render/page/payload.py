@@ -7,13 +7,13 @@ import numpy as np
 
 from attncli import __version__
 from attncli.analysis.patterns import summarise
-from attncli.analysis.words import word_groups, word_texts
-from attncli.errors import RequestError
-from attncli.printable import printable
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable, shorten
 from attncli.record import AttentionRecord
 from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
 from attncli.render.palette import HEAD_COLOURS
-from attncli.text import Tokens, shorten
+from attncli.text.tokens import Tokens
+from attncli.text.words import word_groups, word_texts
 
 LONGEST_TITLE = 60
 
@@ -155,11 +155,11 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[st
             ]
             for row in kinds
         ],
-        "neurons": neurons_entry(record, chunks),
+        "vectors": vectors_entry(record, chunks),
     }
 
 
-def neurons_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
+def vectors_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
     """q of every head that the record has it of, then k: float32, `[head, token, head_dim]`."""
     vectors = record.vectors
     if vectors is None:

@@ -3,7 +3,7 @@
 import { shownQuery } from "./neuron.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { about, isolated, kind, value } from "./words.js";
+import { about, isolated, kind, value } from "./captions.js";
 
 const ROWS = 8;
 
@@ -53,8 +53,7 @@ function row({ label, place, weight }) {
   const name = document.createElement("bdi");
   name.dir = "ltr"; // as it is drawn
   name.textContent = label;
-  const cell = line.insertCell();
-  cell.append(name, ` ${place}`);
+  line.insertCell().append(name, ` ${place}`);
   line.insertCell().textContent = value(weight);
   return line;
 }

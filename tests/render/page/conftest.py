@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attncli.render.page import page, save_page
+from attncli.render.page import Start, page, save_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -67,9 +67,11 @@ def opened(browser, tmp_path):
     """
     contexts, pages = [], []
 
-    def open_it(records, at="", *, width=1280, height=800, scheme="light", touch=False, document=None, **options):
+    def open_it(
+        records, at="", *, width=1280, height=800, scheme="light", touch=False, document=None, title=None, **start
+    ):
         file = tmp_path / f"page{len(pages)}.html"
-        save_page(document or page(records, **options), file)
+        save_page(document or page(records, Start(**start), title), file)
         size = {"width": width, "height": height}
         context = browser.new_context(offline=True, viewport=size, color_scheme=scheme, has_touch=touch)
         contexts.append(context)

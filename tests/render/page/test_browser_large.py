@@ -7,7 +7,7 @@ import pytest
 from records import record_of
 
 from attncli.record import Vectors
-from attncli.text import Tokens
+from attncli.text.tokens import Tokens
 
 ERROR = 0.002  # of a stored weight
 

@@ -68,7 +68,7 @@ def test_masked_keys_say_so_and_have_no_bar(opened, record):
 
 
 def test_minilms_weights_come_out_of_its_q_and_k(opened, minilm):
-    record = minilm.attend("The trophy does not fit in the suitcase because it is too big.", layers=4, neurons="4.7")
+    record = minilm.attend("The trophy does not fit in the suitcase because it is too big.", layers=4, vectors="4.7")
     page = opened(record, "#view=neuron&layer=4&head=7&token=10", height=1000)
     drawn = bars(page)
     assert [drawn[key]["weight"] for key in range(len(record.tokens))] == pytest.approx(
@@ -126,7 +126,7 @@ def test_a_head_without_q_and_k_says_which_have_them_and_what_to_type(opened, re
     said = " ".join(page.texts())
     assert "q and k of head 1.1 are not in this page." in said
     assert "It has those of 0.1, 1.0." in said
-    assert "attncli view --neurons 1.1" in said
+    assert "attncli view --vectors 1.1" in said
     page = opened(replace(record, vectors=None), "#view=neuron")
     assert "It has those of no head." in " ".join(page.texts())
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from records import record_of
 
-from attncli.printable import printable
-from attncli.text import Tokens
+from attncli.base.printable import printable
+from attncli.text.tokens import Tokens
 
 HOSTILE = [
     '</script><img src=x onerror="window.hacked=1">',

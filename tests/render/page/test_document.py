@@ -1,4 +1,4 @@
-"""The page as one file, and a record that shows itself: in a file, in Python, and in a notebook's frame."""
+"""The page as one file, and in a notebook's frame."""
 
 import html
 import json
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import attention_records, record_of
 
-from attncli.errors import RequestError
-from attncli.render.page import page, save_page
+from attncli.base.errors import RequestError
+from attncli.render.page import Start, page, save_page
 from attncli.render.page.document import as_json, frame
 
 LONG = Path(__file__).parents[3] / "sample_inputs" / "long.txt"
@@ -68,7 +68,7 @@ def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
 
 
 def test_how_a_page_begins_is_in_it(record):
-    document = page(record, view="matrix", query="cat", special=False, words=True, threshold=0.25, title="A <title>")
+    document = page(record, Start("matrix", query="cat", special=False, words=True, threshold=0.25), title="A <title>")
     assert described(document)["start"] == {
         "view": "matrix", "segments": "all", "special": False, "words": True, "threshold": 0.25, "token": 1
     }  # fmt: skip
@@ -90,7 +90,7 @@ def test_how_a_page_begins_is_in_it(record):
 )
 def test_what_is_not_there_is_refused(record, options, says):
     with pytest.raises(RequestError, match=re.escape(says)):
-        page(record, **options)
+        page(record, Start(**options))
 
 
 def test_a_page_of_nothing_or_of_two_models_is_refused(record):
@@ -112,15 +112,6 @@ def test_a_page_is_saved_whole_and_only_as_html(record, tmp_path):
     with pytest.raises(RequestError, match="can't write"):
         save_page(document, tmp_path / "missing" / "a.html")
     assert {path.name for path in tmp_path.iterdir()} == {"a.html", "b.HTM"}
-
-
-def test_a_record_makes_and_saves_its_page(record, tmp_path):
-    document = record.page(tmp_path / "a.html", layers=[1], heads=[0], view="matrix")
-    assert document == page(record.select([1], [0]), view="matrix")
-    assert (tmp_path / "a.html").read_text(encoding="utf-8") == document
-    assert record.page() == page(record)
-    with pytest.raises(RequestError, match="layer 7 is "):
-        record.page(layers=[7])
 
 
 def test_a_frame_holds_the_page_as_text_of_an_attribute(record):

@@ -13,7 +13,7 @@ from records import attention_records, record_of
 
 from attncli.analysis.patterns import summarise
 from attncli.analysis.words import merge_words
-from attncli.errors import RequestError
+from attncli.base.errors import RequestError
 from attncli.record import Vectors
 from attncli.render.page.pack import Scale, unpack_layer
 from attncli.render.page.payload import payload
@@ -72,12 +72,12 @@ def test_q_and_k_are_kept_exactly():
     numbers = np.random.default_rng(0).normal(size=(2, 2, 5, 3)).astype(np.float32)
     record = replace(record_of(np.full((2, 2, 5, 5), 0.2)), vectors=Vectors([(1, 0), (0, 1)], *numbers))
     description, chunks = payload([record], {})
-    neurons = description["texts"][0]["masks"][0]["neurons"]
-    assert (neurons["heads"], neurons["size"]) == ([(1, 0), (0, 1)], 3)
-    stored = np.frombuffer(zlib.decompress(base64.b64decode(chunks[neurons["chunk"]])), dtype="<f4")
+    vectors = description["texts"][0]["masks"][0]["vectors"]
+    assert (vectors["heads"], vectors["size"]) == ([(1, 0), (0, 1)], 3)
+    stored = np.frombuffer(zlib.decompress(base64.b64decode(chunks[vectors["chunk"]])), dtype="<f4")
     assert np.array_equal(stored.reshape(numbers.shape), numbers)
     without, _ = payload([replace(record, vectors=None)], {})
-    assert without["texts"][0]["masks"][0]["neurons"] == {"heads": [], "size": 0, "chunk": None}
+    assert without["texts"][0]["masks"][0]["vectors"] == {"heads": [], "size": 0, "chunk": None}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,8 @@
+"""The types of numpy arrays; how they are shaped is said where they are used."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]

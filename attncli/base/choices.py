@@ -1,0 +1,44 @@
+"""The names that options offer, each kind once: what `--help`, shell completion, checks and registries go by.
+
+What a name means stands beside the function of that name; a test holds these to the registries there.
+"""
+
+from typing import Any, Literal, get_args
+
+from attncli.base.errors import RequestError
+
+Mask = Literal["padding", "causal", "none"]
+Measure = Literal["weight", "norm"]
+Kind = Literal["encoder", "decoder", "cross"]
+Engine = Literal["auto", "attncli", "transformers"]
+Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+Style = Literal["matrix", "lines"]
+PageView = Literal["heads", "model", "matrix", "neuron"]
+Method = Literal["raw", "rollout", "flow"]
+Figure = Literal[
+    "entropy", "strongest", "distance", "self", "previous", "next", "first", "cls", "separator", "punctuation",
+    "same_word",
+]  # fmt: skip
+Attention = Literal["additive", "dot", "general", "concat", "transformer"]
+Against = Literal["transformers", "torch"]
+Weights = Literal["auto", "pretrained", "random"]
+Subject = Literal["maps", "stats"]
+
+
+def names(choice: Any) -> tuple[str, ...]:
+    """The names of a choice, in their order: the first is the default."""
+    return get_args(choice)
+
+
+def check(what: str, name: str, choice: Any) -> None:
+    """Raises RequestError, with the names that there are, when `name` is none of them: "no mask 'x'"."""
+    if name not in names(choice):
+        raise RequestError(f"no {what} {name!r}: it is one of {', '.join(names(choice))}")
+
+
+def several(what: str, written: str, choice: Any) -> list[str]:
+    """ "none,causal" -> the two, each once. Raises RequestError as `check` does."""
+    chosen = list(dict.fromkeys(name.strip() for name in written.split(",")))
+    for name in chosen:
+        check(what, name, choice)
+    return chosen

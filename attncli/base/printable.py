@@ -1,0 +1,32 @@
+"""Text from outside, made safe to print: nothing in it can move the cursor, change colours or reorder a line."""
+
+import unicodedata
+
+# Cc: control characters. Zl, Zp: line and paragraph separators. Cs: lone surrogates.
+HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
+# Overrides and embeddings change the order of what follows them, beyond their own text.
+BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+
+
+def printable(text: str) -> str:
+    r"""`text` with every character that could command a terminal written as an escape: ESC becomes \x1b."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(escape(character) if is_harmful(character) else character for character in text)
+
+
+def is_harmful(character: str) -> bool:
+    return character in BIDI or unicodedata.category(character) in HARMFUL
+
+
+def escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shorten(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def first_line(error: BaseException) -> str:
+    """An exception's message, its first line, and not all of it where it is very long."""
+    return shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)

@@ -1,0 +1,164 @@
+"""Where a command's records come from: a model that runs on texts, or a saved record."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer import Context
+
+from attncli.base.errors import RequestError
+from attncli.cli.given import refuse
+from attncli.cli.texts import check_one, read_inputs
+from attncli.record.request import Input, Request
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+    from attncli.models.model import Model
+    from attncli.record import AttentionRecord
+
+# What makes a record: with --from it is made already.
+MAKING = (
+    "text",
+    "pair",
+    "file",
+    "model",
+    "pad_to",
+    "measure",
+    "vectors",
+    "engine",
+    "which",
+    "target",
+    "device",
+    "dtype",
+)
+
+
+class Source(ABC):
+    """Texts or a saved record; `of` reads the options that say which. They have the names of `attncli.cli.options`."""
+
+    @staticmethod
+    def of(context: Context, layers: str, stdin: bool = False) -> "Source":
+        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it.
+
+        Raises RequestError as `read_inputs` and `Request` do, and for options that have no effect on a saved record.
+        """
+        options = context.params
+        if options.get("saved") is not None:
+            made = [name for name in MAKING if name in options]
+            refuse(context, "with --from, which takes what was saved", *made)
+            return Saved(options["saved"], options.get("layer"), options.get("head"))
+        inputs = read_inputs(options["text"], options.get("pair"), options.get("file"), stdin)
+        if options.get("target") is not None and len(inputs) > 1:
+            raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
+        return Texts(inputs, Opening.of(options), request_of(options, layers))
+
+    @abstractmethod
+    def records(self) -> "Iterator[AttentionRecord]":
+        """A record of each text, with the layers and heads that are meant."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many texts there are."""
+
+    @abstractmethod
+    def every_layer(self) -> "Source":
+        """The same with all layers, whatever -l says: for whoever means something else by it."""
+
+    def one(self, otherwise: str) -> "AttentionRecord":
+        """The one record. Raises RequestError when there are several texts: `otherwise` says what to do then."""
+        check_one(len(self), otherwise)
+        [record] = self.records()
+        return record
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Which model to open, and how."""
+
+    name: str
+    device: str
+    dtype: str
+    engine: str = "auto"
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "Opening":
+        return cls(*(options[name] for name in ("model", "device", "dtype", "engine") if name in options))
+
+    def open(self) -> "Engine":
+        """Raises RequestError as `load_model` does."""
+        from attncli.models.hub import locate
+
+        locate(self.name)  # what is wrong with a name is said before torch is imported, which takes over a second
+        from attncli.models.loading import load_model
+
+        return load_model(self.name, self.device, self.dtype, self.engine)
+
+
+def open_own(name: str, device: str, dtype: str) -> "Model":
+    """The model, for what has to look into the network. Raises RequestError as `load_own` does."""
+    from attncli.models.hub import locate
+
+    locate(name)  # as above
+    from attncli.models.loading import load_own
+
+    return load_own(name, device, dtype)
+
+
+def request_of(options: dict[str, Any], layers: str) -> Request:
+    """What the options ask of a model. Raises RequestError as `Request` does."""
+    names = ("mask", "pad_to", "measure", "vectors", "which", "target")
+    return Request(
+        layers=layers if options.get("layer") is None else options["layer"],
+        heads="all" if options.get("head") is None else options["head"],
+        **{name: options[name] for name in names if options.get(name) is not None},
+    )
+
+
+@dataclass(frozen=True)
+class Texts(Source):
+    """Texts, and what is asked of which model."""
+
+    inputs: Sequence[Input]
+    opening: Opening
+    request: Request
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def records(self) -> "Iterator[AttentionRecord]":
+        return self.opening.open().answer(self.inputs, self.request)
+
+    def every_layer(self) -> "Texts":
+        return self.asking(layers="all")
+
+    def asking(self, **changes: Any) -> "Texts":
+        """The same texts with another request."""
+        return replace(self, request=replace(self.request, **changes))
+
+
+@dataclass(frozen=True)
+class Saved(Source):
+    """A saved record; layers and heads None are all that it holds."""
+
+    path: Path
+    layers: str | None
+    heads: str | None
+
+    def __len__(self) -> int:
+        return len(self.loaded)
+
+    def records(self) -> "Iterator[AttentionRecord]":
+        """Raises RequestError when the file is no record, or does not hold what is chosen."""
+        return iter([record.select(self.layers, self.heads) for record in self.loaded])
+
+    def every_layer(self) -> "Saved":
+        return replace(self, layers=None)
+
+    @cached_property
+    def loaded(self) -> "list[AttentionRecord]":
+        from attncli.record import load_records
+
+        return load_records(self.path)

@@ -1,0 +1,121 @@
+"""A treebank through a model: which heads find the syntactic heads of its words. What they find is counted in
+`attncli.analysis.tally`.
+"""
+
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from attncli.analysis.probing import Probed, TreebankTally
+from attncli.analysis.tally import Tally, tally
+from attncli.base.errors import Notice, RequestError
+from attncli.corpus.reading import shown
+from attncli.corpus.treebank import read_treebank
+from attncli.models.model import Model
+from attncli.record import AttentionRecord
+from attncli.text.tokens import Tokens
+from attncli.text.trees import Sentence, words_of
+from attncli.text.windows import encode
+
+
+class Treebank(NamedTuple):
+    """Sentences, and where they were read from, as messages say it."""
+
+    path: str
+    sentences: Sequence[Sentence]
+
+    @classmethod
+    def read(cls, path: str, limit: int | None = None) -> "Treebank":
+        """The first `limit` sentences of a file, by default all. Raises RequestError as `read_treebank` does."""
+        return cls(shown(path), read_treebank(path, limit))
+
+
+def probe(
+    model: Model, treebank: Treebank, test: Treebank | None = None, advance: Callable[[], None] = lambda: None
+) -> Probed:
+    """Which heads of a model know the syntactic head of a word, for each dependency relation (Clark et al. 2019).
+
+    test: choose heads on `treebank` and measure them here; by default both is done on the same sentences.
+    `advance` is called after every sentence of either.
+
+    A KeyboardInterrupt ends it early: what was found by then is `partial`, and a Notice says so. A treebank of which
+    nothing has been counted is left out; if that is all of them, it is an interruption like any other.
+
+    Raises RequestError as `count` does.
+    """
+    asked = [treebank] if test is None or test is treebank else [treebank, test]
+    tallies: list[Tally] = []
+    for one in asked:
+        tallies.append(count(model, one, advance))
+        if tallies[-1].seen < len(one.sentences):
+            break
+    if not any(found.edges for found in tallies):
+        raise KeyboardInterrupt
+    begun = [(one, found) for one, found in zip(asked, tallies, strict=False) if found.edges]
+    partial = sum(found.seen for found in tallies) < sum(len(one.sentences) for one in asked)
+    if partial:
+        of = " and ".join(f"{found.seen} of {len(one.sentences)}" for one, found in begun)
+        warnings.warn(f"interrupted: these figures are PARTIAL, of {of} sentences", Notice, stacklevel=2)
+    results = [TreebankTally(one.path, found) for one, found in begun]
+    apart = test is not None and len(results) == len(asked)
+    return Probed(model.info, results[0], results[-1] if apart else None, partial)
+
+
+def count(model: Model, treebank: Treebank, advance: Callable[[], None] = lambda: None) -> Tally:
+    """What the model's heads find in a treebank; after a KeyboardInterrupt, in the sentences seen by then.
+
+    A Notice says how many can't be read whole. Raises RequestError when that is all of them, or no word in the others
+    depends on another.
+    """
+    so_far = Tally.nothing(model.config.layers, model.config.heads)
+    try:
+        for one in tally(with_maps(model, treebank.sentences), so_far):
+            so_far = one
+            advance()
+    except KeyboardInterrupt:
+        return so_far
+    if not so_far.edges:
+        raise RequestError(f"{treebank.path}: in no sentence that the model can read does a word depend on another")
+    if so_far.skipped:
+        warnings.warn(
+            f"{treebank.path}: skipped {so_far.skipped} of {len(treebank.sentences)} sentences: the model does not "
+            f"read all of their words (it reads {model.config.max_tokens} tokens)",
+            Notice,
+            stacklevel=2,
+        )
+    return so_far
+
+
+def with_maps(model: Model, sentences: Sequence[Sentence]) -> Iterator[tuple[AttentionRecord | None, Sentence]]:
+    """Every sentence with its maps; with None where the model can't read it whole. They come in groups of one length.
+
+    Tokens are cheap to make: they are counted first, and made again when their turn comes, so that they are not held.
+    Lengths come in an order of chance, always the same: whoever interrupts has seen short sentences and long ones.
+    """
+    by_length: dict[int, list[Sentence]] = {}
+    for sentence in sentences:
+        tokens = tokens_by_word(model, sentence)
+        if tokens is None:
+            yield None, sentence
+        else:
+            by_length.setdefault(len(tokens), []).append(sentence)
+    lengths = sorted(by_length)
+    random.Random(0).shuffle(lengths)
+    ordered = [sentence for length in lengths for sentence in by_length[length]]
+    records = model.attend_tokens(
+        tokens for sentence in ordered if (tokens := tokens_by_word(model, sentence)) is not None
+    )
+    yield from zip(records, ordered, strict=True)
+
+
+def tokens_by_word(model: Model, sentence: Sentence) -> Tokens | None:
+    """Its tokens, which say which word of the treebank they are of; None when the model can't read it whole.
+
+    Raises RequestError when the tokenizer is of another model.
+    """
+    try:
+        tokens = encode(sentence.text, model.tokenizer)
+    except ValueError:  # there is nothing in it that the tokenizer keeps
+        return None
+    return words_of(tokens, sentence) if len(tokens) <= model.config.max_tokens else None

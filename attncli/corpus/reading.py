@@ -1,0 +1,149 @@
+"""A corpus: many texts read one by one from files, cut into windows that fit the model. No text is kept.
+
+What stands where a text should be and is none is refused with its line's number, or told of and skipped.
+"""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from attncli.base.errors import Notice, RequestError
+from attncli.text.tokenizer import Tokenizer
+from attncli.text.windows import Window, windows
+
+STDIN = "-"
+
+
+class Line(NamedTuple):
+    """A text as it stands in a file: the number of its (first) line, counted from 1."""
+
+    file: str
+    number: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{shown(self.file)}, line {self.number}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts stand in their files.
+
+    paragraphs: a text goes on until an empty line, instead of to the end of its line.
+    field: each line is a JSON object, and this field of it is the text.
+    skip_bad: a line that holds no text is told of in a Notice and passed over.
+    limit: how many texts to read at the most.
+    """
+
+    paragraphs: bool = False
+    field: str | None = None
+    skip_bad: bool = False
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises RequestError when texts can't be both."""
+        if self.paragraphs and self.field is not None:
+            raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
+
+    def texts(self, files: Sequence[str]) -> Iterator[Line]:
+        """The texts of all files, in their order; "-" is stdin. Empty lines are no texts.
+
+        Raises RequestError, with file and line, for a file that can't be read, a line that is not UTF-8, and one that
+        is no JSON object with that field.
+        """
+        every = (paragraphs(self.lines(file)) if self.paragraphs else self.lines(file) for file in files)
+        yield from islice(chain.from_iterable(every), self.limit)
+
+    def lines(self, file: str) -> Iterator[Line]:
+        """Line by line; an empty one is there as "" only where it parts paragraphs."""
+        for number, raw in enumerate(raw_lines(file), 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if text and self.field is not None:
+                    text = field_of(text, self.field)
+            except UnicodeDecodeError as error:
+                self.bad(Line(file, number, ""), f"not UTF-8 at byte {error.start}")
+                continue
+            except ValueError as error:
+                self.bad(Line(file, number, ""), str(error))
+                continue
+            if text or self.paragraphs:
+                yield Line(file, number, text)
+
+    def windows(
+        self, files: Sequence[str], tokenizer: Tokenizer, stride: int | None, wanted: Callable[[int], bool]
+    ) -> Iterator[list[Window]]:
+        """The windows of each text whose number in the corpus is `wanted`; see `windows` for how it is cut.
+
+        Raises RequestError as `texts` and `windows` do.
+        """
+        for number, line in enumerate(self.texts(files)):
+            if wanted(number):
+                try:
+                    cut = windows(number, line.text, tokenizer, stride)
+                except ValueError as error:
+                    self.bad(line, str(error))
+                else:
+                    yield cut
+
+    def bad(self, line: Line, why: str) -> None:
+        """Raises RequestError for a line that holds no text, or tells of it."""
+        if not self.skip_bad:
+            raise RequestError(f"{line.place}: {why}: --skip-bad passes such lines over")
+        warnings.warn(f"skipped {line.place}: {why}", Notice, stacklevel=2)
+
+
+def raw_lines(file: str) -> Iterator[bytes]:
+    """The lines of a file, which is never there as a whole. Raises RequestError when it can't be read."""
+    try:
+        if file == STDIN:
+            yield from sys.stdin.buffer
+        else:
+            with open_file(file) as opened:
+                yield from opened
+    except (OSError, ValueError) as error:
+        raise RequestError(f"can't read {shown(file)}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def open_file(file: str) -> BinaryIO:
+    return Path(file).open("rb")
+
+
+def shown(file: str) -> str:
+    return "stdin" if file == STDIN else file
+
+
+def paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines up to an empty one, or to the end of the file, put together with spaces."""
+    parts: list[Line] = []
+    for line in lines:
+        if line.text:
+            parts.append(line)
+        elif parts:
+            yield joined(parts)
+            parts = []
+    if parts:
+        yield joined(parts)
+
+
+def joined(parts: Sequence[Line]) -> Line:
+    return parts[0]._replace(text=" ".join(line.text for line in parts))
+
+
+def field_of(line: str, field: str) -> str:
+    """The text in a JSON object. Raises ValueError, with what is wrong, where there is none."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from error
+    if not isinstance(found, dict) or field not in found:
+        raise ValueError(f"no JSON object with a field {field!r}")
+    if not isinstance(found[field], str):
+        raise ValueError(f"its field {field!r} is no text")
+    return found[field].strip()

@@ -1,0 +1,79 @@
+"""Which files of a checkpoint's directory matter, found by name alone: nothing is read but an index of shards."""
+
+import json
+from pathlib import Path
+
+from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+
+CONFIG_FILE = "config.json"
+VOCABULARY_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+    "source.spm",
+)
+TOKENIZER_FILES = (
+    *VOCABULARY_FILES,
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "target.spm",
+    "added_tokens.json",
+    "generation_config.json",
+)
+# In the order of preference. An index names the shards that stand beside it.
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The files that hold a model's weights, the index of shards not among them.
+
+    Raises RequestError when there are none, or the index is garbled or leads out of the directory.
+    """
+    for name in WEIGHT_FILES:
+        path = directory / name
+        if path.is_file():
+            return shards(path) if name.endswith(".json") else [path]
+    raise RequestError(f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}")
+
+
+def shards(index: Path) -> list[Path]:
+    """The files that an index names. Raises RequestError as `weight_files` does."""
+    names = shard_names(index)
+    for name in names:
+        if not (index.parent / name).is_file():
+            raise RequestError(f"{index.parent} lacks the shard {name} that {index.name} names")
+    return [index.parent / name for name in names]
+
+
+def shard_names(index: Path) -> list[str]:
+    """Raises RequestError when an index is garbled, or a name in it leads out of the model's directory."""
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RequestError(f"{index} is not an index of shards: {first_line(error)}") from error
+    if not names:
+        raise RequestError(f"{index} names no shards")
+    for name in names:
+        if not isinstance(name, str) or name != Path(name).name or "\\" in name or name in ("", ".", ".."):
+            raise RequestError(f"{index} names {name!r}: a shard lies in the model's own directory")
+    return names
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether a configuration, a vocabulary, and all files of some form of the weights are there."""
+    try:
+        weights = weight_files(directory)
+    except RequestError:
+        return False
+    vocabulary = any((directory / name).is_file() for name in VOCABULARY_FILES)
+    return bool(weights) and vocabulary and (directory / CONFIG_FILE).is_file()

@@ -1,0 +1,148 @@
+"""The same checkpoint in transformers, to compare with. The one place that imports transformers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.text.tokens import Tokens
+
+
+def last_resort_tokenizer(directory: Path) -> Any:
+    """A `tokenizers.Tokenizer` made by transformers, for files that this program has no reader of its own for
+    (sentencepiece). Raises RequestError when there is nothing to make one of.
+    """
+    if not any(directory.glob("*.model")):
+        raise RequestError(
+            f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
+        )
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False).backend_tokenizer
+
+
+def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
+    """The names and shapes of an architecture's tensors in transformers; no memory is taken."""
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        network = AutoModel.from_config(reference_config(config))
+    return {name: tensor.shape for name, tensor in network.state_dict().items()}
+
+
+def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
+    """transformers' own encoder with these tensors, which it shares; `attention` is "eager" or "sdpa"."""
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    settings = reference_config(config)
+    with torch.device("meta"):
+        kind = type(AutoModel.from_config(settings))
+    return kind.from_pretrained(
+        None, config=settings, state_dict=dict(tensors), attn_implementation=attention, dtype=torch.float32
+    )
+
+
+def reference_config(config: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(**config)
+
+
+class Reference:
+    """transformers' network with eager attention, run on exactly the tokens that attncli runs on."""
+
+    def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
+        self.network = network.to(device=device, dtype=dtype).eval()
+        self.device = device
+        self.dtype = dtype
+
+    def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
+        """Of one text: every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]` after
+        the embeddings and after every layer.
+        """
+        ids = torch.tensor([tokens.ids], device=self.device)
+        others: dict[str, Tensor] = {"attention_mask": self.attention_mask(tokens, mask)}
+        if self.knows_segments:
+            others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
+        with torch.inference_mode():
+            made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
+        return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
+
+    @property
+    def knows_segments(self) -> bool:
+        """RoBERTa was trained without segments, and DistilBERT has none."""
+        config = self.network.config
+        return config.model_type in ("bert", "electra") and config.type_vocab_size > 1
+
+    def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
+        """A mask as transformers takes it: 1 for a token that may be seen, `[1, key]`. It is told of the future
+        by numbers to add to the scores, `[1, 1, query, key]`.
+        """
+        if mask == "none":
+            return torch.ones(1, len(tokens), dtype=torch.long, device=self.device)
+        real = torch.tensor([[int(not padding) for padding in tokens.padding]], device=self.device)
+        if mask == "padding":
+            return real
+        seen = real.expand(len(tokens), -1).tril()
+        forbidden = torch.finfo(self.dtype).min
+        return torch.zeros_like(seen, dtype=self.dtype).masked_fill(seen == 0, forbidden)[None, None]
+
+
+def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:
+    """The checkpoint in a directory, as transformers reads it.
+
+    Raises RequestError when transformers can't load it, or doesn't find all of the encoder in it.
+    """
+    from transformers import AutoModel
+
+    with quiet(), refusals(f"transformers can't load {directory}"):
+        network, found = AutoModel.from_pretrained(
+            str(directory),
+            dtype=dtype,
+            attn_implementation="eager",
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    # What is not found is drawn at random. The pooler is no part of the encoder, and often not published.
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise RequestError(
+            f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with; "
+            "--against torch does without it"
+        )
+    return Reference(network, device, dtype)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """transformers' warnings and progress bars kept off the user's screen."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """What transformers refuses, for reasons of its own and with any exception, as one line."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise RequestError(f"{what}: {type(error).__name__}: {first_line(error)}") from error

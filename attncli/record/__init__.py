@@ -1,0 +1,17 @@
+"""What one run of one text yields, how it is asked for, and its files. Needs numpy, never torch."""
+
+from attncli.record.loading import load_record, load_records
+from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.record import AttentionRecord, save_records
+from attncli.record.request import Input, Request
+
+__all__ = [
+    "AttentionRecord",
+    "Input",
+    "ModelInfo",
+    "Request",
+    "Vectors",
+    "load_record",
+    "load_records",
+    "save_records",
+]

@@ -1,0 +1,118 @@
+"""The files of records: what stands in them under which names. What it means is checked by `attncli.record.loading`.
+
+Nothing in a file is trusted: no pickle is ever read.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attncli.base.printable import first_line
+
+SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
+LOADED = (".safetensors", ".npz")  # those that are read again
+CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
+VECTOR_ARRAYS = ("neurons", "query", "key")  # in files of records with vectors
+FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
+
+
+class Contents(NamedTuple):
+    """One text of a file: its arrays under ARRAYS and VECTOR_ARRAYS, and as JSON the rest of its record."""
+
+    numbers: dict[str, Any]
+    labels: dict[str, Any]
+
+    @property
+    def tokens(self) -> dict[str, Any]:
+        """What stands along the queries."""
+        return self.labels["tokens"]
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What stands along the keys."""
+        return self.labels["key_tokens"] or self.tokens
+
+
+def write_npz(texts: Sequence[Contents], path: Path) -> None:
+    """The one text."""
+    [text] = texts
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            **text.numbers,
+            tokens=np.array(text.tokens["text"], dtype=np.str_),
+            labels=np.array(json.dumps(text.labels)),
+        )
+
+
+def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
+    """Of several texts, the tensors of the second are called weights.1 and so on."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    tensors = {
+        (name if len(texts) == 1 else f"{name}.{number}"): array
+        for number, text in enumerate(texts)
+        for name, array in text.numbers.items()
+    }
+    metadata = {"format": FORMAT, "records": json.dumps([text.labels for text in texts])}
+    try:
+        save_file(tensors, str(path), metadata=metadata)
+    except SafetensorError as error:  # a full disk, say
+        raise OSError(first_line(error)) from error
+
+
+def write_csv(texts: Sequence[Contents], path: Path) -> None:
+    """One row a cell."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_HEADER)
+        for number, text in enumerate(texts):
+            writer.writerows(csv_rows(number, text))
+
+
+def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
+    tokens, keys = text.tokens["text"], text.keys["text"]
+    weights, layers, heads = (text.numbers[name] for name in ("weights", "layers", "heads"))
+    for layer, of_layer in zip(layers.tolist(), weights, strict=True):
+        for head, of_head in zip(heads.tolist(), of_layer, strict=True):
+            for query, row in enumerate(of_head.tolist()):
+                for key, weight in enumerate(row):
+                    yield number, layer, head, query, key, tokens[query], keys[key], weight
+
+
+def write_text(pieces: Iterable[str], path: Path) -> None:
+    """A document that is made piece by piece."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
+
+
+def read_npz(path: Path) -> Iterable[Contents]:
+    """Whatever numpy raises of a garbled file comes through."""
+    with np.load(path, allow_pickle=False) as file:
+        names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name in file)]
+        yield Contents({name: file[name] for name in names}, json.loads(str(file["labels"])))
+
+
+def read_safetensors(path: Path) -> Iterable[Contents]:
+    """Raises ValueError for what is no file of ours."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise ValueError("it was not written by attncli")
+            every = json.loads(metadata["records"])
+            there = set(file.keys())
+            for number, rest in enumerate(every):
+                end = "" if len(every) == 1 else f".{number}"
+                names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name + end in there)]
+                yield Contents({name: file.get_tensor(name + end) for name in names}, rest)
+    except SafetensorError as error:
+        raise ValueError(first_line(error)) from error

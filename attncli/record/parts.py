@@ -1,0 +1,51 @@
+"""What a record is made of beside its weights: the model that it is of, and the vectors of its heads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attncli.base.arrays import Floats
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Which model a record is of; the counts are the model's, not the record's."""
+
+    name: str
+    path: str
+    sha256: str
+    layers: int
+    heads: int
+    hidden_size: int
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The queries and keys of some heads: what their scores are made of.
+
+    With d = head_dim, a head's map is softmax(q k^T / sqrt(d)) over the keys that its mask allows, up to the
+    rounding of the dtype that the model computed in.
+
+    heads: (layer, head), their numbers in the model, each once. query, key: float32 `[head, token, head_dim]`,
+    in the order of `heads`; not divided by sqrt(head_dim) yet.
+    """
+
+    heads: list[tuple[int, int]]
+    query: Floats
+    key: Floats
+
+    def of(self, layer: int, head: int) -> tuple[Floats, Floats]:
+        """Query and key of one head, `[token, head_dim]` each, by its numbers in the model.
+
+        Raises KeyError for a head whose vectors are not here.
+        """
+        if (layer, head) not in self.heads:
+            raise KeyError(f"the vectors of layer {layer}, head {head} are not in this record")
+        place = self.heads.index((layer, head))
+        return self.query[place], self.key[place]
+
+    def select(self, layers: Sequence[int], heads: Sequence[int]) -> "Vectors | None":
+        """The vectors of those heads that are among these layers and heads; None when there is none."""
+        places = [place for place, (layer, head) in enumerate(self.heads) if layer in layers and head in heads]
+        if not places:
+            return None
+        return Vectors([self.heads[place] for place in places], self.query[places], self.key[places])

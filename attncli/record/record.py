@@ -1,0 +1,205 @@
+"""AttentionRecord: everything that one run yields for one text. From here on torch is not needed."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attncli.base.arrays import Bools, Floats
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix, write_whole
+from attncli.record import files
+from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.selection import Selection, number_list, select
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """The attention of one text.
+
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to; save
+    where `measure` is "norm".
+    layers, heads: the numbers, in the model, of what stands along the first two axes.
+    tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
+    mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
+    vectors: the queries and keys of some of these heads, where they were asked for.
+    kind: which attention it is: "encoder" or "decoder", both of a text to itself, or "cross", of what a decoder
+    writes (tokens) to what an encoder has read (key_tokens).
+    measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
+    "share of norm", a norm divided by the sum of its row.
+    """
+
+    weights: Floats
+    layers: list[int]
+    heads: list[int]
+    tokens: Tokens
+    mask: Bools
+    mask_name: str
+    model: ModelInfo
+    vectors: Vectors | None = None
+    key_tokens: Tokens | None = None
+    kind: str = "encoder"
+    measure: str = "weight"
+
+    @property
+    def unusual(self) -> list[str]:
+        """What a title has to say of it: "cross attention", "norm"; nothing of an encoder's weights."""
+        kind = [] if self.kind == "encoder" else [f"{self.kind} attention"]
+        return kind if self.measure == "weight" else [*kind, self.measure]
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens along the keys."""
+        return self.tokens if self.key_tokens is None else self.key_tokens
+
+    def map(self, layer: int, head: int) -> Floats:
+        """The `[query, key]` weights of one head, by its numbers in the model.
+
+        Raises KeyError when the record does not hold that head.
+        """
+        if layer not in self.layers or head not in self.heads:
+            raise KeyError(f"layer {layer}, head {head} is not in this record")
+        one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
+        return one
+
+    def select(self, layers: Selection | None = None, heads: Selection | None = None) -> "AttentionRecord":
+        """The same record with fewer layers or heads, named as in `Model.attend`: numbers are the model's.
+
+        Raises RequestError when one is not in the record, or not even in the model.
+        """
+        layers = self.chosen("layer", layers, self.layers, self.model.layers)
+        heads = self.chosen("head", heads, self.heads, self.model.heads)
+        rows = [self.layers.index(layer) for layer in layers]
+        columns = [self.heads.index(head) for head in heads]
+        return replace(
+            self,
+            weights=self.weights[np.ix_(rows, columns)],
+            layers=layers,
+            heads=heads,
+            vectors=None if self.vectors is None else self.vectors.select(layers, heads),
+        )
+
+    def chosen(self, what: str, selection: Selection | None, there: Sequence[int], count: int) -> list[int]:
+        """The layers or heads meant, all that are `there` by default; `count` is how many the model has."""
+        wanted = list(there) if selection is None else select(selection, count, what)
+        missing = [number for number in wanted if number not in there]
+        if missing:
+            raise RequestError(f"{what} {missing[0]} is not in the record: it holds {number_list(there)}")
+        return wanted
+
+    def save(self, path: str | Path) -> None:
+        """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Whole or not at all.
+
+        .json and .csv hold the weights only, not the vectors.
+
+        Raises RequestError for another suffix or an unwritable place.
+        """
+        save_records([self], path)
+
+    def contents(self) -> files.Contents:
+        """What its files hold of it."""
+        numbers = {
+            "weights": np.ascontiguousarray(self.weights),
+            "layers": np.array(self.layers, dtype=np.int64),
+            "heads": np.array(self.heads, dtype=np.int64),
+            "segments": np.array(self.tokens.segments, dtype=np.int64),
+            "mask": np.ascontiguousarray(self.mask),
+        }
+        if self.vectors is not None:
+            numbers["neurons"] = np.array(self.vectors.heads, dtype=np.int64)
+            numbers["query"] = np.ascontiguousarray(self.vectors.query)
+            numbers["key"] = np.ascontiguousarray(self.vectors.key)
+        labels = {
+            "tokens": asdict(self.tokens),
+            "key_tokens": None if self.key_tokens is None else asdict(self.key_tokens),
+            "mask_name": self.mask_name,
+            "kind": self.kind,
+            "measure": self.measure,
+            "model": asdict(self.model),
+        }
+        return files.Contents(numbers, labels)
+
+    # The one door that leads up: a record shows itself, as people know it from pandas.
+
+    def page(self, path: str | Path | None = None, **options: Any) -> str:
+        """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
+
+        Options are those of `attncli view`: layers, heads (as for `select`), title, and how the page opens (view,
+        query, segments, special, words, threshold): see `attncli.render.page.Start`. Several texts or masks:
+        `attncli.render.page.page` takes a list.
+
+        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        """
+        from attncli.render import showing
+
+        return showing.page(self, path, **options)
+
+    def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
+        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
+
+        Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
+        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.render.figures.options`. And dpi.
+
+        Raises RequestError for a layer, head or token that is not here, or an unwritable place.
+        """
+        from attncli.render import showing
+
+        return showing.figure(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page, in a frame."""
+        from attncli.render import showing
+
+        return showing.notebook(self)
+
+    def document(self) -> dict[str, Any]:
+        """This text's entry under "records" in `run --json`."""
+        more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
+        if self.measure != "weight":
+            more["measure"] = self.measure
+        if self.key_tokens is not None:
+            more["key_tokens"] = self.key_tokens.text
+        return {
+            "tokens": self.tokens.text,
+            **more,
+            "segments": self.tokens.segments,
+            "mask": self.mask_name,
+            "attention": [
+                {"layer": layer, "head": head, "weights": self.map(layer, head).tolist()}
+                for layer in self.layers
+                for head in self.heads
+            ],
+        }
+
+
+def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
+    """Save one text or many into one file, by suffix; .npz holds one text only. Whole or not at all.
+
+    Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
+    """
+    path = Path(path)
+    suffix = check_suffix(path, files.SUFFIXES, "a record")
+    if not records:
+        raise RequestError(f"{path}: there is no record to save")
+    if suffix == ".npz" and len(records) != 1:
+        raise RequestError(f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many")
+    if suffix == ".json":
+        write_whole(path, lambda temporary: files.write_text(document_text(records), temporary))
+    else:
+        write = {".npz": files.write_npz, ".safetensors": files.write_safetensors, ".csv": files.write_csv}[suffix]
+        write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))
+
+
+def document_text(records: Iterable[AttentionRecord]) -> Iterator[str]:
+    """What `run --json` prints, piece by piece: the model once, then every text's record."""
+    for number, record in enumerate(records):
+        yield f'{{"model": {json.dumps(asdict(record.model))}, "records": [' if number == 0 else ", "
+        yield json.dumps(record.document())
+    yield "]}\n"

@@ -1,0 +1,56 @@
+"""What is asked of a model: of which text, and what to keep of its attention."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
+
+from attncli.base import choices
+from attncli.record.named_heads import NamedHeads
+from attncli.record.selection import Selection
+
+
+class Input(NamedTuple):
+    """A text, and its second segment if it has one."""
+
+    text: str
+    pair: str | None = None
+
+
+def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -> Iterator[Input]:
+    """Texts with their pairs. Raises ValueError when there are not as many of them."""
+    for text, pair in zip(texts, repeat(None) if pairs is None else pairs, strict=pairs is not None):
+        yield Input(text, pair)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to do with a text, and what to keep.
+
+    layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
+    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing.
+    pad_to: append [PAD] up to so many tokens.
+    measure: "weight"; or "norm", of weight times transformed value (Kobayashi et al. 2020), which keeps no vectors.
+    vectors: whose queries and keys to keep too, as `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
+    (layer, head), "all"; None or "none" for nobody's. They are some of the layers and heads asked for.
+    which: of an encoder-decoder "encoder", "decoder" or "cross" (the default); of another model what it is.
+    target: what an encoder-decoder's decoder is made to write (teacher forcing); by default its own greedy output.
+
+    Raises RequestError for a mask, a measure or a part (`which`) that there is not. What a model has no room for, or
+    an engine can't do, is refused by that engine.
+    """
+
+    layers: Selection = "all"
+    heads: Selection = "all"
+    mask: str = "padding"
+    pad_to: int | None = None
+    measure: str = "weight"
+    vectors: NamedHeads = None
+    which: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        choices.check("mask", self.mask, choices.Mask)
+        choices.check("measure", self.measure, choices.Measure)
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)

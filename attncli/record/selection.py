@@ -1,0 +1,102 @@
+"""Which layers and heads are meant: "3", "0,3,5", "0-3", "-1", "all", or numbers."""
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from attncli.base.errors import RequestError
+
+Selection = str | int | Sequence[int]
+
+ITEM = re.compile(r"\s*(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?\s*")
+
+
+def select(selection: Selection, count: int, what: str) -> list[int]:
+    """The numbers meant, counted from 0, in the order given, each once.
+
+    A negative number counts from the end: -1 is the last of `count`. "0-3" is 0, 1, 2, 3.
+
+    Raises RequestError, which says the range, for what is no number or out of it. `what` is "layer" or "head".
+    """
+    if isinstance(selection, str):
+        numbers = parse(selection, count, what)
+    elif isinstance(selection, int):
+        numbers = [position(selection, count, what)]
+    else:
+        numbers = [position(number, count, what) for number in selection]
+    if not numbers:
+        raise RequestError(f"no {what} is chosen: {choices(count, what)}")
+    return list(dict.fromkeys(numbers))
+
+
+def select_one(selection: Selection, count: int, what: str) -> int:
+    """The one number meant. Raises RequestError as `select` does, and when several are meant."""
+    numbers = select(selection, count, what)
+    if len(numbers) != 1:
+        raise RequestError(f"one {what} is needed, not {len(numbers)}: {what}s are 0 to {count - 1}")
+    return numbers[0]
+
+
+def parse(text: str, count: int, what: str) -> list[int]:
+    if text.strip().lower() == "all":
+        return list(range(count))
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = ITEM.fullmatch(part)
+        if match is None:
+            raise RequestError(f"{what} {text!r} is no number: {choices(count, what)}")
+        first = position(int(match[1]), count, what)
+        last = first if match[2] is None else position(int(match[2]), count, what)
+        if last < first:
+            raise RequestError(f"{what} {part.strip()!r} runs backwards: the smaller number comes first")
+        numbers.extend(range(first, last + 1))
+    return numbers
+
+
+def position(number: int, count: int, what: str) -> int:
+    if not -count <= number < count:
+        raise RequestError(f"{what} {number} is out of range: {choices(count, what)}")
+    return int(number) % count
+
+
+def choices(count: int, what: str) -> str:
+    return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"'
+
+
+NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
+
+
+def select_token(name: str, tokens: Sequence[str]) -> int:
+    """Which token is meant: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
+
+    A number is always an index; a token that is a number is named as in "7#1". Where no token reads so exactly,
+    capitals do not matter.
+
+    Raises RequestError, which names tokens like it, when there is none.
+    """
+    if re.fullmatch(r"-?\d{1,9}", name):
+        if not -len(tokens) <= int(name) < len(tokens):
+            raise RequestError(f"token {name} is out of range: tokens are 0 to {len(tokens) - 1}")
+        return int(name) % len(tokens)
+    match = NTH.fullmatch(name)
+    text, count = (match["text"], int(match["count"])) if match and name not in tokens else (name, 1)
+    places = [place for place, token in enumerate(tokens) if token == text]
+    places = places or [place for place, token in enumerate(tokens) if token.casefold() == text.casefold()]
+    if not places:
+        there = list(dict.fromkeys(tokens))
+        near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
+        raise RequestError(f"no token {text!r} in the text: it has {', '.join(near)}")
+    if count > len(places):
+        raise RequestError(f"token {name!r}: {text!r} is there {len(places)} times")
+    return places[count - 1]
+
+
+def number_list(numbers: Sequence[int]) -> str:
+    """0, 1, 2, 3 -> "0-3";  0, 2, 3 -> "0,2-3"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

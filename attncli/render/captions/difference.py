@@ -1,0 +1,33 @@
+"""What is said of two records beside each other."""
+
+from textwrap import shorten
+
+from attncli.analysis.difference import Difference
+from attncli.base.printable import printable
+from attncli.record import AttentionRecord
+from attncli.render.captions.records import record_size
+from attncli.text.tokens import Tokens
+
+MEANING = "moved: how much weight must move to make one map the other (total variation), mean over tokens; 0 to 1"
+BEGINNING = 70  # characters of a text
+
+
+def about(record: AttentionRecord) -> list[str]:
+    """What is unusual of it, the mask, how many tokens, and how the text begins."""
+    text = [token for token, special in zip(record.tokens.text, record.tokens.special, strict=True) if not special]
+    return [
+        *record.unusual,
+        f"mask {record.mask_name}",
+        record_size(record),
+        printable(shorten(" ".join(text), BEGINNING, placeholder=" ...")),
+    ]
+
+
+def token_pairs(found: Difference) -> tuple[list[str], list[str]]:
+    """The queries and the keys: "cat", or "cat / dog" where the two have different tokens in one place."""
+    return paired(found.first.tokens, found.second.tokens), paired(found.first.keys, found.second.keys)
+
+
+def paired(first: Tokens, second: Tokens) -> list[str]:
+    both = zip(map(printable, first.text), map(printable, second.text), strict=True)
+    return [one if one == other else f"{one} / {other}" for one, other in both]

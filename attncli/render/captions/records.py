@@ -1,0 +1,23 @@
+"""What is said of a record: its model, and how many tokens it has."""
+
+from attncli.base.printable import printable
+from attncli.record import AttentionRecord
+from attncli.text.tokens import Tokens
+
+
+def model_name(name: str) -> str:
+    """A model's name without the folders that lead to it."""
+    return printable(name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name)
+
+
+def record_size(record: AttentionRecord) -> str:
+    """How many tokens, [PAD] counted apart."""
+    if record.key_tokens is not None:
+        return f"{token_count(record.tokens)} to {token_count(record.key_tokens)}"
+    return token_count(record.tokens)
+
+
+def token_count(tokens: Tokens) -> str:
+    """16 tokens + 2 [PAD]"""
+    padding = sum(tokens.padding)
+    return f"{len(tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else "")

@@ -1,0 +1,199 @@
+"""Two records beside each other as a picture: how much moved in every head, and the maps of those that differ most."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from attncli.analysis.difference import Cell, Difference
+from attncli.base.arrays import Floats
+from attncli.render.captions.difference import MEANING, about, token_pairs
+from attncli.render.figures import fonts
+from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
+from attncli.render.figures.matrix import COLOURS
+from attncli.render.figures.texts import clean, token_label, wrap_line
+from attncli.render.figures.titles import short_name
+from attncli.render.figures.wording import READABLE
+
+SHOWN = 3  # heads whose maps are drawn
+CHANGES = "RdBu_r"  # blue is less, red is more
+DARK = 0.4  # how much moved, from which on its number is white
+NOTE, LABEL = 9.0, 9.0  # points
+
+# Inches.
+HEAD_WIDE, HEAD_HIGH = 0.42, 0.26  # a head's square
+SMALLEST_MAP, LARGEST_MAP, TOKEN = 2.2, 7.0, 0.17  # the side of a map, and what a token of it should have
+CAPTION = LINE * LABEL + LABEL_GAP
+BAR_WIDTH, BAR_ROOM = 0.13, 0.75
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where everything goes, in inches from the upper left corner; sizes of text in points.
+
+    lines: the two, and notes: what the numbers mean, above everything. squares: the top of the heads'; maps: that of
+    the first row of maps, and row: from one row to the next. left: where both begin. wide, high: a map's sides; cell:
+    of a token; label_size: 0 where there is no room for tokens.
+    """
+
+    width: float
+    height: float
+    lines: list[str]
+    notes: list[str]
+    left: float
+    squares: float
+    maps: float
+    row: float
+    wide: float
+    high: float
+    cell: float
+    label_size: float
+
+    def corner(self, row: int, column: int) -> tuple[float, float]:
+        """The upper left corner of a map."""
+        return self.left + column * (self.wide + GAP), self.maps + row * self.row + CAPTION
+
+
+def difference_figure(found: Difference, top: int = 10) -> Figure:
+    """Above a square a head with how much weight moved; below, for those where most did, map A, map B and B - A.
+
+    The `top` cells that differ most have frames. A Notice names characters that no font on this machine has.
+    """
+    queries, keys = ([token_label(text) for text in texts] for texts in token_pairs(found))
+    shown = [(layer, head) for layer, head in found.heads()[:SHOWN] if found.of(layer, head) > 0]
+    about_both = [
+        clean(f"{name}: {' · '.join([short_name(one.model.name), *about(one)])}")
+        for name, one in (("A", found.first), ("B", found.second))
+    ]
+    families = fonts.families([*queries, *keys, *about_both, MEANING])
+    plan = make_plan(found.moved.shape, len(shown), queries, keys, about_both, families)
+    weights, changes = scales(found)
+    with drawing(families):
+        figure, canvas = blank(plan.width, plan.height)
+        draw_lines(canvas, MARGIN, plan.lines, NOTE, INK)
+        draw_lines(canvas, MARGIN + LINE * NOTE * len(plan.lines), plan.notes, NOTE, FAINT)
+        draw_heads(canvas, found, plan)
+        cells = found.largest(top)
+        for row, (layer, head) in enumerate(shown):
+            first, second = found.first.map(layer, head), found.second.map(layer, head)
+            framed = [cell for cell in cells if (cell.layer, cell.head) == (layer, head)]
+            name = f"A, head {layer}.{head}, moved {found.of(layer, head):.2f}"
+            draw_map(canvas, plan, (row, 0), name, first, weights, framed)
+            draw_map(canvas, plan, (row, 1), "B", second, weights, framed)
+            draw_map(canvas, plan, (row, 2), "B - A", second - first, changes, framed)
+        if shown:
+            draw_tokens(canvas, plan, queries, keys, len(shown))
+            draw_bars(figure, plan, {found.first.measure: weights, "B - A": changes})
+    return figure
+
+
+def make_plan(
+    heads: tuple[int, ...],
+    rows: int,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    about_both: Sequence[str],
+    families: Sequence[str],
+) -> Plan:
+    """Maps as large as their tokens need, within limits; heads: layers and heads, rows: of maps."""
+    longest = max(len(queries), len(keys))
+    cell = min(max(SMALLEST_MAP, TOKEN * longest), LARGEST_MAP) / longest
+    wide, high = cell * len(keys), cell * len(queries)
+    size = min(LABEL, cell * 72 / 1.2) if cell >= READABLE else 0.0
+    beside, below = (max(fonts.widths(labels, size, families)) if size else 0.0 for labels in (queries, keys))
+    left = MARGIN + max(beside, *fonts.widths(["layer 00"], LABEL, families)) + LABEL_GAP
+    width = left + max(3 * wide + 2 * GAP + BAR_ROOM, heads[1] * HEAD_WIDE) + MARGIN
+    lines = [line for text in about_both for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
+    notes = wrap_line(MEANING, NOTE, width - 2 * MARGIN, families)
+    squares = MARGIN + LINE * NOTE * (len(lines) + len(notes)) + GAP + LINE * LABEL
+    row = CAPTION + high + GAP
+    maps = squares + heads[0] * HEAD_HIGH + GAP
+    height = maps + rows * row + (below if rows else 0.0) + MARGIN
+    return Plan(width, height, lines, notes, left, squares, maps, row, wide, high, cell, size)
+
+
+def scales(found: Difference) -> tuple[ScalarMappable, ScalarMappable]:
+    """The colours of the weights of both, and those of their differences, white where there is none."""
+    largest = max(float(found.first.weights.max()), float(found.second.weights.max())) or 1.0
+    most = float(np.abs(found.second.weights - found.first.weights).max()) or 1.0
+    return ScalarMappable(Normalize(0, largest), COLOURS), ScalarMappable(Normalize(-most, most), CHANGES)
+
+
+def draw_heads(canvas: Axes, found: Difference, plan: Plan) -> None:
+    """A square a head, from no colour at 0 to the full one at 1, with its number."""
+    colours = ScalarMappable(Normalize(0, 1), COLOURS)
+    for column, head in enumerate(found.first.heads):
+        x = plan.left + (column + 0.5) * HEAD_WIDE
+        write(canvas, x, plan.squares - LINE * LABEL / 2, f"{head}", LABEL, color=FAINT)
+    for row, layer in enumerate(found.first.layers):
+        y = plan.squares + row * HEAD_HIGH
+        write(canvas, plan.left - LABEL_GAP, y + HEAD_HIGH / 2, f"layer {layer}", LABEL, ha="right")
+        for column, moved in enumerate(found.moved[row].tolist()):
+            x = plan.left + column * HEAD_WIDE
+            shade = colours.to_rgba(moved)
+            canvas.add_patch(Rectangle((x, y), HEAD_WIDE, HEAD_HIGH, facecolor=shade, edgecolor="white", linewidth=0.6))
+            ink = INK if moved < DARK else "white"
+            write(canvas, x + HEAD_WIDE / 2, y + HEAD_HIGH / 2, f"{moved:.2f}", LABEL, color=ink)
+
+
+def draw_map(
+    canvas: Axes,
+    plan: Plan,
+    place: tuple[int, int],
+    caption: str,
+    matrix: Floats,
+    colours: ScalarMappable,
+    framed: Sequence[Cell],
+) -> None:
+    """One map with its caption, a frame around it, and frames around the cells that differ most."""
+    x, y = plan.corner(*place)
+    write(canvas, x, y - LABEL_GAP, caption, LABEL, ha="left", va="bottom")
+    sides = (x, x + plan.wide, y + plan.high, y)
+    canvas.imshow(colours.to_rgba(matrix), extent=sides, aspect="auto", interpolation="nearest")
+    canvas.add_patch(Rectangle((x, y), plan.wide, plan.high, fill=False, edgecolor=FAINT, linewidth=0.6))
+    for cell in framed:
+        corner = x + cell.key * plan.cell, y + cell.query * plan.cell
+        canvas.add_patch(Rectangle(corner, plan.cell, plan.cell, fill=False, edgecolor=INK, linewidth=0.9))
+
+
+def draw_tokens(canvas: Axes, plan: Plan, queries: Sequence[str], keys: Sequence[str], rows: int) -> None:
+    """The queries left of every row of maps, and the keys, turned, under the last one."""
+    if not plan.label_size:
+        return
+    for row in range(rows):
+        x, y = plan.corner(row, 0)
+        for number, label in enumerate(queries):
+            middle = y + (number + 0.5) * plan.cell
+            write(canvas, x - LABEL_GAP, middle, label, plan.label_size, ha="right")
+    for column in range(3):
+        x, y = plan.corner(rows - 1, column)
+        for number, label in enumerate(keys):
+            middle, top = x + (number + 0.5) * plan.cell, y + plan.high + LABEL_GAP
+            write(canvas, middle, top, label, plan.label_size, va="top", rotation=90)
+
+
+def draw_bars(figure: Figure, plan: Plan, bars: Mapping[str, ScalarMappable]) -> None:
+    """Colour bars below each other, right of the maps' first row."""
+    left, top = plan.corner(0, 3)
+    tall = (SMALLEST_MAP - 2 * GAP) / len(bars)
+    for place, (name, colours) in enumerate(bars.items()):
+        bottom = top + place * (tall + 2 * GAP) + tall
+        axes = figure.add_axes(
+            (
+                left / plan.width,
+                1 - bottom / plan.height,
+                BAR_WIDTH / plan.width,
+                tall / plan.height,
+            )
+        )
+        bar = figure.colorbar(colours, cax=axes, ticks=MaxNLocator(4))
+        bar.set_label(name, size=NOTE - 1, color=FAINT)
+        bar.ax.tick_params(labelsize=NOTE - 1, colors=INK, width=0.6, length=2)
+        bar.outline.set(linewidth=0.6, edgecolor=FAINT)

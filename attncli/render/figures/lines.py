@@ -1,0 +1,181 @@
+"""Maps as lines between two columns of tokens, queries left and keys right: the head view, after Vig (2019).
+
+A weight is a line's opacity, and a little of its thickness. Of several heads in one panel each has its colour, and
+lines that join the same two tokens lie beside each other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from attncli.base.arrays import Floats
+from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, write
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.layout import (
+    CLOSE,
+    FEW,
+    LABEL_GAP,
+    LINE,
+    NOTE,
+    SMALLEST_PRINTED,
+    Layout,
+    Sides,
+    arrange,
+    cell_size,
+    largest_panels,
+)
+from attncli.render.figures.legend import draw_legend, legend_height, legend_rows
+from attncli.render.figures.strands import FAINTEST, Strands, draw_strands
+from attncli.render.figures.wording import Wording
+
+# Inches.
+NARROW, WIDE = 1.6, 8.0  # between the columns, of few panels
+THUMBNAIL = 0.8  # the same of many, at the least
+SHAPE = 0.6, 0.8  # what is aimed at between the columns, by their height: of few panels and of many
+TALLEST = 9.5  # on paper
+
+SQUARE = 0.7  # of the height of a token: the side of a weight's square
+NUMBERED = 3  # heads whose weights stand beside the keys as numbers; of more, as squares
+VALUE = "0.00"
+
+
+def line_grid(
+    rows: Sequence[Sequence[Strands]], grid: Grid, *, colours: Mapping[str, str] | None = None, measure: str = "weight"
+) -> Figure:
+    """Rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
+
+    A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, of the query that
+    is held if one is. The note says which it is. Lines too faint to be seen are left out. The lines of a query that is
+    held stand out; in a single panel their weights stand beside the keys.
+
+    colours: the legend below everything, a colour by its name.
+    measure: what the lines' strength is, in words.
+
+    Raises RequestError when the width is too small. A Notice names characters that no font on this machine has.
+    """
+    queries, keys = grid.labels()
+    held = grid.held
+    strong = slice(None) if held is None else held
+    top = grid.vmax or max(float(panel.weights[:, strong].max()) for row in rows for panel in row) or 1.0
+    full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"
+    grid = replace(grid, note="; ".join(filter(None, [grid.note, full])))
+    colours = colours or {}
+    wording = Wording.of(grid, [[panel.caption for panel in row] for row in rows], [*queries, *keys, *colours])
+    single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
+    weights = None if held is None or single is None else single.weights[:, held]  # those beside the keys
+    with drawing(wording.families):
+        layout = lay_out(wording, queries, keys, 0 if weights is None else len(weights))
+        entries = legend_rows(wording, layout, list(colours))
+        if entries:
+            layout = replace(layout, height=layout.height + legend_height(layout, len(entries)))
+        figure, canvas = blank(layout.width, layout.height)
+        draw_wording(canvas, layout)
+        draw_axes(canvas, layout)
+        for row, y in zip(rows, layout.tops, strict=True):
+            for panel, x in zip(row, layout.lefts, strict=False):
+                draw_strands(canvas, layout, panel, x, y, top, held)
+        if layout.label_size:
+            draw_queries(canvas, layout, queries, held)
+            draw_keys(canvas, layout, keys, weights)
+            if weights is not None and single is not None:
+                draw_values(canvas, layout, wording, keys, weights, single.colours, top)
+        draw_legend(canvas, layout, entries, colours)
+    return figure
+
+
+# --- planning -------------------------------------------------------------------------------------------
+
+
+def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], values: int) -> Layout:
+    """Columns as high as their tokens need; lines as wide as is aimed at, or as the width that is given leaves.
+
+    values: heads whose weights stand right of the keys.
+    """
+    rows, columns = len(wording.captions), len(wording.captions[0])
+    panels = sum(len(row) for row in wording.captions)
+    few = panels <= FEW
+    longest = max(len(queries), len(keys))
+    line = LINE * wording.paper.label
+
+    def of_size(wide: float, cell: float) -> Layout:
+        size = wording.label_size(cell)
+        scale = wording.scale(columns * wide)
+        note = NOTE * wording.paper.label * scale
+        beside = [
+            max(wording.widest(labels, size), wording.widest([name], note)) + 2 * LABEL_GAP
+            for labels, name in ((queries, "query"), (keys, "key"))
+        ]
+        sides = Sides(
+            outer=0.0,
+            left=beside[0],
+            right=beside[1] + (values * value_room(wording, values, size, cell) if size else 0.0),
+            above=LINE * note,
+            below=0.0,
+        )
+        return arrange(wording, sides, wide, cell * longest, cell, scale)
+
+    def of_width(wide: float) -> Layout:
+        most = TALLEST / rows if few else wide / SHAPE[1]
+        return of_size(wide, min(line, most / longest))
+
+    if wording.paper.width is not None:
+        return largest_panels(of_width, wording.paper.width, SMALLEST_PRINTED, wording.paper.width)
+    cell = cell_size(longest, max(rows, columns) * longest, panels, line)
+    high = cell * longest
+    wide = min(max(SHAPE[0] * high, NARROW), WIDE) if few else max(SHAPE[1] * high, THUMBNAIL)
+    return of_size(wide, cell)
+
+
+def value_room(wording: Wording, heads: int, size: float, cell: float) -> float:
+    """Inches of one head's column of weights."""
+    return wording.widest([VALUE], size) + LABEL_GAP if heads <= NUMBERED else cell * SQUARE + 0.01
+
+
+# --- drawing --------------------------------------------------------------------------------------------
+
+
+def draw_axes(canvas: Axes, layout: Layout) -> None:
+    """What the columns are, above the outermost two."""
+    y = layout.tops[0] - CLOSE
+    for x, text, side in ((layout.lefts[0] - LABEL_GAP, "query", "right"), (layout.right + LABEL_GAP, "key", "left")):
+        write(canvas, x, y, text, layout.note_size, color=FAINT, ha=side, va="bottom")
+
+
+def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floats | None) -> None:
+    """The keys, right of the last column; those that the query which is held gives nothing are faint."""
+    for number, text in enumerate(labels):
+        ink = INK if weights is None or weights[:, number].max() >= 0.005 else FAINT
+        for top in layout.tops:
+            y = top + (number + 0.5) * layout.cell
+            write(canvas, layout.right + LABEL_GAP, y, text, layout.label_size, ha="left", color=ink)
+
+
+def draw_values(
+    canvas: Axes,
+    layout: Layout,
+    wording: Wording,
+    labels: Sequence[str],
+    weights: Floats,
+    colours: Sequence[str],
+    top: float,
+) -> None:
+    """The weights `[head, key]` of one query right of the keys: a column a head, as numbers or squares."""
+    room = value_room(wording, len(weights), layout.label_size, layout.cell)
+    left = layout.edge + wording.widest([*labels, "key"], layout.label_size) + 2 * LABEL_GAP
+    squares, inks = [], []
+    for (head, key), weight in np.ndenumerate(weights):
+        x, y = left + head * room, layout.tops[0] + (key + 0.5) * layout.cell
+        if len(weights) <= NUMBERED:
+            if weight >= 0.005:
+                write(canvas, x, y, f"{weight:.2f}", layout.label_size, ha="left", color=colours[head])
+        elif weight / top >= FAINTEST:
+            side = SQUARE * layout.cell
+            squares.append(Rectangle((x, y - side / 2), side, side))
+            inks.append((*to_rgb(colours[head]), round(min(float(weight) / top, 1.0), 2)))
+    canvas.add_collection(PatchCollection(squares, facecolors=inks, linewidths=0), autolim=False)

@@ -1,0 +1,24 @@
+"""What masks do, as a picture: rows are heads, columns are masks."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from attncli.record import AttentionRecord
+from attncli.render.captions.masks import CAPTIONS
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.matrix import Panel, panel_grid
+
+
+def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]]) -> Figure:
+    """Each (layer, head) under every mask, with one colour scale; the records, by mask, are of the same tokens.
+
+    A Notice names characters that no font on this machine has.
+    """
+    some = next(iter(records.values()))
+    rows = [
+        [Panel(CAPTIONS[name] if row == 0 else "", record.map(*head)) for name, record in records.items()]
+        for row, head in enumerate(heads)
+    ]
+    headings = [f"layer {layer} head {head}" for layer, head in heads]
+    return panel_grid(rows, Grid(some.tokens.text, headings=headings, title=f"{some.model.name}: what masks do"))

@@ -1,0 +1,252 @@
+"""Maps as matrices of colour: queries down, keys across, one colour scale for all of them."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Colormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from attncli.base.arrays import Floats
+from attncli.base.errors import RequestError
+from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, write
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.layout import (
+    FEW,
+    LABEL_GAP,
+    LINE,
+    NOTE,
+    SMALLEST_PRINTED,
+    Layout,
+    Sides,
+    arrange,
+    cell_size,
+    largest_panels,
+)
+from attncli.render.figures.paper import Paper
+from attncli.render.figures.wording import STANDARD, Wording
+from attncli.render.pooling import pool
+
+COLOURS = "magma_r"  # even steps to the eye, in print and in grey too; light where there is nothing
+
+# Inches.
+LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
+LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
+NUMBERED = 0.36  # the smallest cell with its weight in it, where one can zoom in
+LINED = 0.12  # the smallest cell with a line around it
+SHARPNESS = 75  # cells an inch at the most
+BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
+SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
+
+NUMBER = 0.9  # the size of a weight in its cell, of a label's
+POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
+FADED = 0.7  # of white over the rows of queries that are not held
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map `[query, key]` of a grid, and the words above it; a line break in them starts a new line."""
+
+    caption: str
+    matrix: Floats
+
+
+def panel_grid(
+    rows: Sequence[Sequence[Panel]], grid: Grid, *, cmap: str = COLOURS, scale: str = "attention weight"
+) -> Figure:
+    """Rows of maps over the same tokens, with one colour scale from 0 to `grid.vmax` and one colour bar.
+
+    A row may be shorter than the first. Tokens stand left of the first column and below the last row where
+    they can be read, and weights in cells that have room for them, save those that round to 0.00. A map with
+    more cells than a print can show is drawn with fewer, each the largest of those it stands for. The row of the
+    query that is held, if one is, stands out.
+
+    cmap: matplotlib's name of the colours; scale: what the colour bar measures.
+
+    Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
+    font on this machine has.
+    """
+    colours = colour_map(cmap)
+    queries, keys = grid.labels()
+    captions = [[panel.caption for panel in row] for row in rows]
+    wording = Wording.of(grid, captions, [*queries, *keys])
+    largest = max(float(panel.matrix.max()) for row in rows for panel in row)
+    top = grid.vmax or largest or 1.0
+    norm = Normalize(0, top)
+    with drawing(wording.families):
+        layout = lay_out(wording, queries, keys)
+        room = label_room(wording, keys, layout.label_size)
+        turned = room > layout.cell
+        figure, canvas = blank(layout.width, layout.height)
+        draw_wording(canvas, layout)
+        draw_axes(canvas, layout, room if turned else LINE * layout.label_size)
+        draw_maps(canvas, layout, grid.paper, rows, colours, norm)
+        if grid.held is not None:
+            draw_held(canvas, layout, rows, grid.held)
+        if layout.label_size:
+            draw_queries(canvas, layout, queries, grid.held)
+            draw_keys(canvas, layout, rows, keys, turned)
+        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top)
+    return figure
+
+
+def colour_map(name: str) -> Colormap:
+    """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
+    if name not in matplotlib.colormaps:
+        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or ["magma_r", "viridis", "Blues"]
+        raise RequestError(f"no colour map {name!r}: matplotlib has {', '.join(near)} and others")
+    return matplotlib.colormaps[name]
+
+
+# --- planning -------------------------------------------------------------------------------------------
+
+
+def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str]) -> Layout:
+    """Cells as large as is aimed at, or, where the width is given, as large as there is room for."""
+    rows, columns = len(wording.captions), len(wording.captions[0])
+    panels = sum(len(row) for row in wording.captions)
+    longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
+
+    def of_cell(cell: float) -> Layout:
+        size = wording.label_size(cell)
+        wide, high = cell * len(keys), cell * len(queries)
+        scale = wording.scale(cell * across)
+        unit = scale * wording.paper.label / STANDARD
+        note = LINE * NOTE * wording.paper.label * scale
+        below = label_room(wording, keys, size)
+        sides = Sides(
+            outer=note,
+            left=label_room(wording, queries, size) + LABEL_GAP,
+            right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
+            above=0.0,
+            below=(below if below > cell else LINE * size) + LABEL_GAP + note,
+        )
+        return arrange(wording, sides, wide, high, cell, scale, lowest=SHORTEST_BAR * unit + note / 2)
+
+    largest = LARGE_CELL if panels <= FEW else GRID_CELL
+    if wording.paper.width is not None:
+        return largest_panels(of_cell, wording.paper.width, SMALLEST_PRINTED / longest, LARGE_CELL)
+    cell = cell_size(longest, across, panels, largest)
+    level = label_room(wording, keys, STANDARD)
+    if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
+        cell = level
+    return of_cell(cell)
+
+
+def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
+    """Inches along the text that the widest label takes; a key's that has no room for it is turned."""
+    return (wording.widest(labels, STANDARD) + 2 * LABEL_GAP) * size / STANDARD
+
+
+def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple[Panel, float, float]]:
+    """Every panel with its left and top."""
+    for row, top in zip(rows, layout.tops, strict=True):
+        for panel, left in zip(row, layout.lefts, strict=False):
+            yield panel, left, top
+
+
+# --- drawing --------------------------------------------------------------------------------------------
+
+
+def draw_axes(canvas: Axes, layout: Layout, below: float) -> None:
+    """What rows and columns of a map are: outside everything else on their sides."""
+    size = layout.note_size
+    middle = (layout.tops[0] + layout.bottom) / 2
+    x = layout.beside - LINE * (layout.caption_size if layout.headings else 0) - LINE * size / 2
+    write(canvas, x, middle, "query", size, color=FAINT, rotation=90)
+    middle = (layout.lefts[0] + layout.right) / 2
+    write(canvas, middle, layout.bottom + below + LABEL_GAP + LINE * size / 2, "key", size, color=FAINT)
+
+
+def draw_maps(
+    canvas: Axes, layout: Layout, paper: Paper, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
+) -> None:
+    """Every map with a frame, and where there is room lines and weights."""
+    frames, lines = [], []
+    most = round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+    numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
+    for panel, x, y in panels_of(layout, rows):
+        right, bottom = x + layout.wide, y + layout.high
+        canvas.imshow(
+            pool(panel.matrix, *most),
+            cmap=colours,
+            norm=norm,
+            extent=(x, right, bottom, y),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        frames.append([(x, y), (right, y), (right, bottom), (x, bottom), (x, y)])
+        if layout.cell >= LINED:
+            queries, keys = panel.matrix.shape
+            lines += [[(x + key * layout.cell, y), (x + key * layout.cell, bottom)] for key in range(1, keys)]
+            lines += [[(x, y + query * layout.cell), (right, y + query * layout.cell)] for query in range(1, queries)]
+        if layout.cell >= numbered:
+            size = min(NUMBER * paper.label, layout.cell * POINTS)
+            draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, colours(norm(panel.matrix)))
+    canvas.add_collection(LineCollection(lines, colors="white", linewidths=0.6), autolim=False)
+    canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
+    """Each weight in its cell, dark on light or light on dark; what rounds to 0.00 is left to the colour."""
+    brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
+    for (query, key), weight in np.ndenumerate(matrix):
+        if weight >= 0.005:
+            colour = INK if brightness[query, key] > 0.55 else "white"
+            place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
+            write(canvas, *place, f"{weight:.2f}", size, color=colour)
+
+
+def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], held: int) -> None:
+    """The row of one query in a frame, and all others under a veil."""
+    above, below = held * layout.cell, (held + 1) * layout.cell
+    for _, x, y in panels_of(layout, rows):
+        for start, end in ((0.0, above), (below, layout.high)):
+            veil = Rectangle((x, y + start), layout.wide, end - start, facecolor="white", alpha=FADED, zorder=4)
+            canvas.add_patch(veil)
+        frame = Rectangle((x, y + above), layout.wide, layout.cell, fill=False, edgecolor=INK, linewidth=1.2, zorder=5)
+        canvas.add_patch(frame)
+
+
+def draw_keys(
+    canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], labels: Sequence[str], turned: bool
+) -> None:
+    """The keys, under the last map of each column."""
+    lowest = {x: y for _, x, y in panels_of(layout, rows)}
+    for number, text in enumerate(labels):
+        for left, top in lowest.items():
+            write(
+                canvas,
+                left + (number + 0.5) * layout.cell,
+                top + layout.high + LABEL_GAP,
+                text,
+                layout.label_size,
+                va="top",
+                rotation=90 if turned else 0,
+            )
+
+
+def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
+    """The colour bar, right of the maps; it ends in a point if `more` weight was drawn than it reaches to."""
+    unit = layout.unit
+    height = min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * unit), LONGEST_BAR * unit)
+    place = figure.add_axes(
+        (
+            (layout.edge + BAR_GAP * unit) / layout.width,
+            1 - (layout.tops[0] + height) / layout.height,
+            BAR_WIDTH * unit / layout.width,
+            height / layout.height,
+        )
+    )
+    bar = figure.colorbar(colours, cax=place, ticks=MaxNLocator(5), extend="max" if more else "neither")
+    bar.set_label(scale, size=layout.note_size, color=FAINT)
+    bar.ax.tick_params(labelsize=layout.note_size, colors=INK, width=0.6, length=3 * unit)
+    bar.outline.set(linewidth=0.6, edgecolor=FAINT)

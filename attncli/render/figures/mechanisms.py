@@ -1,0 +1,36 @@
+"""One head under every scoring function and normaliser, as a picture: rows are scores, columns are normalisers."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from attncli.record import AttentionRecord
+from attncli.render.captions.mechanisms import OWN_SCORE, VariantLike, by_score, normaliser_name, untrained
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.matrix import Panel, panel_grid
+from attncli.render.figures.texts import NO_BREAK
+from attncli.render.figures.titles import describe
+
+
+def mechanisms_figure(
+    record: AttentionRecord, variants: Sequence[VariantLike], temperature: float, seed: int
+) -> Figure:
+    """The maps of all variants, with one colour scale.
+
+    A Notice names characters that no font on this machine has.
+    """
+    rows = [row for _, row in by_score(variants, seed)]
+    names = [normaliser_name(variant.normaliser, temperature) for variant in rows[0]]
+    own = "its softmax is the head's own map" if temperature == 1 else "its softmax at T = 1 is the head's own map"
+    drawn = untrained(seed).replace(" ", NO_BREAK)
+    maps = [
+        [Panel(name if row is rows[0] else "", one.weights) for name, one in zip(names, row, strict=True)]
+        for row in rows
+    ]
+    grid = Grid(
+        record.tokens.text,
+        headings=[row[0].score if row[0].trained else f"{row[0].score} (untrained)" for row in rows],
+        title=describe(record),
+        note=f"{OWN_SCORE} is the head's own score, {own}; {drawn}: parameters that the model never learned",
+    )
+    return panel_grid(maps, grid)

@@ -1,0 +1,157 @@
+"""Which heads find syntactic heads, as a picture; made of what `probe --json` prints.
+
+A row a relation, and below a row a layer: a bar for the best head, a mark for what it is to be compared with, and
+the numbers that the terminal's tables have.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from attncli.render.captions import probe
+from attncli.render.captions.probe import head_name, percent
+from attncli.render.figures import fonts
+from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
+from attncli.render.figures.texts import clean, token_label, wrap_line
+from attncli.render.palette import HEAD_COLOURS
+
+MOST_ROWS = 60
+TITLE, NOTE, LABEL = 11.0, 9.0, 9.0  # points
+
+# Inches.
+ROW = 0.19
+BAR, MARK = 0.6 * ROW, 0.95 * ROW  # the height of a bar, and of a mark
+WHOLE = 3.0  # a bar of 100%
+COLUMN_GAP = 0.18
+
+FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
+COLUMN_COLOURS = (FOUND, FOUND, COMPARED, COMPARED, FAINT)  # of the headings: they are the legend
+
+
+@dataclass(frozen=True)
+class Row:
+    """What it is of, the length of its bar and the place of its mark (shares; None where there is none), and words."""
+
+    label: str
+    bar: float | None
+    mark: float | None
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows under common headings: of the labels, and of each column of words."""
+
+    label: str
+    columns: list[str]
+    rows: list[Row]
+
+    def column(self, place: int) -> list[str]:
+        return [self.columns[place], *(row.texts[place] for row in self.rows)]
+
+
+def probe_figure(document: dict[str, Any]) -> Figure:
+    """Bars for the accuracy of each relation's best head, marks for that of the best offset; below, trees by layer.
+
+    Of more than 60 relations the most frequent are drawn, and the picture says so.
+
+    A Notice names characters that no font on this machine has.
+    """
+    blocks = [relation_block(document), tree_block(document)]
+    title, *rest = (clean(line) for line in probe.title(document).split("\n"))
+    rest += left_out(document["relations"])
+    end = clean(probe.end(document))
+    labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
+    columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
+    families = fonts.families([title, *rest, end, *labels, *(text for column in columns for text in column)])
+
+    def widest(texts: Sequence[str]) -> float:
+        return max(fonts.widths(texts, LABEL, families))
+
+    bars = MARGIN + widest([*labels, *(f"{block.label} 0%" for block in blocks)]) + LABEL_GAP
+    rights = []
+    right = bars + WHOLE
+    for column in columns:
+        right += COLUMN_GAP + widest(column)
+        rights.append(right)
+    width = right + MARGIN
+    titles = wrap_line(title, TITLE, width - 2 * MARGIN, families)
+    notes = [line for text in rest for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
+    ends = wrap_line(end, NOTE, width - 2 * MARGIN, families)
+    tops = [MARGIN + LINE * (TITLE * len(titles) + NOTE * len(notes)) + GAP]
+    for block in blocks:
+        tops.append(tops[-1] + ROW * (1 + len(block.rows)) + 2 * GAP)
+    height = tops[-1] - GAP + LINE * NOTE * len(ends) + MARGIN
+
+    with drawing(families):
+        figure, canvas = blank(width, height)
+        draw_lines(canvas, MARGIN, titles, TITLE, INK)
+        draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
+        for block, top in zip(blocks, tops, strict=False):
+            draw_block(canvas, block, bars, rights, top)
+        draw_lines(canvas, tops[-1] - GAP, ends, NOTE, FAINT)
+    return figure
+
+
+def relation_block(document: dict[str, Any]) -> Block:
+    rows = [
+        Row(
+            token_label(row["relation"]),
+            row["accuracy"],
+            row["offset_accuracy"],
+            [
+                f"{head_name(row)} {row['direction']}",
+                percent(row["accuracy"]),
+                f"{row['offset']:+d}",
+                percent(row["offset_accuracy"]),
+                str(row["count"]),
+            ],
+        )
+        for row in document["relations"][:MOST_ROWS]
+    ]
+    return Block("relation", ["best head", "accuracy", "best offset", "accuracy", "words"], rows)
+
+
+def tree_block(document: dict[str, Any]) -> Block:
+    rows = [
+        Row(
+            f"layer {row['layer']}",
+            row["best_head_uuas"],
+            row["uuas"],
+            [f"{row['layer']}.{row['best_head']}", percent(row["best_head_uuas"]), "", percent(row["uuas"]), ""],
+        )
+        for row in document["trees"]["layers"]
+    ]
+    return Block("trees", ["best head", "its tree", "mean map", "its tree", ""], rows)
+
+
+def left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
+    """What is said where not all relations are drawn."""
+    if len(relations) <= MOST_ROWS:
+        return []
+    return [f"the {MOST_ROWS} most frequent of {len(relations)} rows"]
+
+
+def draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float], top: float) -> None:
+    """The headings, a grid in quarters, and each row: label, bar from `left`, mark, words up to each of `rights`."""
+    end = top + ROW * (1 + len(block.rows))
+    for quarter in range(5):
+        x = left + WHOLE * quarter / 4
+        canvas.plot([x, x], [top + ROW, end], color=QUARTERS, linewidth=0.6, zorder=0)
+        write(canvas, x, top + ROW / 2, f"{25 * quarter}%", 0.8 * LABEL, color=FAINT)
+    write(canvas, MARGIN, top + ROW / 2, block.label, LABEL, ha="left", color=FAINT)
+    for heading, right, colour in zip(block.columns, rights, COLUMN_COLOURS, strict=True):
+        write(canvas, right, top + ROW / 2, heading, LABEL, ha="right", color=colour)
+    for place, row in enumerate(block.rows):
+        y = top + ROW * (place + 1.5)
+        write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right")
+        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND)
+        if row.mark is not None:
+            x = left + WHOLE * row.mark
+            canvas.plot([x, x], [y - MARK / 2, y + MARK / 2], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
+        for text, right in zip(row.texts, rights, strict=True):
+            write(canvas, right, y, text, LABEL, ha="right")

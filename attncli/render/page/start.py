@@ -1,0 +1,55 @@
+"""How a page opens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.analysis.filters import check_segments, kept
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.record.selection import select_token
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a page shows first; what can be known of that before there is a record is checked.
+
+    view: "heads", "model", "matrix" or "neuron".
+    query: the token that is held, by its text ("it", "it#2") or its number.
+    segments: "AB" shows from the first text to the second, and so on; "all".
+    special: whether [CLS], [SEP] and [PAD] are shown; words: whether pieces are put together to words.
+    threshold: weights below it are not drawn.
+
+    Raises RequestError when one of them is none of these.
+    """
+
+    view: str = "heads"
+    query: str | int | None = None
+    segments: str = "all"
+    special: bool = True
+    words: bool = False
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        choices.check("view", self.view, choices.PageView)
+        check_segments(self.segments)
+        if not 0 <= self.threshold <= 1:
+            raise RequestError(f"threshold {self.threshold:g} is out of range: weights are between 0 and 1")
+
+    def state(self, record: AttentionRecord | None) -> dict[str, Any]:
+        """The state of the page's script (state.js), on the first of its records.
+
+        Raises RequestError when the record has no such token or segment, or nothing would be left of it.
+        """
+        found: dict[str, Any] = {
+            "view": self.view,
+            "segments": check_segments(self.segments),
+            "special": self.special,
+            "words": self.words,
+            "threshold": self.threshold,
+        }
+        if record is not None:
+            kept(record.tokens, self.special, self.segments, record.keys)
+            if self.query is not None:
+                found["token"] = select_token(str(self.query), record.tokens.text)
+        return found

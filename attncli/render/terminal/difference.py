@@ -1,0 +1,61 @@
+"""Two records beside each other in the terminal: a number for each head, and the cells that differ most."""
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.difference import Difference
+from attncli.render.captions.difference import MEANING, about, token_pairs
+from attncli.render.captions.records import model_name
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import title
+from attncli.render.terminal.shades import ground
+from attncli.render.terminal.tables import HEAD_WIDTH, plain_table
+
+NAMED = 5  # the heads that differ most
+
+
+def difference_view(found: Difference, top: int, canvas: Canvas) -> list[Text | Table]:
+    """What is compared, how much weight moved in every head, and the `top` cells that differ most."""
+    lines: list[Text | Table] = [*sides(found, canvas), Text(MEANING), Text(), *heads_grid(found, canvas), Text()]
+    cells = cells_table(found, top)
+    if cells.row_count == 0:
+        return [*lines, Text("the maps are the same")]
+    most = [f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in found.heads()[:NAMED]]
+    return [*lines, Text(f"heads that differ most: {'  '.join(most)}"), cells]
+
+
+def sides(found: Difference, canvas: Canvas) -> list[Text]:
+    """The two, a line each; what is the same in both is said all the same."""
+    return [
+        title([f"{name}  {model_name(one.model.name)}", *about(one)], canvas)
+        for name, one in (("A", found.first), ("B", found.second))
+    ]
+
+
+def heads_grid(found: Difference, canvas: Canvas) -> list[Text]:
+    """A row a layer, a number a head: how much weight moved."""
+    layers, heads = found.first.layers, found.first.heads
+    lines = [Text("head      " + "".join(f"{head:>{HEAD_WIDTH}}" for head in heads), style=canvas.strong)]
+    for layer, row in zip(layers, found.moved.tolist(), strict=True):
+        line = Text(f"layer {layer:<4}")
+        for moved in row:
+            line.append(f"{moved:>{HEAD_WIDTH}.2f}", ground(moved, canvas))
+        lines.append(line)
+    return lines
+
+
+def cells_table(found: Difference, top: int) -> Table:
+    """A row a cell, those that differ most first."""
+    table = plain_table("head", "query", "key", "A", "B", "B - A")
+    table.columns[1].justify = table.columns[2].justify = "left"
+    queries, keys = token_pairs(found)
+    for cell in found.largest(top):
+        table.add_row(
+            f"{cell.layer}.{cell.head}",
+            Text(f"{cell.query} {queries[cell.query]}"),
+            Text(f"{cell.key} {keys[cell.key]}"),
+            f"{cell.first:.3f}",
+            f"{cell.second:.3f}",
+            f"{cell.change:+.3f}",
+        )
+    return table

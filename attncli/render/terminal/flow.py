@@ -1,0 +1,97 @@
+"""Where tokens come from, by rollout and flow, in the terminal; beside it the raw weights.
+
+Shares are `[layer, query, input token]` by the name of their method, of the layers and queries that are shown.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.patterns import strongest
+from attncli.base.arrays import Doubles
+from attncli.base.printable import printable
+from attncli.record import AttentionRecord
+from attncli.record.selection import number_list
+from attncli.render.captions.flow import MEANING
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import heading, legend, scale
+from attncli.render.terminal.panels import APART, PanelSize, beside, panel
+from attncli.render.terminal.shades import ground
+from attncli.render.terminal.tables import plain_table
+
+NAMED = 2  # the strongest tokens of a row
+
+
+def layer_views(
+    record: AttentionRecord,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    shares: Mapping[str, Doubles],
+    canvas: Canvas,
+) -> list[Text | Table]:
+    """For each layer a small map a method, beside each other, and a table of every query's strongest tokens."""
+    columns = min(len(record.tokens), max(1, (canvas.width - APART * (len(shares) - 1)) // len(shares)))
+    size = PanelSize(columns, max(columns, *map(len, shares)))
+    views: list[Text | Table] = [*legend(record.tokens, canvas), scale(canvas), *meanings(shares)]
+    if columns < len(record.tokens):
+        views.append(Text("a cell is the largest of the shares that fall into it"))
+    for number, layer in enumerate(layers):
+        panels = [
+            panel(name, rows[number].astype(np.float32), size, canvas, canvas.strong) for name, rows in shares.items()
+        ]
+        views += [Text(), layer_heading(record, layer, canvas), Text(), *beside(panels, size.width), Text()]
+        views.append(strongest_table(record, queries, {name: rows[number] for name, rows in shares.items()}))
+    return views
+
+
+def strongest_table(record: AttentionRecord, queries: Sequence[int], shares: Mapping[str, Doubles]) -> Table:
+    """A row a query, with the tokens that it takes most from by each method; shares are `[query, input token]`."""
+    table = plain_table("token", *shares)
+    for column in table.columns:
+        column.justify = "left"
+    for place, query in enumerate(queries):
+        table.add_row(label(record, query), *(named(record, rows[place]) for rows in shares.values()))
+    return table
+
+
+def token_tables(
+    record: AttentionRecord,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    shares: Mapping[str, Doubles],
+    canvas: Canvas,
+) -> list[Text | Table]:
+    """For each layer a table of the first query's shares: a row an input token."""
+    views: list[Text | Table] = [*meanings(shares)]
+    for number, layer in enumerate(layers):
+        table = plain_table("input token", *shares)
+        for key in range(len(record.tokens)):
+            row = [float(rows[number, 0, key]) for rows in shares.values()]
+            table.add_row(label(record, key), *(Text(f"{share:.3f}", style=ground(share, canvas)) for share in row))
+        whose = f'token {queries[0]} "{printable(record.tokens.text[queries[0]])}"'
+        views += [Text(), layer_heading(record, layer, canvas), Text(whose, style=canvas.strong), table]
+    return views
+
+
+def meanings(shares: Mapping[str, Doubles]) -> list[Text]:
+    """What the methods are."""
+    return [Text(MEANING[name]) for name in shares]
+
+
+def layer_heading(record: AttentionRecord, layer: int, canvas: Canvas) -> Text:
+    """The model, the layer and the heads whose mean it is."""
+    return heading(record, f"layer {layer}, mean of heads {number_list(record.heads)}", canvas)
+
+
+def label(record: AttentionRecord, place: int) -> Text:
+    return Text(f"{place:>3} {printable(record.tokens.text[place])}")
+
+
+def named(record: AttentionRecord, row: Doubles) -> Text:
+    """The strongest tokens of a row with their shares."""
+    found = strongest(row.astype(np.float32), NAMED)
+    if not found:
+        return Text("(attends to nothing)")
+    return Text("  ".join(f"{printable(record.tokens.text[key])} {share:.3f}" for key, share in found))

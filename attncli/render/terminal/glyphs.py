@@ -1,0 +1,49 @@
+"""A glyph a head: the pattern that takes most of its weight, and beside it a bar for its entropy."""
+
+import math
+
+import numpy as np
+from rich.text import Text
+
+from attncli.analysis.patterns import counted_queries, summarise
+from attncli.record import AttentionRecord
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import heading
+
+GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
+ASCII_GLYPHS = {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
+PATTERN_COLOURS = {
+    "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue", "broad": "white",
+}  # fmt: skip
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """One line a layer, and below what the glyphs mean."""
+    glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
+    summaries = summarise(record)
+    most = math.log(max(possible_keys(record), 2))
+    lines = [heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)]
+    lines.append(Text("head      " + "".join(f"{head:>4}" for head in record.heads)))
+    for layer in record.layers:
+        line = Text(f"layer {layer:<3} ")
+        for head in record.heads:
+            summary = summaries[layer, head]
+            line.append("  ")
+            line.append(glyphs[summary.label], PATTERN_COLOURS[summary.label] if canvas.colour else "")
+            line.append(bar(summary.entropy / most, canvas))
+        lines.append(line)
+    meaning = "  ".join(f"{glyph} {label}" for label, glyph in glyphs.items())
+    ends = f"{bar(0, canvas)} looks at one token, {bar(1, canvas)} at all alike"
+    return [*lines, Text(), Text(meaning), Text(f"beside it the entropy: {ends}")]
+
+
+def possible_keys(record: AttentionRecord) -> int:
+    """To how many keys a query may attend at most, [PAD] not counted: the entropy is no more than its logarithm."""
+    return int(record.mask[counted_queries(record)][:, ~np.array(record.keys.padding)].sum(axis=1).max(initial=0))
+
+
+def bar(share: float, canvas: Canvas) -> str:
+    """0 to 1 as the height of a bar, or as a digit."""
+    steps = BARS if canvas.unicode else "0123456789"
+    return steps[min(int(max(share, 0.0) * len(steps)), len(steps) - 1)]

@@ -1,0 +1,75 @@
+"""What masks do, in the terminal: maps under each mask beside each other, and tables of figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.masking import MaskEffect
+from attncli.record import AttentionRecord
+from attncli.render.captions.masks import CAPTIONS
+from attncli.render.captions.records import model_name, record_size
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import legend, scale, title
+from attncli.render.terminal.panels import PanelSize, in_rows, panel
+from attncli.render.terminal.tables import plain_table
+
+
+class LawLike(Protocol):
+    """What is shown of a law (`attncli.checks.laws.Law`)."""
+
+    @property
+    def statement(self) -> str: ...
+    @property
+    def deviation(self) -> float | None: ...
+    @property
+    def holds(self) -> bool | None: ...
+    @property
+    def note(self) -> str: ...
+
+
+def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas) -> list[Text]:
+    """For each (layer, head): its map under every mask, side by side as far as the width allows."""
+    some = next(iter(records.values()))
+    size = PanelSize.of(some, canvas.width)
+    about = title([model_name(some.model.name), "what masks do", record_size(some)], canvas)
+    lines = [about, *legend(some.tokens, canvas), scale(canvas), Text()]
+    for layer, head in heads:
+        panels = [
+            panel(f"{layer}.{head} {CAPTIONS[name]}", record.map(layer, head), size, canvas, canvas.strong)
+            for name, record in records.items()
+        ]
+        lines += in_rows(panels, size.width, canvas)
+    return lines
+
+
+def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -> Table:
+    """Per head: how much weight each mask moved, and what is left on forbidden positions."""
+    table = plain_table("head", *(column for name in effects for column in (f"{name}: moved", "on forbidden")))
+    for layer, head in next(iter(effects.values())):
+        row = [f"{layer}.{head}"]
+        for by_head in effects.values():
+            effect = by_head[layer, head]
+            row += [f"{effect.moved:.3f}", f"{effect.forbidden:g}"]
+        table.add_row(*row)
+    return table
+
+
+def effects_legend() -> Text:
+    """What the columns of `effects_table` mean."""
+    return Text(
+        "moved: weight that had to move, the total variation to the unmasked row, mean over queries. "
+        "on forbidden: the sum of the weights where the mask forbids any; it must be 0."
+    )
+
+
+def laws_table(laws: Sequence[LawLike]) -> Table:
+    """Each law with the largest deviation and a verdict."""
+    table = plain_table("law, on this text", "largest deviation", "verdict")
+    for law in laws:
+        deviation = "-" if law.deviation is None else f"{law.deviation:.1e}"
+        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]
+        statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
+        table.add_row(Text(statement), deviation, verdict)
+    return table

@@ -1,0 +1,123 @@
+"""One head under every scoring function and normaliser, in the terminal: maps, figures, and claims with verdicts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.record import AttentionRecord
+from attncli.render.captions.mechanisms import VariantLike, by_score, normaliser_name, untrained
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import heading, legend, scale
+from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel, picture
+from attncli.render.terminal.tables import plain_table
+
+ACROSS = 3  # normalisers, beside each other
+LINES = 24  # a map is at most so many lines high
+FAILED = "bold red"
+
+
+class ClaimLike(Protocol):
+    """What is shown of a claim (`attncli.checks.claims.Claim`)."""
+
+    @property
+    def statement(self) -> str: ...
+    @property
+    def figures(self) -> dict[str, float]: ...
+    @property
+    def holds(self) -> bool: ...
+
+
+# --- maps -----------------------------------------------------------------------------------------------
+
+
+def variant_maps(
+    record: AttentionRecord, variants: Sequence[VariantLike], temperature: float, seed: int, canvas: Canvas
+) -> list[Text]:
+    """The head's own map, then a row of maps for each score, its normalisers beside each other."""
+    [layer], [head] = record.layers, record.heads
+    size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES)
+    lines = [heading(record, f"layer {layer} head {head}", canvas), *legend(record.tokens, canvas), scale(canvas)]
+    if size.pools(record, canvas):
+        lines.append(Text(POOLED))
+    own = picture(record.map(layer, head), canvas, size.columns, size.lines)
+    lines += [Text(), Text("the head's own map", style=canvas.strong), *own, Text()]
+    for name, row in by_score(variants, seed):
+        lines.append(Text(name, style=canvas.strong))
+        panels = [panel(normaliser_name(one.normaliser, temperature), one.weights, size, canvas) for one in row]
+        lines += [*beside(panels, size.width), Text()]
+    return lines
+
+
+# --- figures --------------------------------------------------------------------------------------------
+
+
+def variants_table(variants: Sequence[VariantLike], temperature: float, seed: int) -> Table:
+    """A row a variant: how broad it is, and how far from the head's own map."""
+    table = plain_table("score", "normaliser", "entropy", "moved", "same strongest key", "")
+    table.columns[1].justify = "left"
+    for _, row in by_score(variants, seed):
+        for one in row:
+            table.add_row(
+                one.score,
+                normaliser_name(one.normaliser, temperature),
+                f"{one.entropy:.2f}",
+                f"{one.moved:.3f}",
+                f"{one.same_key:.0%}",
+                "" if one.trained else untrained(seed),
+            )
+        table.add_section()
+    return table
+
+
+def variants_legend() -> Text:
+    """What the columns of `variants_table` mean."""
+    return Text(
+        "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map, "
+        "the total variation. Both are means over queries. same strongest key: the share of queries that have it."
+    )
+
+
+# --- claims ---------------------------------------------------------------------------------------------
+
+
+def claims_table(claims: Sequence[ClaimLike]) -> Table:
+    """How each claim came out, and what was measured."""
+    table = plain_table("verdict", "claim")
+    table.columns[1].justify = "left"
+    for claim in claims:
+        verdict = Text("holds") if claim.holds else Text("DOES NOT HOLD here", style=FAILED)
+        table.add_row(verdict, Text(f"{claim.statement}\n  {measured(claim.figures)}"))
+    return table
+
+
+def claims_end(claims: Sequence[ClaimLike]) -> Text:
+    """How many claims hold."""
+    holding = sum(claim.holds for claim in claims)
+    return Text(f"{holding} of {len(claims)} claims hold here")
+
+
+def measured(figures: Mapping[str, float]) -> str:
+    """What was measured, on one line.
+
+    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...".
+    """
+    by_size: dict[str, list[str]] = {}
+    steps: list[str] = []
+    for name, value in figures.items():
+        size, _, step = name.partition(", ")
+        by_size.setdefault(size, []).append(three_digits(value))
+        steps += [step] if step and step not in steps else []
+    found = [f"{size}: {' -> '.join(values)}" for size, values in by_size.items()]
+    found[1:] = [one.removeprefix("d_k ") for one in found[1:]]
+    return "   ".join(([" -> ".join(steps)] if steps else []) + found)
+
+
+def three_digits(value: float) -> str:
+    """Three digits, and what is next to nothing as a power of ten: 3.94, 1007, 2.6e-07."""
+    if value == 0:
+        return "0.0e+00"
+    if abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"

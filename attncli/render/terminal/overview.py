@@ -1,0 +1,50 @@
+"""Each head of a record as a small map, with what it looks at most."""
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from attncli.analysis.patterns import BROAD, HeadSummary, most_attended, summarise
+from attncli.base.printable import printable
+from attncli.record import AttentionRecord
+from attncli.render.terminal.canvas import Canvas, to_width
+from attncli.render.terminal.headings import heading, legends, scale
+from attncli.render.terminal.panels import POOLED, PanelSize, in_rows, panel
+from attncli.render.terminal.shades import two_digits
+
+
+def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
+    """The heads of every layer, several beside each other; below each its `top_k` strongest keys."""
+    summaries = summarise(record)
+    size = PanelSize.of(record, canvas.width)
+    lines: list[Text] = []
+    for layer in record.layers:
+        lines += [heading(record, f"layer {layer}", canvas), *legends(record, canvas), scale(canvas)]
+        if size.pools(record, canvas):
+            lines.append(Text(POOLED))
+        lines.append(Text())
+        panels = []
+        for head in record.heads:
+            caption = f"head {head}  {kind(summaries[layer, head])}"
+            drawn = panel(caption, record.map(layer, head), size, canvas, canvas.strong)
+            below = to_width(most_keys(record, layer, head, top_k, size.width), size.width, canvas)
+            panels.append([*drawn, Text(below, style=canvas.faint)])
+        lines += in_rows(panels, size.width, canvas)
+    return lines[:-1]
+
+
+def kind(summary: HeadSummary) -> str:
+    """A head's pattern with its share: "previous .78"."""
+    if summary.label == BROAD:
+        return BROAD
+    return f"{summary.label} {two_digits(max(summary.shares.values()))}"
+
+
+def most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width: int) -> str:
+    """The keys that get most of a head's weight, as many as there is room for; at least one, however long."""
+    shown = ""
+    for key, weight in most_attended(record, layer, head, top_k):
+        entry = f"{printable(record.keys.text[key])} {two_digits(weight)}"
+        if shown and cell_len(shown) + 2 + cell_len(entry) > width:
+            break
+        shown += f"  {entry}" if shown else entry
+    return shown

@@ -1,0 +1,78 @@
+"""Statistics of a corpus in the terminal: all heads as a grid, and the clearest head for each pattern."""
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.statistics import BROAD_BELOW, PATTERNS, Statistics
+from attncli.render.captions.records import model_name
+from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import title
+from attncli.render.terminal.shades import ground
+from attncli.render.terminal.tables import HEAD_WIDTH, plain_table
+
+
+def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[RenderableType]:
+    """What was counted, the heads coloured by the figure `by`, and who is clearest."""
+    return [heading(statistics, canvas), Text(), *heads_grid(statistics, by, canvas), clearest(statistics)]
+
+
+def heading(statistics: Statistics, canvas: Canvas) -> Text:
+    """Which model on how much, under which mask."""
+    return title([model_name(statistics.model.name), *statistics.parts], canvas)
+
+
+def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:
+    """A row a layer, a column a head with its figure; heads that have no room in the width follow below."""
+    values, top = statistics.figure(by).tolist(), top_of(statistics, by)
+    left = len(f"layer {statistics.model.layers - 1}") + 1
+    across = max(1, (canvas.width - left) // HEAD_WIDTH)
+    lines = [Text(f"{by}, {caption(by, top)}")]
+    for start in range(0, statistics.model.heads, across):
+        heads = range(start, min(start + across, statistics.model.heads))
+        numbers = "".join(f"{head:>{HEAD_WIDTH}}" for head in heads)
+        lines.append(Text(f"{'head':<{left}}{numbers}", style=canvas.faint))
+        for layer, row in enumerate(values):
+            line = Text(f"{f'layer {layer}':<{left}}")
+            for head in heads:
+                line.append(f"{figure_text(row[head], by):>{HEAD_WIDTH - 1}} ", head_style(row[head] / top, by, canvas))
+            lines.append(line)
+    return lines
+
+
+def caption(by: str, top: float) -> str:
+    """The figure's unit and range."""
+    if by == "entropy":
+        return f"nats: 0 looks at one token, {top:.2f} at all alike"
+    return f"tokens: up to {top:.1f}" if by == "distance" else "share of the weight: 0 to 1"
+
+
+def head_style(share: float, by: str, canvas: Canvas) -> str:
+    """Of a share of the top value: shares of the weight are as bright as in a map, others evenly so."""
+    return ground(share**2 if by in OPEN_ENDED else share, canvas)
+
+
+def clearest(statistics: Statistics) -> Table:
+    """For each pattern the head that gives most of its weight to it, and how many heads have it as their label."""
+    table = plain_table("clearest head for", "head", "share", "spread", "entropy", "so labelled")
+    for pattern in PATTERNS:
+        one = statistics.clearest(pattern)
+        table.add_row(
+            pattern.replace("_", " "),
+            f"{one.layer}.{one.head}",
+            f"{one.figures[pattern]:.3f}",
+            f"{one.spread[pattern]:.3f}",
+            f"{one.figures['entropy']:.2f}",
+            str(sum(other.label == pattern for other in statistics.heads)),
+        )
+    broad = max(statistics.heads, key=lambda head: head.figures["entropy"])
+    table.add_row(
+        f"broad (none takes {BROAD_BELOW:g})",
+        f"{broad.layer}.{broad.head}",
+        "",
+        "",
+        f"{broad.figures['entropy']:.2f}",
+        str(sum(other.label == "broad" for other in statistics.heads)),
+    )
+    return table

@@ -1,0 +1,37 @@
+"""One row of one head, step by step, as a table for the terminal; made of what `explain --json` prints."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.base.printable import printable
+from attncli.render.captions import steps
+from attncli.render.terminal.tables import plain_table
+
+
+def steps_view(document: dict[str, Any]) -> list[Text | Table]:
+    """Where the query comes from, a row a key, and what comes out."""
+    return [Text(steps.title(document)), steps_table(document), Text(steps.end(document))]
+
+
+def steps_table(document: dict[str, Any]) -> Table:
+    """A row a key: score, scaled score, what is left of it after the mask and exp, weight, contribution."""
+    largest, size = document["largest"], len(document["query"]["q"])
+    table = plain_table("key", "q·k", f"/ √{size}", f"exp(· - {largest:.2f})", "/ sum = weight", "|v|", "|weight v|")
+    for key in document["keys"]:
+        may = key["allowed"]
+        table.add_row(
+            Text(f"{key['index']:>3} {printable(key['token'])}"),
+            f"{key['score']:.3f}",
+            f"{key['scaled']:.3f}",
+            f"{key['raised']:.4f}" if may else steps.HIDDEN,
+            f"{key['weight']:.3f}",
+            f"{key['value_norm']:.3f}",
+            f"{key['contribution']:.3f}",
+        )
+    table.add_section()
+    weights = sum(key["weight"] for key in document["keys"])
+    norm = document["output_norm"]
+    table.add_row(Text("    sum"), "", "", f"{document['total']:.4f}", f"{weights:.3f}", "", f"|Σ| = {norm:.3f}")
+    return table

@@ -1,0 +1,168 @@
+"""str -> Tokens: ids, strings, segments, word numbers, character offsets. `tokenizers` does the cutting."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import first_line, shorten
+from attncli.text.tokens import Tokens, check_text, tokens_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+
+class Tokenizer:
+    """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`."""
+
+    def __init__(self, backend: "Backend", max_tokens: int, vocab_size: int, pad_id: int) -> None:
+        backend.no_truncation()  # published tokenizer files carry settings of their own (one cuts and
+        backend.no_padding()  # pads everything to 128 tokens)
+        self.backend = backend
+        self.max_tokens = max_tokens
+        self.vocab_size = vocab_size
+        self.pad_id = pad_id
+        self.pad_token = backend.id_to_token(pad_id) or "[PAD]"
+
+    def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
+        """Cut a text, or a pair of texts, into the model's tokens.
+
+        More tokens than the model has positions: the first ones are kept and a Notice says so (of a pair, the
+        longer text is cut first). `pad_to` appends [PAD] up to so many tokens.
+
+        Raises RequestError when a text is empty or not text, or `pad_to` is out of range.
+        """
+        for part in (text, pair):
+            if part is not None:
+                check_text(part)
+        encoding = self.backend.encode(text, pair)
+        total = len(encoding)
+        if total > self.max_tokens:
+            self.backend.enable_truncation(self.max_tokens)
+            encoding = self.backend.encode(text, pair)
+            self.backend.no_truncation()
+            warnings.warn(f"kept the first {len(encoding)} of {total} tokens", Notice, stacklevel=2)
+        tokens = tokens_of(encoding)
+        if all(tokens.special):
+            raise RequestError(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
+        if max(tokens.ids) >= self.vocab_size:
+            raise RequestError(
+                f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "
+                f"{self.vocab_size}: this tokenizer belongs to another model"
+            )
+        return tokens if pad_to is None else self.pad(tokens, pad_to)
+
+    def pad(self, tokens: Tokens, length: int) -> Tokens:
+        """Append [PAD] up to `length` tokens. Raises RequestError when it is below what is there, or too long."""
+        if not len(tokens) <= length <= self.max_tokens:
+            raise RequestError(
+                f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"
+            )
+        more = length - len(tokens)
+        return Tokens(
+            text=tokens.text + [self.pad_token] * more,
+            ids=tokens.ids + [self.pad_id] * more,
+            segments=tokens.segments + [0] * more,
+            words=tokens.words + [None] * more,
+            offsets=tokens.offsets + [(0, 0)] * more,
+            special=tokens.special + [True] * more,
+            padding=tokens.padding + [True] * more,
+        )
+
+    @classmethod
+    def from_directory(
+        cls,
+        directory: Path,
+        max_tokens: int,
+        vocab_size: int,
+        pad_id: int,
+        last_resort: Callable[[Path], Any],
+    ) -> "Tokenizer":
+        """From tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else what `last_resort` makes of it.
+
+        Raises RequestError when none of them is there, or one is garbled.
+        """
+        try:
+            backend = read_backend(directory) or last_resort(directory)
+        except RequestError:
+            raise
+        except Exception as error:
+            raise RequestError(f"the tokenizer in {directory} can't be read: {first_line(error)}") from error
+        return cls(backend, max_tokens, vocab_size, pad_id)
+
+
+def read_backend(directory: Path) -> "Backend | None":
+    """The tokenizer that a checkpoint's files describe, or None where they describe none."""
+    from tokenizers import Tokenizer as Backend
+
+    if (directory / "tokenizer.json").is_file():
+        return Backend.from_file(str(directory / "tokenizer.json"))
+    if (directory / "vocab.txt").is_file():
+        return wordpiece(directory)
+    if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
+        return byte_pairs(directory)
+    return None
+
+
+def wordpiece(directory: Path) -> "Backend":
+    """BERT's tokenizer from vocab.txt (Devlin et al. 2019; Wu et al. 2016)."""
+    from tokenizers import BertWordPieceTokenizer
+
+    settings = tokenizer_settings(directory)
+    built = BertWordPieceTokenizer(
+        str(directory / "vocab.txt"),
+        lowercase=settings.get("do_lower_case", True),
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+    )
+    return built._tokenizer
+
+
+def byte_pairs(directory: Path) -> "Backend":
+    """RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4)."""
+    from tokenizers import ByteLevelBPETokenizer
+    from tokenizers.processors import RobertaProcessing
+
+    settings = tokenizer_settings(directory)
+    spaced = bool(settings.get("add_prefix_space", False))
+    built = ByteLevelBPETokenizer(str(directory / "vocab.json"), str(directory / "merges.txt"), add_prefix_space=spaced)
+    built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
+    if None in ends.values():
+        raise RequestError(f"{directory / 'vocab.json'} has no <s> and </s>")
+    built._tokenizer.post_processor = RobertaProcessing(
+        ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
+    )
+    return built._tokenizer
+
+
+def byte_tokenizer(pad_id: int) -> "Backend":
+    """A tokenizer that needs no files: a token a byte, between [CLS] and [SEP].
+
+    For an architecture whose vocabulary is not on this machine, and whose weights are random anyway.
+    """
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import decoders, pre_tokenizers, processors
+    from tokenizers.models import BPE
+
+    tokens = ["[UNK]", "[CLS]", "[SEP]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    vocab = {token: number + (number >= pad_id) for number, token in enumerate(tokens)}
+    vocab["[PAD]"] = pad_id
+    backend = Backend(BPE(vocab=vocab, merges=[], unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.post_processor = processors.BertProcessing(("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"]))
+    return backend
+
+
+def tokenizer_settings(directory: Path) -> dict[str, Any]:
+    """tokenizer_config.json, or nothing where there is none."""
+    path = directory / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(settings, dict):
+        raise RequestError(f"{path} is not a JSON object")
+    return settings

@@ -1,0 +1,62 @@
+"""Tokens: one text, or a pair of texts, as a model sees it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attncli.base.errors import RequestError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One text (or pair of texts) as the model sees it. All lists are one entry a token.
+
+    text: the vocabulary's strings ("[CLS]", "the", "##s").
+    ids: their numbers in the vocabulary.
+    segments: 0 for the first text, 1 for the second.
+    words: which word of its text the token is a piece of, counted from 0; None for special tokens.
+    offsets: the characters [start, end) of its own text that it stands for; (0, 0) for special tokens.
+    special: True for what the tokenizer added ([CLS], [SEP], [PAD]).
+    padding: True for [PAD].
+    """
+
+    text: list[str]
+    ids: list[int]
+    segments: list[int]
+    words: list[int | None]
+    offsets: list[tuple[int, int]]
+    special: list[bool]
+    padding: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+
+def tokens_of(encoding: "Encoding") -> Tokens:
+    """What `tokenizers` found, in this program's words."""
+    segments: list[int] = []
+    for kind, part in zip(encoding.type_ids, encoding.sequence_ids, strict=True):
+        # RoBERTa's tokenizer calls every token type 0; what a separator ends, it belongs to.
+        segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))
+    special = [bool(flag) for flag in encoding.special_tokens_mask]
+    return Tokens(
+        text=list(encoding.tokens),
+        ids=list(encoding.ids),
+        segments=segments,
+        words=list(encoding.word_ids),
+        offsets=list(encoding.offsets),
+        special=special,
+        padding=[False] * len(special),
+    )
+
+
+def check_text(text: str) -> None:
+    """Raises RequestError when a text is empty, only spaces, or not valid Unicode."""
+    if not text.strip():
+        raise RequestError('the text is empty: give a sentence, as in attncli run "The cat sat."')
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise RequestError(f"the text is not valid UTF-8 at character {error.start}") from error

@@ -1,0 +1,116 @@
+"""The names that options offer: each has what it promises, and there is nothing of that kind without a name."""
+
+import importlib
+from typing import Any, get_origin
+
+import pytest
+import torch
+
+from attncli import RequestError, load_model
+from attncli.align import checkpoint, recurrent, train
+from attncli.analysis.following import METHODS
+from attncli.analysis.statistics import FIGURES, LINEAR, MEANING, PATTERNS, Counting
+from attncli.attention import MASKS
+from attncli.base import choices
+from attncli.base.choices import check, names, several
+from attncli.checks.agreement import VECTORS
+from attncli.checks.tolerance import TOLERANCES
+from attncli.models.devices import DTYPES
+from attncli.record import Request
+
+EVERY = {name: choice for name, choice in vars(choices).items() if get_origin(choice) is choices.Literal}
+
+
+@pytest.mark.parametrize("choice", EVERY.values(), ids=EVERY)
+def test_names_are_words_each_once_and_another_is_refused_with_all_of_them(choice):
+    assert len(set(names(choice))) == len(names(choice)) > 1
+    for name in names(choice):
+        assert name == name.strip().lower() and "," not in name
+        check("thing", name, choice)
+    with pytest.raises(RequestError) as refusal:
+        check("thing", "nonsense", choice)
+    assert str(refusal.value) == f"no thing 'nonsense': it is one of {', '.join(names(choice))}"
+
+
+def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
+    assert several("mask", "none, causal,none", choices.Mask) == ["none", "causal"]
+    with pytest.raises(RequestError, match="no mask 'x': it is one of padding, causal, none"):
+        several("mask", "none,x", choices.Mask)
+
+
+# --- what stands beside the formulas --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "registry"),
+    [
+        (choices.Mask, MASKS),
+        (choices.Method, METHODS),
+        (choices.Figure, MEANING),
+        (choices.Attention, checkpoint.SIZES),
+        (choices.Attention, train.STEPS),
+        (choices.Attention, [*recurrent.SCORE_NAMES, "transformer"]),
+        (choices.Against, VECTORS),
+    ],
+)
+def test_registries_have_the_same_names_in_the_same_order(choice, registry):
+    assert tuple(registry) == names(choice)
+
+
+@pytest.mark.parametrize("registry", [TOLERANCES, DTYPES])
+def test_every_dtype_is_torchs_and_has_a_tolerance(registry):
+    assert set(registry) == set(names(choices.Dtype))
+    assert all(getattr(torch, name).is_floating_point for name in registry)
+
+
+def test_figures_are_those_that_statistics_have():
+    assert names(choices.Figure) == FIGURES == ("entropy", "strongest", *LINEAR)
+    assert set(PATTERNS) < set(LINEAR)
+
+
+@pytest.mark.parametrize("subject", names(choices.Subject))
+def test_every_subject_has_a_benchmark(subject):
+    module = importlib.import_module(f"attncli.checks.bench_{subject}")
+    assert callable(getattr(module, f"bench_{subject}"))
+
+
+# --- what the model makes of them -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tiny) -> Any:
+    return load_model(str(tiny()), device="cpu")
+
+
+def test_every_mask_hides_what_it_says_and_no_two_the_same(model):
+    tokens = model.tokenizer.encode("the cat sat", pad_to=9)
+    masks = {name: model.mask([tokens], name)[0, 0].expand(9, 9) for name in names(choices.Mask)}
+    real = torch.tensor([not padding for padding in tokens.padding])
+    everything = torch.ones(9, 9, dtype=torch.bool)
+    assert torch.equal(masks.pop("none"), everything)
+    assert torch.equal(masks.pop("padding"), everything & real)
+    assert torch.equal(masks.pop("causal"), everything.tril() & real)
+    assert not masks
+    with pytest.raises(RequestError, match="no mask 'future'"):
+        model.mask([tokens], "future")
+
+
+@pytest.mark.parametrize("measure", names(choices.Measure))
+def test_every_measure_is_what_a_record_says_it_is_of(model, measure):
+    assert model.attend("the cat sat", measure=measure).measure == measure
+
+
+@pytest.mark.parametrize("asking", [Request, Counting])
+def test_who_asks_is_refused_other_masks_and_measures(asking):
+    for mask in names(choices.Mask):
+        for measure in names(choices.Measure):
+            assert asking(mask=mask, measure=measure).mask == mask
+    with pytest.raises(RequestError, match="no mask 'future'"):
+        asking(mask="future")
+    with pytest.raises(RequestError, match="no measure 'length'"):
+        asking(measure="length")
+
+
+@pytest.mark.parametrize("engine", names(choices.Engine))
+def test_every_engine_runs_a_bert(tiny, engine):
+    assert load_model(str(tiny()), device="cpu", engine=engine).attend("the cat").weights.ndim == 4

@@ -1,0 +1,146 @@
+"""A file appears whole or not at all."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix, write_whole
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
+
+
+def writing(text: str):
+    return lambda path: path.write_text(text)
+
+
+def failing(error: BaseException):
+    def write(path: Path) -> None:
+        path.write_text("half of")
+        raise error
+
+    return write
+
+
+def test_it_is_written_in_one_step(tmp_path):
+    path = tmp_path / "out.txt"
+
+    def write(temporary: Path) -> None:
+        assert temporary.parent == tmp_path and temporary.suffix == ".txt"
+        assert not path.exists()
+        temporary.write_text("whole")
+        assert not path.exists()
+
+    write_whole(path, write)
+    assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]
+
+
+ERRORS = [OSError(28, "No space left on device"), ValueError("x"), KeyboardInterrupt(), MemoryError(), SystemExit(3)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("there", [True, False])
+def test_whatever_goes_wrong_nothing_changes(error, there, tmp_path):
+    path = tmp_path / "out.txt"
+    if there:
+        path.write_text("before")
+    with pytest.raises(RequestError if isinstance(error, OSError) else type(error)):
+        write_whole(path, failing(error))
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == ({"out.txt": "before"} if there else {})
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path):
+    with pytest.raises(RequestError, match=r"can't write .*out\.txt: No space left on device"):
+        write_whole(tmp_path / "out.txt", failing(ERRORS[0]))
+    with pytest.raises(RequestError, match=r"can't write .*out\.txt: something else"):
+        write_whole(tmp_path / "out.txt", failing(OSError("something else")))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_device_is_written_to_as_it_is(tmp_path):
+    link = tmp_path / "full.txt"
+    link.symlink_to("/dev/full")
+    with pytest.raises(RequestError, match="No space left"):
+        write_whole(link, writing("anything"))
+    write_whole(Path(os.devnull), writing("anything"))
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode) and stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
+def test_a_file_keeps_its_permissions(mode, tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("before")
+    path.chmod(mode)
+    write_whole(path, writing("after"))
+    assert path.read_text() == "after" and stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_a_new_file_has_the_permissions_of_any_new_file(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "out.txt", writing("x"))
+        (tmp_path / "plain.txt").write_text("x")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out.txt").stat().st_mode == (tmp_path / "plain.txt").stat().st_mode
+
+
+@posix
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "link.txt", tmp_path / "there" / "target.txt"
+    link.symlink_to(target)
+    for text in ("made", "changed"):  # the first time, the link leads nowhere yet
+        write_whole(link, writing(text))
+        assert link.is_symlink() and target.read_text() == text
+    assert [file.name for file in target.parent.iterdir()] == ["target.txt"]
+
+
+@posix
+def test_a_link_to_itself_is_no_riddle(tmp_path):
+    link = tmp_path / "loop.txt"
+    link.symlink_to(link)
+    write_whole(link, writing("x"))
+    assert link.read_text() == "x"
+
+
+def test_a_long_name_is_as_good_as_a_short_one(tmp_path):
+    path = tmp_path / ("n" * 250 + ".txt")
+    write_whole(path, writing("x"))
+    assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["no/such/folder/out.txt", "file/out.txt", "folder.txt", "n" * 300 + ".txt"])
+def test_places_that_cannot_be_written_to(name, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.txt").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RequestError, match="can't write"):
+        write_whole(tmp_path / name, writing("x"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@posix
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(RequestError, match="Permission denied"):
+        write_whole(tmp_path / "out.txt", writing("x"))
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("a.png", ".png"), ("a.PNG", ".png"), ("a.b.svg", ".svg")])
+def test_suffixes_that_are_known(name, suffix):
+    assert check_suffix(Path(name), (".png", ".svg"), "a picture") == suffix
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "a.png.txt", ".png", "png"])
+def test_suffixes_that_are_not(name):
+    with pytest.raises(RequestError, match=r"a picture is saved as \.png, \.svg"):
+        check_suffix(Path(name), (".png", ".svg"), "a picture")

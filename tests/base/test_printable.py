@@ -1,0 +1,69 @@
+"""Nothing from outside can command a terminal."""
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.base.printable import printable
+
+anything = st.text(st.characters())
+EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
+
+
+@given(anything)
+def test_no_character_is_left_that_commands(text):
+    safe = printable(text)
+    assert not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in safe)
+    assert not any(unicodedata.bidirectional(character) in BIDI for character in safe)
+    assert len(safe.splitlines()) <= 1
+    safe.encode("utf-8")
+    assert printable(safe) == safe
+
+
+# What reorders a line beyond its own characters: embeddings, overrides, isolates, and their ends.
+BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def test_every_single_character():
+    for character in EVERY:
+        safe = printable(character)
+        harmful = (
+            unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+            or unicodedata.bidirectional(character) in BIDI
+            or character in "\u200e\u200f\u061c"
+        )
+        assert (safe != character) == harmful
+        if harmful:
+            assert safe.isascii() and safe.isprintable() and safe.startswith("\\")
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
+def test_ordinary_text_is_left_as_it_is(text):
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["The cat sat.", "[bold]x[/]", "中文 عربي עברית", "👩‍🔬 🏳️‍🌈 e\u0301", "naïve \u00a0\u3000 ﬁ", "C:\\new", ""]
+)
+def test_ordinary_texts(text):
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x9b2J", r"\x9b2J"),
+        ("a\r\nb\tc", r"a\r\nb\tc"),
+        ("\x00\x7f", r"\x00\x7f"),
+        ("a\u2028b\u2029", r"a\u2028b\u2029"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("half \ud83d", r"half \ud83d"),
+    ],
+)
+def test_by_hand(text, safe):
+    assert printable(text) == safe

@@ -1,0 +1,195 @@
+"""What `attncli bench maps` measures: the same work on both sides, counted and timed as it says."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from attncli.base.errors import RequestError
+from attncli.checks import bench_maps as measuring
+from attncli.checks import timing
+from attncli.checks.bench_maps import (
+    ALL_MAPS,
+    EAGER,
+    FIRST_HEAD,
+    KEPT,
+    LAST_HEAD,
+    NO_MAPS,
+    SDPA,
+    Contestants,
+    Shape,
+    bench_maps,
+    kept_flops,
+    plan,
+    random_texts,
+)
+from attncli.checks.flops import encoder_flops
+from attncli.models import linear
+from attncli.models.config import ModelConfig
+from attncli.models.hub import ALIASES
+
+SMALL = {
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "vocab_size": 50,
+    "max_position_embeddings": 32,
+}
+FAMILIES = {
+    "bert": SMALL | {"model_type": "bert"},
+    "roberta": SMALL | {"model_type": "roberta", "pad_token_id": 1},
+    "electra": SMALL | {"model_type": "electra", "embedding_size": 16},
+    "distilbert": {
+        "model_type": "distilbert",
+        "n_layers": 3,
+        "n_heads": 4,
+        "dim": 24,
+        "hidden_dim": 40,
+        "vocab_size": 50,
+        "max_position_embeddings": 32,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def contestants(request, tmp_path_factory):
+    """One small architecture of each family in all three programs."""
+    directory = tmp_path_factory.mktemp(request.param)
+    (directory / "config.json").write_text(json.dumps(FAMILIES[request.param]))
+    return Contestants(str(directory), FAMILIES[request.param], "cpu")
+
+
+# --- the same work --------------------------------------------------------------------------------------
+
+
+def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
+    monkeypatch.setattr("attncli.models.model.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
+    runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
+    results = {name: run() for name, run in runs.items()}
+    theirs = torch.stack(results[EAGER].attentions, dim=1).numpy()  # [batch, layer, head, query, key]
+
+    def weights(name):
+        return np.stack([record.weights for record in results[name]])
+
+    assert theirs.std() > 0.05
+    np.testing.assert_allclose(weights(ALL_MAPS), theirs, atol=1e-5)
+    np.testing.assert_allclose(weights(FIRST_HEAD), theirs[:, :1, :1], atol=1e-5)
+    np.testing.assert_allclose(weights(LAST_HEAD), theirs[:, -1:, :1], atol=1e-5)
+    ours = torch.cat(results[NO_MAPS])
+    torch.testing.assert_close(ours, results[EAGER].last_hidden_state, atol=1e-4, rtol=0)
+    torch.testing.assert_close(ours, results[SDPA].last_hidden_state, atol=1e-4, rtol=0)
+    assert not results[SDPA].attentions
+
+
+def test_the_weights_are_in_memory_once(contestants):
+    [one, other] = (network.state_dict() for network in contestants.peers.values())
+    assert all(tensor.data_ptr() == other[name].data_ptr() for name, tensor in one.items())
+
+
+def test_texts_are_the_same_in_every_run_and_hold_no_padding(contestants):
+    first, second = (random_texts(contestants.config, Shape(4, 30, 1, 1)) for _ in range(2))
+    assert first == second
+    ids = {number for tokens in first for number in tokens.ids}
+    assert contestants.config.pad_id not in ids
+    assert max(ids) < contestants.config.vocab_size
+
+
+# --- counting -------------------------------------------------------------------------------------------
+
+
+def operations(run) -> int:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        run()
+    return counter.get_total_flops()
+
+
+@settings(max_examples=15)
+@given(texts=st.integers(1, 3), tokens=st.integers(1, 30))
+def test_operations_are_as_torch_counts_them(contestants, texts, tokens):
+    shape = Shape(texts, tokens, 1, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "ONEDNN_LINEAR", None)  # torch's counter does not know that operator
+        runs = contestants.runs(random_texts(contestants.config, shape))
+        for kept in KEPT:
+            assert operations(runs[kept]) == kept_flops(contestants.config, shape, kept)
+
+
+def test_whole_layers_are_what_transformers_computes(contestants):
+    shape = Shape(2, 20, 1, 1)
+    network = contestants.peers[EAGER]
+    runs = contestants.runs(random_texts(contestants.config, shape))
+    pooler = 2 * shape.texts * 24 * 24 if getattr(network, "pooler", None) is not None else 0
+    whole = encoder_flops(contestants.config, shape.texts, shape.tokens, contestants.config.layers)
+    assert operations(runs[EAGER]) - pooler == whole
+
+
+# --- timing ---------------------------------------------------------------------------------------------
+
+
+def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"]))
+    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1)))
+    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
+    cases = plan([str(tmp_path)], quick=False)
+    steps: list[None] = []
+    document = bench_maps(cases, "cpu", lambda: steps.append(None)).document()
+    assert len(steps) == sum(case.runs for case in cases)
+    assert json.loads(json.dumps(document)) == document
+    assert [(row["texts"], row["tokens"], row["kept"], row["rounds"]) for row in document["rows"]] == [
+        *((1, 8, kept, 2) for kept in KEPT),
+        *((3, 16, kept, 3) for kept in KEPT),
+    ]
+    rate = max(document["matrix_product"]["flops_per_second"].values())
+    for row in document["rows"]:
+        seconds = row["seconds"]
+        assert row["ratio"] == {name: seconds["attncli"] / seconds[name] for name in (EAGER, SDPA)}
+        assert row["matrix_product_share"] == pytest.approx(row["flops"] / seconds["attncli"] / rate)
+        assert row["peak_bytes"].keys() == seconds.keys()
+
+
+# --- the plan -------------------------------------------------------------------------------------------
+
+
+def test_every_shape_through_both_models():
+    cases = [(case.model, case.shape.texts, case.shape.tokens) for case in plan(measuring.MODELS, False)]
+    shapes = [(1, 16), (1, 128), (1, 512), (8, 512)]
+    assert cases == [(model, *shape) for model in ("minilm", "bert-base") for shape in shapes]
+
+
+def test_quick_is_fewer_rounds_and_not_the_largest():
+    full, quick = (plan(measuring.MODELS, flag) for flag in (False, True))
+    rounds = {(case.model, case.shape): case.rounds for case in full}
+    assert all(case.rounds < rounds[case.model, case.shape] for case in quick)
+    left_out = rounds.keys() - {(case.model, case.shape) for case in quick}
+    assert [(model, *shape[:2]) for model, shape in left_out] == [("bert-base", 8, 512)]
+
+
+def test_no_text_is_longer_than_the_model_reads(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["roberta"]))  # 32 positions, the first two unused
+    assert [case.shape.tokens for case in plan([str(tmp_path)], False)] == [16]
+
+
+def test_a_model_for_which_no_shape_is_left_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"] | {"max_position_embeddings": 15}))
+    with pytest.raises(RequestError, match="too long"):
+        plan([str(tmp_path)], False)
+
+
+def test_an_alias_needs_no_files_and_a_directory_no_weights(tmp_path, tiny):
+    assert plan(["electra-small"], True)[0].config == ALIASES["electra-small"].config
+    shutil.copy(tiny("bert") / "config.json", tmp_path)
+    assert ModelConfig.from_dict(plan([str(tmp_path)], True)[0].config).layers == 4
+
+
+def test_names_that_mean_nothing_are_refused(tmp_path):
+    with pytest.raises(RequestError, match="minilm"):
+        plan(["minilmm"], True)
+    with pytest.raises(RequestError, match=r"config\.json"):
+        plan([str(tmp_path)], True)

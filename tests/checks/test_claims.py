@@ -1,0 +1,186 @@
+"""The tutorials' claims on a head: measures agree with other programs, and claims can fail."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from heads import heads, made_up
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli import load_model
+from attncli.attention import attend, dot, scaled_dot
+from attncli.checks import claims as claiming
+from attncli.checks.claims import check_claims
+from attncli.models import encoder
+from attncli.models.head import one_head
+
+TEXT = "The trophy does not fit in the suitcase because it is too big."
+
+
+# --- measures -------------------------------------------------------------------------------------------
+
+matrices = st.builds(
+    lambda seed, rows, columns, scale: (
+        torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+    ),
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 8),
+    st.integers(2, 8),
+    st.sampled_from([0.1, 1.0, 20.0]),
+)
+
+
+@given(matrices)
+def test_the_norm_of_softmaxs_jacobian_is_autograds(scores):
+    softmax = partial(torch.softmax, dim=-1)
+    expected = np.mean([torch.autograd.functional.jacobian(softmax, row).norm().item() for row in scores])
+    assert claiming.jacobian_norm(softmax(scores)) == pytest.approx(expected, abs=1e-8)
+
+
+@given(matrices)
+def test_standardised_components_have_mean_0_and_variance_1(vectors):
+    found = claiming.standardised(vectors).numpy()
+    np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(found.var(axis=0), 1, atol=1e-9)
+    assert not claiming.standardised(torch.full((4, 3), 7.0)).any()
+
+
+@given(matrices)
+def test_the_variance_of_scores_is_numpys(query):
+    key = query.flip(0) + 1
+    expected = np.var([[q @ k for k in key.numpy()] for q in query.numpy()], ddof=1)
+    assert claiming.variance_of_scores(query, key) == pytest.approx(expected)
+
+
+def test_asymmetry_by_hand():
+    assert claiming.asymmetry(torch.tensor([[1.0, 2.0], [2.0, 5.0]])) == 0
+    assert claiming.asymmetry(torch.tensor([[0.0, 1.0], [0.0, 0.0]])) == pytest.approx(2**0.5)
+    assert claiming.asymmetry(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])) == pytest.approx(2)
+    assert claiming.asymmetry(torch.zeros(2, 2)) == 0
+
+
+def test_a_relative_difference_by_hand():
+    assert claiming.relative(torch.tensor([1.0, -4.0]), torch.tensor([1.5, -5.0])) == pytest.approx(0.2)
+
+
+# --- claims ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+@pytest.mark.parametrize(("layer", "head"), [(0, 2), (2, 9), (4, 3), (5, 11)])
+def test_all_hold_on_these_heads_of_minilm(minilm, trained, layer, head, mask):
+    claims = check_claims(minilm, trained(layer, head, mask))
+    assert [claim.name for claim in claims if not claim.holds] == []
+    assert all(np.isfinite(list(claim.figures.values())).all() for claim in claims)
+    assert len({claim.name for claim in claims}) == len(claims) == 10
+
+
+def test_one_does_not_hold_on_this_head_and_that_is_said(minilm, trained):
+    """Its scores are so small that dividing makes its rows nearly uniform, which takes gradient away."""
+    claims = check_claims(minilm, trained(0, 0))
+    assert [claim.name for claim in claims if not claim.holds] == ["saturation on this head"]
+
+
+def test_every_family_can_be_measured(tiny):
+    for family in ("bert", "roberta", "distilbert", "electra"):
+        model = load_model(str(tiny(family)), device="cpu")
+        head = one_head(model, model.tokenizer.encode("the cat sat on it"), 1, 2, "causal")
+        held = {claim.name for claim in check_claims(model, head) if claim.holds}
+        assert held >= {"bilinear", "key-value", "heads alike", "order", "one projection", "division"}
+
+
+@settings(max_examples=20)
+@given(heads())
+def test_what_is_algebra_holds_for_every_head(head):
+    assert claiming.one_projection_makes_it_symmetric(head).holds
+    assert claiming.bilinear_is_the_heads_score(head).holds
+    assert claiming.key_value_with_one_matrix_is_plain(head).holds
+    assert claiming.heads_alike_are_one_head(head).holds
+
+
+def test_padding_does_not_change_the_figures_of_a_head(minilm):
+    """[PAD] changes no real token's vector, and what is measured is measured on those."""
+    bare, padded = (one_head(minilm, minilm.tokenizer.encode(TEXT, None, to), 4, 3, "padding") for to in (16, 30))
+    for claim in (
+        claiming.variance_grows_with_size,
+        claiming.softmax_saturates,
+        claiming.projections_make_it_asymmetric,
+    ):
+        assert claim(padded).figures == pytest.approx(claim(bare).figures, rel=1e-4)
+
+
+def test_variance_does_not_grow_where_the_later_components_say_nothing():
+    weight = np.random.default_rng(0).normal(size=(8, 12)).astype(np.float32)
+    weight[4:] = 0
+    claim = claiming.variance_grows_with_size(made_up(query=(weight, np.zeros(8, np.float32))))
+    assert not claim.holds
+    assert claim.figures["d_k 8"] == claim.figures["d_k 4"] > claim.figures["d_k 2"]
+
+
+def test_a_head_of_one_component_has_nothing_to_grow():
+    claim = claiming.variance_grows_with_size(made_up(head_dim=1))
+    assert list(claim.figures) == ["d_k 1"] and not claim.holds
+
+
+def test_random_scores_that_are_not_divided_keep_their_variance(monkeypatch):
+    assert claiming.division_undoes_it(0).holds
+    monkeypatch.setattr(claiming, "scaled_dot", dot)
+    assert not claiming.division_undoes_it(0).holds
+
+
+def test_small_scores_do_not_saturate():
+    assert not claiming.softmax_saturates(made_up(scale=0.01)).holds
+    assert claiming.softmax_saturates(made_up(scale=3)).holds
+
+
+def test_scores_that_do_not_grow_do_not_saturate(monkeypatch):
+    claim = claiming.softmax_saturates_at_random(0)
+    assert claim.holds
+    by_size = [claim.figures[f"d_k {size}, not divided"] for size in (16, 64, 256, 1024)]
+    assert by_size == sorted(by_size, reverse=True)
+    monkeypatch.setattr(claiming, "dot", scaled_dot)
+    assert not claiming.softmax_saturates_at_random(0).holds
+
+
+def test_a_head_with_one_projection_for_both_is_not_asymmetric():
+    both = (np.eye(8, 12, dtype=np.float32), np.zeros(8, np.float32))
+    head = made_up(query=both, key=both)
+    assert not claiming.projections_make_it_asymmetric(head).holds
+    assert claiming.projections_make_it_asymmetric(head).figures["scores"] < 1e-6
+    assert claiming.projections_make_it_asymmetric(made_up()).holds
+
+
+def test_a_score_that_is_not_symmetric_is_found(monkeypatch):
+    monkeypatch.setattr(claiming, "scaled_dot", lambda query, key: scaled_dot(query, key.roll(1, 0)))
+    assert not claiming.one_projection_makes_it_symmetric(made_up()).holds
+
+
+def test_keys_that_are_no_projection_of_the_input_have_another_bilinear_score():
+    head = made_up()
+    weight, bias = head.projections["key"]
+    assert not claiming.bilinear_is_the_heads_score(
+        replace(head, projections={**head.projections, "key": (weight, bias + np.float32(0.1))})
+    ).holds
+
+
+def test_attention_by_another_score_is_not_the_plain_one(monkeypatch):
+    monkeypatch.setattr(claiming, "attend", partial(attend, score=dot))
+    assert not claiming.key_value_with_one_matrix_is_plain(made_up()).holds
+
+
+def test_a_map_that_the_projections_do_not_give_is_found():
+    head = made_up()
+    weights = head.record.weights[..., ::-1].copy()
+    assert not claiming.heads_alike_are_one_head(replace(head, record=replace(head.record, weights=weights))).holds
+
+
+def test_a_model_that_adds_positions_all_the_same_knows_the_order(minilm, trained, monkeypatch):
+    assert claiming.order_is_unknown_without_positions(minilm, trained(), 0).holds
+    forward = encoder.Embeddings.forward
+    monkeypatch.setattr(
+        encoder.Embeddings, "forward", lambda self, ids, segments, positions: forward(self, ids, segments)
+    )
+    assert not claiming.order_is_unknown_without_positions(minilm, trained(), 0).holds

@@ -1,0 +1,238 @@
+"""Every option of every command, in each way of using it, changes something or is refused: none is ignored.
+
+A way is a call that works. Each option is added to it with a value that is not its default; then the call is refused in
+one line, or something else is printed, written or said than without.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from attncli import load_model, save_records
+from attncli.cli.app import app
+from attncli.cli.given import written
+
+TEXT = "the cat sat on the unbelievable cat"
+OTHER = "it sat on the big cat"
+PAIR = ("--pair", "it is big")
+LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\n"
+GENERAL = {"help", "debug", "install_completion", "show_completion"}
+
+# What is tried: something else than the default, that the texts and the model here have room for.
+VALUES: dict[str, tuple[str, ...]] = {
+    "text": ("the big cat",),
+    "pair": PAIR[1:],
+    "file": ("one.txt",),
+    "saved": ("maps.npz",),
+    "model": ("other",),
+    "layer": ("1",),
+    "head": ("2",),
+    "mask": ("causal",),
+    "pad_to": ("24",),
+    "measure": ("norm",),
+    "vectors": ("0.0",),
+    "top_k": ("1",),
+    "device": ("abacus",),  # is refused wherever something is computed; ignored, it would do nothing
+    "dtype": ("bfloat16",),
+    "engine": ("transformers",),
+    "which": ("decoder",),
+    "target": ("a cat",),
+    "output_path": ("other",),  # with the suffix of the way, or refused
+    "output_paths": ("other.csv",),
+    "query": ("big",),
+    "segments": ("AB",),
+    "style": ("lines",),
+    "vmax": ("0.9",),
+    "cmap": ("viridis",),
+    "width": ("5cm",),
+    "font": ("DejaVu Serif",),
+    "font_size": ("5",),
+    "dpi": ("60",),
+    "title": ("another title",),
+    "start": ("matrix",),
+    "threshold": ("0.3",),
+    "method": ("rollout",),
+    "models": ("tiny,other",),
+    "masks": ("none,causal",),
+    "measures": ("weight,norm",),
+    "first": (OTHER,),
+    "second": (OTHER,),
+    "top": ("3",),
+    "files": ("one.txt",),
+    "jsonl": ("text",),
+    "limit": ("1",),
+    "stride": ("5",),
+    "by": ("previous",),
+    "resume": ("state.npz",),
+    "test": ("other.conllu",),
+    "against": ("torch",),
+    "weights": ("random",),
+    "temperature": ("0.5",),
+    "seed": ("7",),
+    "attention": ("dot",),
+    "name": ("tiny",),
+}
+
+
+def way(line: str) -> tuple[str, ...]:
+    """The arguments of a line; @ and @@ stand for the texts, so that it can be split at its spaces."""
+    return tuple({"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split())
+
+
+M = "-m tiny"
+WAYS = {
+    "run": [
+        f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
+        f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @",
+    ],
+    "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
+    "heatmap": [
+        f"heatmap {M} -o a.svg @", f"heatmap {M} -o a.png -H 1 @", f"heatmap {M} --style lines -o a.svg @",
+        "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
+    ],
+    "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @"],
+    "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @"],
+    "mechanisms": [f"mechanisms {M} --json @", f"mechanisms {M} @"],
+    "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html"],
+    "flow": [
+        f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
+        "flow --from maps.npz -o a.csv", f"flow {M} -o a.npz --json @",
+    ],
+    "stats": [
+        f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
+        f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
+        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg",
+    ],
+    "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg"],
+    "diff": [
+        f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
+        "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
+        "diff maps.npz others.npz --json",
+    ],
+    "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
+        f"compare {M} --weights random @",
+    ],
+    "models": ["models", "models --json"],
+    "models show": ["models show other"],
+}  # fmt: skip
+# Ways that are there for one option: without it they fail, or it would have nothing to do.
+WAYS_FOR = [
+    ("stats", way(f"stats {M} bad.txt"), "skip_bad"),
+    ("heatmap", way(f"heatmap {M} --pair it -o a.svg @"), "segments"),
+    ("view", way(f"view {M} --pair it -o a.html @"), "segments"),
+    ("run", way("run -m gpt2 @"), "engine"),
+    ("run", way("run -m t5 @"), "which"),
+    ("run", way("run -m t5 @"), "target"),
+]
+# What has no effect that shows, and why that is right.
+SILENT = {
+    "skip_bad": "is for corpora with bad lines, which has a way of its own",
+    "engine": "says who computes; the numbers are the same but for rounding (tests/cli/test_engine.py)",
+    "open_it": "opens a browser (tests/cli/test_view.py)",
+}
+SILENT_HERE = {(f"run {M} -l all @", "dtype"): "rounding does not show in a bar of eight steps"}
+# These take minutes, and are tried small in tests of their own.
+ELSEWHERE = {"bench", "train-align"}
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its name."""
+    root: Any = typer.main.get_command(app)
+    found = dict(root.commands)
+    return {**found, **{f"models {name}": command for name, command in found["models"].commands.items()}}
+
+
+def is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False))
+
+
+def test_every_command_has_its_ways():
+    assert set(commands()) - ELSEWHERE == set(WAYS)
+
+
+def test_every_option_has_something_to_try():
+    options = {
+        one.name for name in WAYS for one in commands()[name].params if not one.is_flag if one.name not in GENERAL
+    }
+    assert options <= set(VALUES)
+
+
+def cases() -> list[Any]:
+    found = []
+    for name, lines in WAYS.items():
+        for line in lines:
+            base = way(line)
+            for option in commands()[name].params:
+                taken = set(option.opts) & set(base) or option.param_type_name == "argument"
+                if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
+                    continue
+                found.append(pytest.param(base, option, id=f"{line} + {written(option)}"))
+    for name, base, option_name in WAYS_FOR:
+        [option] = [one for one in commands()[name].params if one.name == option_name]
+        found.append(pytest.param(base, option, id=f"{' '.join(base)} + {written(option)}"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tiny, tmp_path_factory):
+    """A folder with a checkpoint, texts, trees and records of every kind that the ways need."""
+    from foreign_checkpoints import make_foreign
+    from shell import in_process
+
+    folder = tmp_path_factory.mktemp("ways")
+    (folder / "tiny").symlink_to(tiny("bert"))
+    (folder / "other").symlink_to(tiny("bert", seed=1))
+    for family in ("gpt2", "t5"):
+        (folder / family).mkdir()
+        make_foreign(folder / family, family)
+    (folder / "one.txt").write_text("the big cat is on it\n", encoding="utf-8")
+    (folder / "lines.txt").write_text(LINES, encoding="utf-8")
+    (folder / "bad.txt").write_bytes(b"the cat\nde\xffad\nit sat\n")
+    trees = (Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu").read_text(encoding="utf-8").split("\n\n")
+    (folder / "trees.conllu").write_text("\n\n".join(trees[:4]) + "\n\n", encoding="utf-8")
+    (folder / "other.conllu").write_text("\n\n".join(trees[4:7]) + "\n\n", encoding="utf-8")
+    for line in (
+        f"run {M} -l all -o maps.npz @", f"run {M} -l all -o others.npz @@", f"stats {M} lines.txt -o stats.json",
+    ):  # fmt: skip
+        assert in_process(list(way(line)), folder).code == 0, line
+    model = load_model(str(folder / "tiny"), "cpu")
+    masks = [model.attend(TEXT, mask=mask) for mask in ("padding", "causal")]
+    save_records(masks, folder / "masks.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def known():
+    """What the ways do by themselves, found once."""
+    return {}
+
+
+def outcome(attncli, folder: Path, arguments: tuple[str, ...]) -> Any:
+    """The exit code, what was printed and said, and the files that were made, by name; the folder is as before."""
+    before = set(folder.iterdir())
+    result = attncli(*arguments)
+    made = {path.name: path.read_bytes() for path in sorted(set(folder.iterdir()) - before)}
+    for path in set(folder.iterdir()) - before:
+        path.unlink()
+    return result, made
+
+
+@pytest.mark.parametrize("base, option", cases())
+def test_an_option_changes_something_or_is_refused(base, option, attncli, place, known, monkeypatch):
+    monkeypatch.chdir(place)
+    if base not in known:
+        known[base] = outcome(attncli, place, base)
+    value = () if is_flag(option) else VALUES[option.name]
+    if option.name == "output_path":
+        value = ("other" + next((Path(one).suffix for one in base if one.startswith("a.")), ".svg"),)
+    opts = [name for name in option.opts if name.startswith("--")]
+    result, made = outcome(attncli, place, (*base, opts[0], *value))
+    plain, plain_made = known[base]
+    if result.code == 2:
+        assert result.out == "" and result.err.splitlines()[-1].startswith("attncli: error: "), result
+        assert "mistake in attncli" not in result.err
+    else:
+        said, said_plainly = (one.err.replace("other", "a") for one in (result, plain))
+        assert (result.code, result.out, said, made) != (plain.code, plain.out, said_plainly, plain_made)

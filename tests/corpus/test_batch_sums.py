@@ -1,0 +1,183 @@
+"""Sums of batches: beside plain loops over records, and never more weights in memory than a block."""
+
+import math
+import unicodedata
+
+import numpy as np
+import pytest
+from windows import corpus, sums_of
+
+import attncli
+from attncli import RequestError
+from attncli.analysis.distances import divergence_sums
+from attncli.analysis.shares import row_shares
+from attncli.analysis.statistics import FIGURES, Counting
+from attncli.analysis.words import merge_words
+from attncli.corpus import batch_sums
+from attncli.corpus.reducer import Reducer
+
+TEXTS = [
+    "The cat sat on the mat, and the dog did not.",
+    "No.",
+    "Unbelievably, he saw THE unbelievably fat cat: the cat!",
+    "中国 is big, and it is not small.",
+]
+
+
+def words_of(tokens):
+    """For every token the number of its word and, unless that is punctuation or [SEP], its letters."""
+    letters: dict[int, str] = {}
+    for text, word in zip(tokens.text, tokens.words, strict=True):
+        if word is not None:
+            letters[word] = letters.get(word, "") + text.removeprefix("##")
+    return [(word, letters.get(word, "")) for word in tokens.words]
+
+
+def is_mark(token: str) -> bool:
+    return all(unicodedata.category(character)[0] in "PS" for character in token)
+
+
+def plain_figures(weights, tokens, query: int) -> dict[str, float]:
+    """The figures of one query of one head, from its row of weights."""
+    found = dict.fromkeys(FIGURES, 0.0)
+    words = words_of(tokens)
+    for key, weight in enumerate(weights):
+        weight = float(weight)
+        found["entropy"] -= weight * math.log(weight) if weight > 0 else 0.0
+        found["strongest"] = max(found["strongest"], weight)
+        found["distance"] += weight * abs(query - key)
+        for name, place in (("self", query), ("previous", query - 1), ("next", query + 1), ("first", 0)):
+            found[name] += weight if key == place else 0.0
+        found["cls"] += weight if tokens.text[key] == "[CLS]" else 0.0
+        found["separator"] += weight if tokens.text[key] == "[SEP]" else 0.0
+        mark = not tokens.special[key] and is_mark(tokens.text[key])
+        found["punctuation"] += weight if mark else 0.0
+        (own, text), (other, same) = words[query], words[key]
+        if not mark and own is not None and own != other and text == same:
+            found["same_word"] += weight
+    return found
+
+
+def plain_statistics(records, queries=None):
+    """Means over all queries, and the standard deviation of the texts' means: `[layer, head, figure]` each."""
+    rows: list[list[np.ndarray]] = []
+    for number, record in enumerate(records):
+        rows.append([])
+        for query in range(len(record.tokens)) if queries is None else queries[number]:
+            every = [
+                [
+                    list(plain_figures(record.map(layer, head)[query], record.tokens, query).values())
+                    for head in record.heads
+                ]
+                for layer in record.layers
+            ]
+            rows[-1].append(np.array(every))
+    means = [np.mean(text, axis=0) for text in rows]
+    return np.mean([row for text in rows for row in text], axis=0), np.std(means, axis=0)
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_statistics_equal_a_plain_loop_over_saved_records(minilm, tmp_path, mask):
+    attncli.save_records(list(minilm.attend_many(TEXTS, mask=mask)), tmp_path / "maps.safetensors")
+    figures, spread = plain_statistics(attncli.load_records(tmp_path / "maps.safetensors"))
+    found = sums_of(Reducer(minilm, Counting(mask)), corpus(minilm, TEXTS))
+    assert found.texts == len(TEXTS)
+    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
+    assert np.allclose(found.spread, spread, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+@pytest.mark.parametrize(("measure", "words"), [("norm", False), ("weight", True), ("norm", True)])
+def test_norms_and_words_equal_a_plain_loop_over_records(minilm, measure, words, mask):
+    records = minilm.attend_many(TEXTS, mask=mask, measure=measure)
+    if words:
+        records = map(merge_words, records)
+    records = list(map(row_shares, records))
+    figures, spread = plain_statistics(records)
+    found = sums_of(Reducer(minilm, Counting(mask, measure=measure, words=words)), corpus(minilm, TEXTS))
+    assert (found.texts, found.queries) == (len(TEXTS), sum(len(record.tokens) for record in records))
+    assert np.allclose(found.figures, figures, rtol=2e-6, atol=2e-6)
+    assert np.allclose(found.spread, spread, rtol=2e-6, atol=2e-6)
+
+
+def test_padding_never_counts(minilm):
+    """A record with [PAD] has rows of it, which a plain loop must leave out to get the same."""
+    records = [minilm.attend(TEXTS[0], pad_to=20)]
+    real = len(minilm.tokenizer.encode(TEXTS[0]))
+    figures, _ = plain_statistics(records, [range(real)])
+    found = sums_of(Reducer(minilm), corpus(minilm, TEXTS[:1]))
+    assert found.queries == real
+    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+def test_every_family_is_counted_as_its_records_are(tiny, family):
+    model = attncli.load_model(str(tiny(family)), device="cpu", dtype="float64")
+    texts = ["the cat sat on the cat", "it, too"]
+    found = sums_of(Reducer(model), corpus(model, texts))
+    weights = [record.weights for record in model.attend_many(texts)]
+    strongest = np.concatenate([one.max(axis=-1) for one in weights], axis=-1).mean(axis=-1)
+    assert found.figures[..., FIGURES.index("strongest")] == pytest.approx(strongest, abs=1e-6)
+
+
+def test_windows_of_a_long_text_are_one_text(tiny):
+    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
+    long = "the cat, and the cat. " * 12
+    [cut] = texts = corpus(model, [long], stride=17)
+    assert len(cut) > 2
+    records = list(model.attend_tokens([window.tokens for window in cut]))
+    figures, _ = plain_statistics(records, [range(*window.counted) for window in cut])
+    found = sums_of(Reducer(model), texts)
+    assert (found.texts, found.queries) == (1, sum(window.queries for window in cut))
+    # Whether a word is the same is asked of the window here, as in the plain loop: it knows no other words.
+    assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
+    assert np.allclose(found.spread, 0, atol=1e-6)
+
+
+def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
+    """A plain loop over the words of every window; "embeddings" is many pieces in the tiny vocabulary."""
+    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
+    long = "the embeddings, and the cat. " * 12
+    [cut] = texts = corpus(model, [long], stride=17)
+    assert len(cut) > 2
+    records = [merge_words(record) for record in model.attend_tokens([window.tokens for window in cut])]
+    figures, _ = plain_statistics(records, [range(*window.in_words.counted) for window in cut])
+    found = sums_of(Reducer(model, Counting(words=True)), texts)
+    whole = model.tokenizer.backend.encode(long)
+    assert found.queries == len({word for word in whole.word_ids if word is not None}) + 2 < len(whole)
+    # A word that the end of a window cuts is the same word all the same: the plain loop knows no more than the rest.
+    others = [place for place, name in enumerate(FIGURES) if name != "same_word"]
+    assert np.allclose(found.figures[..., others], figures[..., others], rtol=1e-6, atol=1e-6)
+
+
+def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
+    model = attncli.load_model(str(tiny(max_position_embeddings=400)), device="cpu")
+    made = []
+
+    def watched(weights, *others):
+        made.append(weights.numel())
+        return attend_into(weights, *others)
+
+    attend_into = batch_sums.attend_into
+    monkeypatch.setattr(batch_sums, "attend_into", watched)
+    sums_of(Reducer(model, Counting(distances=True), block_weights=20_000), corpus(model, ["the cat " * 190]))
+    assert max(made) <= 20_000 < 4 * 382**2
+
+
+@pytest.mark.parametrize(("measure", "words"), [("weight", False), ("norm", False), ("weight", True), ("norm", True)])
+def test_divergences_are_those_of_the_records(minilm, measure, words):
+    found = sums_of(Reducer(minilm, Counting(distances=True, measure=measure, words=words)), corpus(minilm, TEXTS))
+    records = minilm.attend_many(TEXTS, measure=measure)
+    shown = [row_shares(merge_words(record) if words else record) for record in records]
+    expected = sum(divergence_sums(record.weights.reshape(72, *record.weights.shape[2:])) for record in shown)
+    assert np.allclose(found.divergence, expected, atol=1e-4)
+    assert found.divergence.max() / found.queries > 0.3
+
+
+def test_scores_that_are_no_numbers_are_refused(tiny):
+    model = attncli.load_model(str(tiny()), device="cpu")
+    model.need(2)
+    model.encoder.layer(1).attention.query.weight.fill_(math.nan)
+    reducer = Reducer(model)
+    with pytest.raises(RequestError, match="layer 1, head 0"):
+        sums_of(reducer, corpus(model, ["the cat"]))

@@ -1,0 +1,118 @@
+"""A treebank through a model: every sentence once, in an order of chance, and what an interruption leaves."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncli import Notice, RequestError
+from attncli.analysis.probing import guesses
+from attncli.analysis.tally import Tally, word_maps
+from attncli.corpus.probing import Treebank, count, probe, with_maps
+from attncli.text.trees import Sentence, words_of
+
+TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return Treebank.read(str(TREEBANK))
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """`interrupted(12)`: a KeyboardInterrupt after so many sentences."""
+    plus = Tally.plus
+
+    def after(sentences: int) -> None:
+        seen = []
+
+        def counted(self, maps, sentence):
+            if len(seen) == sentences:
+                raise KeyboardInterrupt
+            seen.append(sentence)
+            return plus(self, maps, sentence)
+
+        monkeypatch.setattr(Tally, "plus", counted)
+
+    return after
+
+
+def chain(words: int) -> Sentence:
+    """A sentence whose words each hang on the one before."""
+    return Sentence(["dog"] * words, [None, *range(words - 1)], ["root", *["dep"] * (words - 1)], 1)
+
+
+def same(one: Tally, other: Tally) -> bool:
+    return guesses(one, one) == guesses(other, other) and np.array_equal(one.tree_edges, other.tree_edges)
+
+
+def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, whole):
+    expected = Tally.nothing(6, 12)
+    for sentence in whole.sentences:
+        record = minilm.attend(sentence.text)
+        tokens = words_of(record.tokens, sentence)
+        expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
+    told = []
+    found = probe(minilm, whole, advance=lambda: told.append(1))
+    assert len(told) == found.treebank.tally.seen == 40 and not found.partial and found.test is None
+    assert same(found.measured, expected)
+
+
+def test_sentences_come_in_groups_of_one_length_and_short_ones_not_first(minilm, whole):
+    lengths = [len(record.tokens) for record, _ in with_maps(minilm, whole.sentences)]
+    assert len(lengths) == 40 and lengths != sorted(lengths)
+    groups = [length for place, length in enumerate(lengths) if place == 0 or lengths[place - 1] != length]
+    assert len(groups) == len(set(lengths))  # those of one length go through the network together
+
+
+def test_heads_chosen_on_one_are_measured_on_the_other(minilm, whole):
+    first, second = (Treebank(name, part) for name, part in (("a", whole.sentences[:20]), ("b", whole.sentences[20:])))
+    both, alone = probe(minilm, first, second), probe(minilm, first)
+    assert (both.treebank.path, both.test.path, both.test.tally.sentences) == ("a", "b", 20)
+    assert [(row.relation, row.layer, row.head) for row in both.relations] == [
+        (row.relation, row.layer, row.head) for row in alone.relations
+    ]
+    assert same(both.measured, probe(minilm, second).measured)
+    twice = probe(minilm, first, first)
+    assert twice.test.tally is twice.treebank.tally
+
+
+def test_sentences_that_can_not_be_read_whole_are_skipped_and_counted(minilm):
+    nothing = Sentence(["\x01"], [None], ["root"], 1)
+    with pytest.warns(Notice, match=r"a\.conllu: skipped 3 of 4 .* \(it reads 512 tokens\)"):
+        found = count(minilm, Treebank("a.conllu", [chain(511), chain(3), nothing, chain(600)]))
+    assert (found.sentences, found.skipped, found.word_count) == (1, 3, 3)
+    for hopeless in ([chain(511)], [chain(1)]):
+        with pytest.raises(RequestError, match=r"a\.conllu: in no sentence that the model can read"):
+            probe(minilm, Treebank("a.conllu", hopeless))
+
+
+def test_an_interruption_leaves_what_was_found_by_then(minilm, whole, interrupted):
+    interrupted(12)
+    with pytest.warns(Notice, match="^interrupted: these figures are PARTIAL, of 12 of 40 sentences$"):
+        found = probe(minilm, whole)
+    assert found.partial and found.measured.sentences == 12
+
+
+@pytest.mark.parametrize(("seen", "measured"), [(20, None), (40, None), (52, 12)])
+def test_a_test_of_which_nothing_was_counted_is_left_out(minilm, whole, interrupted, seen, measured):
+    interrupted(seen)
+    with pytest.warns(Notice, match="PARTIAL"):
+        found = probe(minilm, whole, Treebank("test", whole.sentences))
+    assert found.partial and found.treebank.tally.sentences == min(seen, 40)
+    assert (None if found.test is None else found.test.tally.sentences) == measured
+
+
+def test_an_interruption_before_anything_was_counted_is_one(minilm, whole, interrupted):
+    interrupted(0)
+    with pytest.raises(KeyboardInterrupt):
+        probe(minilm, whole)
+
+
+def test_a_treebank_has_the_name_that_messages_give_it(monkeypatch):
+    assert Treebank.read(str(TREEBANK), limit=2).path == str(TREEBANK)
+    with TREEBANK.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert Treebank.read("-", limit=2) == ("stdin", Treebank.read(str(TREEBANK), limit=2).sentences)

@@ -1,0 +1,94 @@
+"""Reading a corpus: what is a text, what is a bad line, and which texts are cut into windows."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from attncli import Notice, RequestError
+from attncli.corpus.reading import Reading
+
+
+def texts(path, **options):
+    return [(line.number, line.text) for line in Reading(**options).texts([str(path)])]
+
+
+def test_a_text_a_line_with_its_number_and_empty_lines_are_none(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes("\ufeffone\r\n\n  two words \nthree".encode())
+    assert texts(path) == [(1, "one"), (3, "two words"), (4, "three")]
+
+
+def test_paragraphs_go_on_to_an_empty_line_and_never_into_the_next_file(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("one\ntwo\n\n \nthree\n")
+    found = [(line.number, line.text) for line in Reading(paragraphs=True).texts([str(path), str(path)])]
+    assert found == [(1, "one two"), (5, "three")] * 2
+
+
+def test_a_field_of_json_lines(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(json.dumps({"id": 1, "text": text}) for text in ("é one", "", "two")))
+    assert texts(path, field="text") == [(1, "é one"), (3, "two")]
+
+
+@pytest.mark.parametrize(
+    "bad, options, says",
+    [
+        (b"\xff\xfe", {}, "not UTF-8 at byte 0"),
+        (b"a \xff", {"paragraphs": True}, "not UTF-8 at byte 2"),
+        (b"{", {"field": "text"}, "not JSON"),
+        (b'"text"', {"field": "text"}, "no JSON object"),
+        (b'{"body": "x"}', {"field": "text"}, "field 'text'"),
+        (b'{"text": 3}', {"field": "text"}, "is no text"),
+    ],
+)
+def test_a_bad_line_stops_or_is_passed_over_and_is_named_either_way(tmp_path, bad, options, says):
+    good = b'{"text": "good"}' if "field" in options else b"good"
+    path = tmp_path / "corpus"
+    path.write_bytes(good + b"\n" + bad + b"\n\n" + good + b"\n")
+    with pytest.raises(RequestError, match=r"line 2.*--skip-bad") as refusal:
+        texts(path, **options)
+    assert says in str(refusal.value)
+    with pytest.warns(Notice, match="skipped .*line 2") as noticed:
+        assert texts(path, skip_bad=True, **options) == [(1, "good"), (4, "good")]
+    assert len(noticed) == 1 and says in str(noticed[0].message)
+
+
+def test_only_as_many_texts_as_asked_for_are_read(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(b"one\ntwo\n\xff\n")
+    assert texts(path, limit=2) == [(1, "one"), (2, "two")]
+
+
+def test_stdin_is_a_file_like_others(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff\n")))
+    with pytest.raises(RequestError, match="stdin, line 2"):
+        list(Reading().texts(["-"]))
+
+
+def test_files_that_cannot_be_read_and_readings_that_exclude_each_other(tmp_path):
+    with pytest.raises(RequestError, match="No such file"):
+        texts(tmp_path / "missing")
+    with pytest.raises(RequestError, match="directory"):
+        texts(tmp_path)
+    with pytest.raises(RequestError, match="--paragraphs"):
+        Reading(paragraphs=True, field="text")
+
+
+def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(b"good\n\x00\x01\ngood\n")
+    with pytest.raises(RequestError, match=r"line 2.*nothing in it"):
+        list(Reading().windows([str(path)], minilm.tokenizer, None, lambda _: True))
+    with pytest.warns(Notice, match="line 2"):
+        found = list(Reading(skip_bad=True).windows([str(path)], minilm.tokenizer, None, lambda _: True))
+    assert [window.text for [window] in found] == [0, 2]
+
+
+def test_unwanted_texts_are_passed_over(minilm, tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("one\ntwo\nthree\n")
+    found = Reading().windows([str(path)], minilm.tokenizer, None, lambda number: number != 1)
+    assert [window.tokens.text[1] for [window] in found] == ["one", "three"]

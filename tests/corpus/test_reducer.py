@@ -1,0 +1,93 @@
+"""A corpus reduced: the same whatever the order, the batch, the block and the number of cores."""
+
+import threading
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from windows import corpus, sums_of
+
+import attncli
+from attncli.analysis.statistics import Counting, Sums
+from attncli.corpus.reducer import Reducer
+
+MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
+
+
+def assert_same(found: Sums, expected: Sums, tolerance: float) -> None:
+    assert (found.texts, found.queries) == (expected.texts, expected.queries)
+    assert found.limit == pytest.approx(expected.limit)
+    assert np.allclose(found.figures, expected.figures, rtol=tolerance, atol=tolerance)
+    assert np.allclose(found.spread, expected.spread, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_tokens": 1}, {"batch_tokens": 60}, {"block_weights": 1}, {"block_weights": 300}]
+)
+@pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True}, {"mask": "causal", "words": True}])
+def test_batch_and_block_change_nothing(minilm, options, asked):
+    texts = corpus(minilm, [text.replace("big mat", "embeddings") for text in MANY])
+    expected = sums_of(Reducer(minilm, Counting(distances=True, **asked)), texts)
+    found = sums_of(Reducer(minilm, Counting(distances=True, **asked), **options), texts)
+    assert_same(found, expected, 1e-6)
+    assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
+
+
+@pytest.fixture
+def cores():
+    """`cores(3)`: as on a machine with so many of them."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True, "distances": True}])
+def test_how_many_cores_there_are_changes_nothing(minilm, cores, asked):
+    texts = corpus(minilm, [*MANY, "the cat sat, " * 400])
+    cores(1)
+    expected = sums_of(Reducer(minilm, Counting(**asked)), texts)
+    cores(3)
+    found = sums_of(Reducer(minilm, Counting(**asked), batch_tokens=100), texts)
+    assert_same(found, expected, 1e-6)
+    assert torch.get_num_threads() == 3
+
+
+def test_who_stops_early_leaves_no_thread_behind(minilm, cores):
+    cores(3)
+    running = threading.active_count()
+    reducer = Reducer(minilm, batch_tokens=20)
+    counting = reducer.count(corpus(minilm, MANY), reducer.nothing())
+    next(counting)
+    assert threading.active_count() > running
+    counting.close()
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == 3
+
+
+def test_the_order_of_texts_changes_nothing(minilm):
+    assert_same(
+        sums_of(Reducer(minilm), corpus(minilm, MANY[::-1])), sums_of(Reducer(minilm), corpus(minilm, MANY)), 1e-6
+    )
+
+
+@pytest.mark.parametrize("sorted_together", [1, 2, 23, 24])
+def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, sorted_together):
+    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
+    expected = sums_of(Reducer(model), corpus(model, MANY))
+    monkeypatch.setattr("attncli.corpus.packed.TEXTS_SORTED", sorted_together)
+    assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 9])
+def test_going_on_is_as_if_it_had_not_stopped(tiny, steps):
+    model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
+    reducer = Reducer(model, Counting(distances=True), batch_tokens=40)
+    texts = corpus(model, MANY, stride=3)
+    *_, so_far = islice(reducer.count(texts, reducer.nothing()), steps)
+    assert 0 < so_far.sums.texts < len(MANY)
+    rest = [cut for cut in texts if so_far.wants(cut[0].text)]
+    assert len(rest) == len(MANY) - so_far.sums.texts
+    found, expected = sums_of(reducer, rest, so_far), sums_of(reducer, texts)
+    assert_same(found, expected, 1e-9)
+    assert np.allclose(found.divergence, expected.divergence)

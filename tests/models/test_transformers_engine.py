@@ -1,0 +1,349 @@
+"""Models from elsewhere: what is kept is what transformers says, of the tokens that it was given."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from checkpoints import edit_config
+from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS, NETWORKS, TEXT, WINDOW, make_foreign
+from safetensors.torch import load_file, save_file
+
+from attncli.base.errors import Notice, RequestError
+from attncli.models.hub import NotOnThisMachine
+from attncli.models.transformers_engine import LONGEST_ANSWER, load_with_transformers
+from attncli.models.transformers_tokens import word_numbers
+
+POSITIONS = 40  # of all small checkpoints but T5's, which has none
+
+
+@pytest.fixture(scope="session")
+def foreign(tmp_path_factory):
+    """`foreign(family)` -> a small random model, made once a session."""
+    made = {}
+
+    def load(family: str, **more):
+        key = family, *more.items()
+        if key not in made:
+            made[key] = load_with_transformers(
+                str(make_foreign(tmp_path_factory.mktemp(family), family, **more)), "cpu"
+            )
+        return made[key]
+
+    return load
+
+
+def attend(model, text=TEXT, pair=None, **asked):
+    [record] = model.attend_many([text], [pair], **asked)
+    return record
+
+
+class Theirs:
+    """transformers' own class with its tokenizer, used as its documentation says."""
+
+    def __init__(self, model):
+        path = model.place.path
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        kind = getattr(transformers, NETWORKS[model.network.config.model_type])
+        self.network = kind.from_pretrained(path, attn_implementation="eager")
+        self.batch = self.tokenizer(TEXT, return_tensors="pt")
+        self.ids = self.batch.input_ids[0].tolist()
+
+    def maps(self, **more):
+        with torch.inference_mode():
+            return self.network(**self.batch, output_attentions=True, **more)
+
+    def answer(self) -> list[int]:
+        """The start token and all that it writes."""
+        longest = LONGEST_ANSWER if self.network.config.model_type == "t5" else POSITIONS
+        made = self.network.generate(**self.batch, do_sample=False, num_beams=1, max_new_tokens=longest)
+        return made[0].tolist()
+
+
+def same(record, maps) -> bool:
+    return np.array_equal(record.weights, torch.cat(maps).numpy())
+
+
+# --- what transformers says -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_decoders_maps_are_those_of_transformers(foreign, family):
+    theirs, record = Theirs(foreign(family)), attend(foreign(family))
+    assert same(record, theirs.maps().attentions)
+    assert record.tokens.ids == theirs.ids
+    assert record.kind == "decoder" and record.key_tokens is None
+
+
+@pytest.mark.parametrize("family", ENCODER_DECODERS)
+def test_a_target_is_taught_as_transformers_teaches_it(foreign, family):
+    model = foreign(family)
+    theirs = Theirs(model)
+    labels = theirs.tokenizer(text_target=ANSWER).input_ids
+    expected = theirs.maps(labels=torch.tensor([labels]))  # it makes the decoder's input itself
+    encoder, decoder, cross = (attend(model, target=ANSWER, which=part) for part in model.parts)
+    assert same(encoder, expected.encoder_attentions)
+    assert same(decoder, expected.decoder_attentions)
+    assert same(cross, expected.cross_attentions)
+    assert encoder.tokens.ids == cross.key_tokens.ids == theirs.ids
+    assert decoder.tokens.ids == cross.tokens.ids == [model.network.config.decoder_start_token_id, *labels[:-1]]
+    assert [record.kind for record in (encoder, decoder, cross)] == ["encoder", "decoder", "cross"]
+    assert encoder.key_tokens is None and decoder.key_tokens is None
+
+
+@pytest.mark.parametrize("family", ENCODER_DECODERS)
+def test_without_a_target_the_decoder_reads_its_own_greedy_output(foreign, family):
+    model = foreign(family)
+    theirs = Theirs(model)
+    written = theirs.answer()
+    cross = attend(model)
+    assert cross.tokens.ids == written[:-1]
+    assert len(set(written)) > 10  # and not one token for ever
+    assert same(cross, theirs.maps(labels=torch.tensor([written[1:]])).cross_attentions)
+    again = attend(model)
+    assert again.tokens == cross.tokens and np.array_equal(again.weights, cross.weights)
+
+
+@pytest.mark.parametrize("family", ["t5", "marian"])
+def test_what_it_writes_ends_at_its_end_token(foreign, family):
+    """These two come to their end within the limit; what ends is not read again."""
+    model = foreign(family)
+    assert Theirs(model).answer()[-1] == model.tokenizer.eos_token_id
+    assert model.tokenizer.eos_token_id not in attend(model).tokens.ids
+
+
+def test_what_it_writes_ends_at_its_last_position(foreign):
+    assert len(attend(foreign("bart")).tokens) == POSITIONS
+
+
+@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
+def test_rows_sum_to_one_and_the_mask_is_where_weight_is(foreign, family):
+    model = foreign(family)
+    for part in model.parts:
+        record = attend(model, which=part)
+        queries, keys = len(record.tokens), len(record.keys)
+        assert record.weights.shape[2:] == record.mask.shape == (queries, keys)
+        assert np.allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
+        assert not record.weights[..., ~record.mask].any()
+        expected = np.ones((queries, keys), dtype=bool)
+        if part == "decoder":
+            expected = np.tril(expected)
+        if family == "mistral":
+            expected = np.triu(expected, 1 - WINDOW)
+        assert np.array_equal(record.mask, expected)
+        assert record.mask_name == ("causal" if part == "decoder" else "padding")
+
+
+@pytest.mark.parametrize("part", ["encoder", "cross"])
+def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
+    model = foreign("t5")
+    plain, hidden, shown = (
+        attend(model, target=ANSWER, which=part, **more)
+        for more in ({}, {"pad_to": 20}, {"pad_to": 20, "mask": "none"})
+    )
+    real = len(plain.keys)
+    assert hidden.keys.text[real:] == ["<pad>"] * (20 - real) and sum(hidden.keys.padding) == 20 - real
+    assert not hidden.mask[:, real:].any() and hidden.mask[:, :real].all()
+    assert np.allclose(hidden.weights[:, :, : len(plain.tokens), :real], plain.weights, atol=1e-5)
+    assert shown.mask.all() and (shown.mask_name, hidden.mask_name) == ("none", "padding")
+
+
+def test_a_padded_text_changes_nothing_that_the_decoder_writes(foreign):
+    assert attend(foreign("t5"), pad_to=30).tokens == attend(foreign("t5")).tokens
+
+
+@pytest.mark.parametrize(
+    ("pair", "pad_to", "mask"), [(None, None, "padding"), ("It hid.", 20, "padding"), ("It hid.", 20, "none")]
+)
+def test_a_bert_is_the_same_in_both_engines(minilm, pair, pad_to, mask):
+    ours = minilm.attend("The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to)
+    record = attend(load_with_transformers("minilm", "cpu"), "The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to)
+    assert np.allclose(ours.weights, record.weights, atol=1e-5)
+    assert np.array_equal(ours.mask, record.mask)
+    assert (ours.tokens, ours.model, ours.kind, ours.mask_name) == (
+        record.tokens,
+        record.model,
+        record.kind,
+        record.mask_name,
+    )
+
+
+def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
+    model = foreign("bart")  # 3 layers of 4 heads read, 2 of 2 write
+    whole, some = attend(model, which="encoder"), attend(model, which="encoder", layers="-1,0", heads=[3, 1])
+    assert (some.layers, some.heads) == ([2, 0], [3, 1])
+    assert np.array_equal(some.weights, whole.weights[[2, 0]][:, [3, 1]])
+    assert np.array_equal(some.mask, whole.mask)
+    sizes = [(info.layers, info.heads, info.hidden_size) for info in (whole.model, attend(model).model)]
+    assert sizes == [(3, 4, 32), (2, 2, 32)]
+    with pytest.raises(RequestError, match="layer 2 is out of range"):
+        attend(model, layers=2)
+    with pytest.raises(RequestError, match="head 2 is out of range"):
+        attend(model, which="decoder", heads="0-2")
+
+
+def test_several_texts_come_in_their_order(foreign):
+    texts = ["the cat", "the cat sat on the mat", "a"]
+    model = foreign("llama")
+    assert [record.tokens for record in model.attend_many(texts)] == [attend(model, text).tokens for text in texts]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
+    model = foreign("bart")
+    other = attend(load_with_transformers(str(model.place.path), "cpu", dtype), target=ANSWER)
+    assert other.weights.dtype == np.float32
+    assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
+
+
+# --- tokens ---------------------------------------------------------------------------------------------
+
+
+def test_words_come_from_the_tokenizer_or_from_the_marks_in_its_pieces(foreign):
+    for family in ("gpt2", "llama", "t5", "marian"):  # Llama's finds no words, Marian's doesn't say
+        tokens = attend(foreign(family), which=foreign(family).parts[0]).tokens
+        words = [
+            "".join(token for token, word in zip(tokens.text, tokens.words, strict=True) if word == number)
+            for number in range(6)
+        ]
+        assert [word.strip("▁Ġ") for word in words] == TEXT.split(), family
+        assert [word is None for word in tokens.words] == tokens.special
+    assert attend(foreign("gpt2"), "catthe").tokens.words == [0] * 3  # no mark at all
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["▁a", "b", "▁c", "d"], [0, 0, 1, 1]),
+        (["a", "Ġb", "c"], [0, 1, 1]),
+        (["a", "##b", "c", "##d"], [0, 0, 1, 1]),
+        (["a", "b"], [0, 1]),
+    ],
+)
+def test_where_a_word_begins(tokens, words):
+    assert word_numbers(tokens, [0] * len(tokens)) == words
+    assert word_numbers([*tokens, "</s>"], [*[0] * len(tokens), None]) == [*words, None]
+    assert word_numbers([*tokens, *tokens], [*[0] * len(tokens), *[1] * len(tokens)]) == [*words, *words]
+
+
+def test_the_start_token_is_special_and_no_padding(foreign):
+    """T5 starts with <pad>, and sees it."""
+    record = attend(foreign("t5"), target="a mat")
+    assert record.tokens.text == ["<pad>", "▁a", "▁mat"]
+    assert record.tokens.special == [True, False, False]
+    assert record.tokens.words == [None, 0, 1]
+    assert not any(record.tokens.padding)
+
+
+def test_a_pair_is_two_segments(foreign):
+    record = attend(foreign("t5"), "the cat", "a mat", which="encoder")
+    assert record.tokens.text == ["▁the", "▁cat", "</s>", "▁a", "▁mat", "</s>"]
+    assert record.tokens.segments == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(RequestError, match="leave --pair out"):
+        attend(foreign("marian"), "the cat", "a mat")
+
+
+def test_a_long_text_is_cut_with_a_notice(foreign):
+    for family, part in (("gpt2", "decoder"), ("marian", "encoder")):
+        with pytest.warns(Notice, match=rf"kept the first {POSITIONS} of \d+ tokens"):
+            record = attend(foreign(family), "the cat " * 50, which=part)
+        assert len(record.tokens) == POSITIONS
+    with pytest.warns(Notice, match=rf"kept the first {POSITIONS} of \d+ tokens"):
+        assert len(attend(foreign("bart"), target="the cat " * 50).tokens) == POSITIONS
+    assert len(attend(foreign("t5"), "the cat " * 50, which="encoder").tokens) == 101
+
+
+def test_a_token_that_the_tokenizer_has_no_name_for(foreign):
+    record = attend(foreign("t5", more_numbers=200))
+    names = len(foreign("t5").tokenizer)
+    nameless = [place for place, number in enumerate(record.tokens.ids) if number >= names]
+    assert nameless
+    assert all(record.tokens.text[place] == f"<{record.tokens.ids[place]}>" for place in nameless)
+
+
+# --- refusals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "why"),
+    [
+        ("gpt2", {"which": "cross"}, "has no cross attention: it is one decoder"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention: it is one decoder"),
+        ("gpt2", {"target": ANSWER}, "is one decoder, which writes nothing: leave --target out"),
+        ("gpt2", {"pad_to": 30}, "has no padding token: leave --pad-to out"),
+        ("gpt2", {"which": "middle"}, "no part 'middle': it is one of encoder, decoder, cross"),
+        ("gpt2", {"mask": "middle"}, "no mask 'middle'"),
+        ("gpt2", {"text": "  "}, "the text is empty"),
+        ("t5", {"target": ""}, "the text is empty"),
+        ("t5", {"mask": "causal"}, "from a cross-attention: --mask padding or none"),
+        ("t5", {"which": "encoder", "mask": "causal"}, "from an encoder: --mask padding or none"),
+        ("bart", {"pad_to": POSITIONS + 1}, "can't pad to 41 tokens"),
+        ("mamba", {}, "transformers gives no attention of"),
+    ],
+)
+def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
+    with pytest.raises(RequestError, match=why):
+        attend(foreign(family), **asked)
+
+
+def test_a_decoder_is_causal_whether_asked_or_not(foreign):
+    one, other = attend(foreign("gpt2")), attend(foreign("gpt2"), mask="causal")
+    assert np.array_equal(one.weights, other.weights) and one.mask_name == other.mask_name == "causal"
+
+
+def test_an_encoder_has_no_other_part():
+    with pytest.raises(RequestError, match="minilm has no cross attention: it is one encoder; leave --which out"):
+        attend(load_with_transformers("minilm", "cpu"), which="cross")
+
+
+def test_weights_that_are_not_whole_are_refused(tmp_path):
+    path = make_foreign(tmp_path, "gpt2") / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["transformer.h.1.attn.c_attn.weight"]
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(
+        RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are not whole"
+    ):
+        load_with_transformers(str(tmp_path), "cpu")
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    path = make_foreign(tmp_path, "gpt2") / "model.safetensors"
+    tensors = load_file(path)
+    tensors["transformer.h.1.attn.c_attn.weight"][:] = torch.nan
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(RequestError, match=r"a weight of .* is no number"):
+        attend(load_with_transformers(str(tmp_path), "cpu"))
+
+
+def test_what_transformers_can_not_load_is_one_line(tmp_path):
+    make_foreign(tmp_path, "gpt2")
+    edit_config(tmp_path, model_type="made-up")
+    with pytest.raises(RequestError, match=r"^transformers can't load [^\n]*made-up[^\n]*$"):
+        load_with_transformers(str(tmp_path), "cpu")
+
+
+def test_code_that_a_checkpoint_brings_is_not_run(tmp_path):
+    make_foreign(tmp_path, "gpt2")
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w')\nclass Evil: pass\n")
+    edit_config(tmp_path, auto_map={"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil"})
+    assert attend(load_with_transformers(str(tmp_path), "cpu")).kind == "decoder"
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_repository_that_is_not_here_is_said_to_be_not_here():
+    with pytest.raises(NotOnThisMachine, match=r"somebody/some-gpt\) is not on this machine"):
+        load_with_transformers("somebody/some-gpt", "cpu")
+
+
+def test_transformers_keeps_quiet(foreign):
+    program = (
+        "import sys, warnings; warnings.simplefilter('ignore');"
+        "from attncli.models.transformers_engine import load_with_transformers;"
+        "list(load_with_transformers(sys.argv[1], 'cpu').attend_many(['the cat ' * 30]))"
+    )
+    path = foreign("bart").place.path
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=120)
+    assert done.stdout == b"" and done.stderr == b""

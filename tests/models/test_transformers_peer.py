@@ -1,0 +1,126 @@
+"""transformers as the reference: it gets exactly our tokens, segments and mask, and keeps quiet."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from checkpoints import FAMILIES, edit_config, make_checkpoint
+from transformers import AutoModel, AutoTokenizer, BertModel
+from transformers.utils import logging
+
+from attncli import RequestError, load_model
+from attncli.models.transformers_peer import load_reference, quiet
+
+CPU = torch.device("cpu")
+TEXT = "the cat sat on a mat"
+
+
+def load_both(directory, dtype="float64"):
+    model = load_model(str(directory), device="cpu", dtype=dtype)
+    return model, load_reference(directory, CPU, model.dtype)
+
+
+def test_it_is_what_transformers_makes_of_a_padded_pair_by_itself(minilm):
+    path = minilm.place.path
+    batch = AutoTokenizer.from_pretrained(path)(
+        "The cat sat.", "It was tired.", padding="max_length", max_length=20, return_tensors="pt"
+    )
+    network = AutoModel.from_pretrained(path, attn_implementation="eager")
+    with torch.inference_mode():
+        expected = network(**batch, output_attentions=True, output_hidden_states=True)
+    tokens = minilm.tokenizer.encode("The cat sat.", "It was tired.", 20)
+    weights, hidden = load_reference(path, CPU, torch.float32).run(tokens, "padding")
+    assert len(weights) == 6 and len(hidden) == 7
+    assert all(torch.equal(ours, theirs[0]) for ours, theirs in zip(weights, expected.attentions, strict=True))
+    assert all(torch.equal(ours, theirs[0]) for ours, theirs in zip(hidden, expected.hidden_states, strict=True))
+
+
+def test_causal_is_what_transformers_own_decoder_sees(tiny):
+    directory = tiny("bert")
+    model, reference = load_both(directory)
+    tokens = model.tokenizer.encode(TEXT)
+    decoder = BertModel.from_pretrained(
+        directory, is_decoder=True, attn_implementation="eager", dtype=torch.float64
+    ).eval()
+    with torch.inference_mode():
+        expected = decoder(torch.tensor([tokens.ids]), output_attentions=True, use_cache=False).attentions
+    weights, _ = reference.run(tokens, "causal")
+    assert all(torch.equal(ours, theirs[0]) for ours, theirs in zip(weights, expected, strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_masks_hide_what_they_say_and_nothing_else(tiny, family):
+    model, reference = load_both(tiny(family))
+    tokens = model.tokenizer.encode(TEXT, None, 30)
+    real = len(tokens) - sum(tokens.padding)
+    assert real < 30
+    everything = torch.ones(30, 30, dtype=torch.bool)
+    to_real = everything & (torch.arange(30) < real)
+    for mask, allowed in (("none", everything), ("padding", to_real), ("causal", to_real.tril())):
+        for weights in reference.run(tokens, mask)[0]:
+            assert torch.equal((weights != 0).any(dim=0), allowed), mask
+            assert torch.allclose(weights.sum(dim=-1), torch.ones((), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_segments_only_where_the_family_has_them(tiny, family):
+    model, reference = load_both(tiny(family))
+    tokens = model.tokenizer.encode(TEXT, "a dog ran")
+    assert set(tokens.segments) == {0, 1}
+    forgotten = type(tokens)(**{**vars(tokens), "segments": [0] * len(tokens)})
+    with_segments, without = (reference.run(one, "none")[1][0] for one in (tokens, forgotten))
+    assert torch.equal(with_segments, without) == (family not in ("bert", "electra"))
+
+
+@pytest.mark.parametrize("form", ["safetensors", "sharded", "bin", "sharded bin", "2018"])
+def test_every_form_of_a_checkpoint(tmp_path, form):
+    model, reference = load_both(make_checkpoint(tmp_path, form=form))
+    tokens = model.tokenizer.encode(TEXT)
+    ours = model.hidden_states(tokens, model.mask([tokens], "none"))[1][-1]
+    assert torch.allclose(ours, reference.run(tokens, "none")[1][-1], atol=1e-10)
+
+
+def test_what_transformers_does_not_find_is_said(tmp_path):
+    # Names that attncli reads and transformers doesn't: two prefixes, one inside the other.
+    make_checkpoint(tmp_path, form="bin")
+    path = tmp_path / "pytorch_model.bin"
+    torch.save({f"bert.electra.{name}": tensor for name, tensor in torch.load(path).items()}, path)
+    with pytest.raises(RequestError, match=r"transformers does not find embeddings.*--against torch"):
+        load_both(tmp_path)
+
+
+def test_what_transformers_refuses_is_one_line(tmp_path):
+    make_checkpoint(tmp_path, form="sharded")
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": json.loads(index.read_text())["weight_map"]}))
+    with pytest.raises(RequestError, match=r"transformers can't load .*: KeyError: 'metadata'$"):
+        load_both(tmp_path)
+
+
+def test_code_that_a_checkpoint_brings_is_not_run(tmp_path):
+    make_checkpoint(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w')\nclass Evil: pass\n")
+    edit_config(tmp_path, auto_map={"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil"})
+    _, reference = load_both(tmp_path)
+    assert isinstance(reference.network, BertModel)
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_transformers_keeps_quiet(tmp_path):
+    make_checkpoint(tmp_path, head="ForMaskedLM")  # without a pooler, and with a head: worth a report to it
+    program = (
+        "import sys, torch; from pathlib import Path; from attncli.models.transformers_peer import load_reference;"
+        "load_reference(Path(sys.argv[1]), torch.device('cpu'), torch.float32)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, check=True, timeout=120)
+    assert done.stdout == b"" and done.stderr == b""
+
+
+def test_afterwards_transformers_speaks_as_before():
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    with pytest.raises(ZeroDivisionError), quiet():
+        assert logging.get_verbosity() == logging.ERROR and not logging.is_progress_bar_enabled()
+        raise ZeroDivisionError
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (level, bars)

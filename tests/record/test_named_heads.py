@@ -1,0 +1,121 @@
+"""The words for the heads whose queries and keys are kept."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli.base.errors import RequestError
+from attncli.record.named_heads import select_heads
+from attncli.record.selection import select
+
+LAYERS, HEADS = 6, 12  # of the model
+SIDES = ["0", "3", "-1", "0-2", "-3--1", "2-2", "all"]
+
+
+def written(selection, layers=range(LAYERS), heads=range(HEADS)) -> list[tuple[int, int]]:
+    return select_heads(selection, list(layers), list(heads), LAYERS, HEADS)
+
+
+@st.composite
+def kept(draw) -> tuple[list[int], list[int]]:
+    """Layers and heads in any order."""
+    layers = draw(st.lists(st.integers(0, LAYERS - 1), min_size=1, unique=True))
+    return layers, draw(st.lists(st.integers(0, HEADS - 1), min_size=1, unique=True))
+
+
+@given(st.lists(st.tuples(st.sampled_from(SIDES), st.sampled_from(SIDES)), min_size=1, max_size=4))
+def test_a_side_means_what_it_means_for_layers_and_heads(parts):
+    """Every head of the one with every layer of the other, each once, in the order written."""
+    meant = [
+        (layer, head)
+        for layers, heads in parts
+        for layer in select(layers, LAYERS, "layer")
+        for head in select(heads, HEADS, "head")
+    ]
+    assert written(" , ".join(f"{layers}.{heads}" for layers, heads in parts)) == list(dict.fromkeys(meant))
+
+
+@given(kept(), st.data())
+def test_all_means_all_that_are_kept(kept, data):
+    layers, heads = kept
+    layer, head = data.draw(st.sampled_from(layers)), data.draw(st.sampled_from(heads))
+    every = [(one, other) for one in layers for other in heads]
+    assert written("all", *kept) == written(" ALL ", *kept) == written("all.all", *kept) == every
+    assert written(f"{layer}.all", *kept) == [(layer, other) for other in heads]
+    assert written(f"all.{head}", *kept) == [(one, head) for one in layers]
+
+
+@given(kept(), st.data())
+def test_pairs_are_what_they_say_each_once_in_their_order(kept, data):
+    layers, heads = kept
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(layers), st.sampled_from(heads)), min_size=1))
+    from_the_end = [(layer - LAYERS, head - HEADS) for layer, head in pairs]
+    expected = list(dict.fromkeys(pairs))
+    for form in (pairs, from_the_end, tuple(pairs), np.array(pairs), [list(pair) for pair in pairs]):
+        assert written(form, *kept) == expected
+    assert written(",".join(f"{layer}.{head}" for layer, head in pairs), *kept) == expected
+    assert all(type(number) is int for pair in written(np.array(pairs), *kept) for number in pair)
+
+
+@pytest.mark.parametrize("nothing", [None, "none", " None ", [], ()])
+def test_nothing_is_nobody(nothing):
+    assert written(nothing) == []
+
+
+def test_by_hand():
+    assert written("4.7") == [(4, 7)]
+    assert written("4.0-3") == [(4, 0), (4, 1), (4, 2), (4, 3)]
+    assert written("4.10,4.1") == [(4, 10), (4, 1)]
+    assert written("-1.0,2.5") == [(5, 0), (2, 5)]
+    assert written("all.0", [4, 2], [0, 1]) == [(4, 0), (2, 0)]
+
+
+@given(kept(), st.integers(0, LAYERS - 1), st.integers(0, HEADS - 1))
+def test_what_is_not_kept_is_not_to_be_had(kept, layer, head):
+    layers, heads = kept
+    for selection in (f"{layer}.{head}", f"all.all,{layer}.{head}", [(layer, head)]):
+        if layer in layers and head in heads:
+            assert (layer, head) in written(selection, *kept)
+        else:
+            with pytest.raises(RequestError, match=rf"head {layer}\.{head} is not kept .*-l and -H"):
+                written(selection, *kept)
+
+
+@pytest.mark.parametrize(
+    ("selection", "says"),
+    [
+        ("6.0", "layer 6 is out of range: layers are 0 to 5"),
+        ("0.12", "head 12 is out of range: heads are 0 to 11"),
+        ([(6, 0)], "layer 6 is out of range: layers are 0 to 5"),
+        ([(0, -13)], "head -13 is out of range: heads are 0 to 11"),
+        ("4.x", "head 'x' is no number"),
+        (".7", "layer '' is no number"),
+        ("4.7.2", r"head '7\.2' is no number"),
+        ("4.3-1", "runs backwards"),
+        ("", "'' is no LAYER.HEAD"),
+        ("4", "'4' is no LAYER.HEAD"),
+        ("4.0,3", "'3' is no LAYER.HEAD"),
+        ("4.7,none", "'none' is no LAYER.HEAD"),
+        (4.7, r"heads 4\.7 are no pairs"),
+        ((4, 7), r"heads \(4, 7\) are no pairs"),
+        (["4.7"], r"heads \['4\.7'\] are no pairs"),
+        (["47"], r"heads \['47'\] are no pairs"),
+        ([(4.0, 7)], r"heads \[\(4\.0, 7\)\] are no pairs"),
+        ([(1, 2, 3)] * 1000, r"^heads .{1,150} are no pairs"),
+    ],
+)
+def test_what_names_no_head_says_what_does(selection, says):
+    with pytest.raises(RequestError, match=says):
+        written(selection)
+
+
+@given(st.text(max_size=12) | st.text("0123456789-., al", max_size=9), kept())
+def test_any_text_is_kept_heads_or_a_refusal_in_one_line(text, kept):
+    try:
+        chosen = written(text, *kept)
+    except RequestError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert all(layer in kept[0] and head in kept[1] for layer, head in chosen)
+        assert len(set(chosen)) == len(chosen)

@@ -1,0 +1,88 @@
+"""The atlas: what is drawn is what was counted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from attncli.analysis.distances import Distances
+from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
+from attncli.record import ModelInfo
+from attncli.render.figures.atlas import LETTERS, atlas
+from attncli.render.figures.saving import save_figure
+
+LAYERS, HEADS = 3, 4
+
+
+def made(partial: bool = False, name: str = "made-up") -> Statistics:
+    totals = np.random.default_rng(0).random((LAYERS, HEADS, len(FIGURES)))
+    model = ModelInfo(name, "/made/up", "0" * 64, LAYERS, HEADS, 32)
+    return Statistics.of(Sums.of_text(1, 3.0, totals), model, partial=partial)
+
+
+def with_distances() -> Statistics:
+    numbers = np.random.default_rng(1)
+    count = LAYERS * HEADS
+    points, clusters = numbers.random((count, 2)), [number % 3 for number in range(count)]
+    return replace(made(), distances=Distances(numbers.random((count, count)), points, clusters))
+
+
+def panels(figure: Figure) -> dict[str, object]:
+    return {axes.get_title(): axes for axes in figure.get_axes() if axes.get_title()}
+
+
+def test_entropies_stand_above_their_layers():
+    axes = panels(atlas(made()))["Entropy of each head"]
+    dots = {(x, y) for line in axes.lines if line.get_marker() == "o" for x, y in zip(*line.get_data(), strict=True)}
+    assert dots == {(one.layer, one.figures["entropy"]) for one in made().heads}
+    [limit] = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert set(limit.get_ydata()) == {3.0}
+
+
+def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
+    axes = panels(atlas(made()))["Where the weight goes (mean of a layer's heads)"]
+    assert len(axes.lines) == len(PATTERNS)
+    for line, pattern in zip(axes.lines, PATTERNS, strict=True):
+        assert line.get_label() == pattern.replace("_", " ")
+        assert np.allclose(line.get_ydata(), made().figure(pattern).mean(axis=1))
+
+
+@pytest.mark.parametrize("by", FIGURES)
+def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
+    axes = panels(atlas(made(), by))[f"All heads by {by.replace('_', ' ')}"]
+    assert np.array_equal(axes.images[0].get_array(), made().figure(by))
+    letters = {text.get_position(): text.get_text() for text in axes.texts}
+    for one in made().heads:
+        assert letters[one.head, one.layer] == LETTERS[one.label]
+
+
+def test_distances_are_a_plane_with_a_colour_a_cluster():
+    statistics = with_distances()
+    axes = panels(atlas(statistics))["Heads by their distance (colours are clusters)"]
+    assert np.allclose([line.get_xydata()[0] for line in axes.lines], statistics.distances.embedding)
+    colours = [line.get_color() for line in axes.lines]
+    assert [colours.index(colour) for colour in colours] == [number % 3 for number in range(LAYERS * HEADS)]
+    assert [text.get_text() for text in axes.texts] == [
+        f"{layer}.{head}" for layer in range(LAYERS) for head in range(HEADS)
+    ]
+
+
+def test_partial_figures_say_so():
+    assert "PARTIAL" in atlas(made(partial=True)).get_suptitle()
+    assert "PARTIAL" not in atlas(made()).get_suptitle()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_it_is_saved_and_the_same_numbers_are_the_same_bytes(tmp_path, suffix):
+    paths = [tmp_path / f"{number}{suffix}" for number in (0, 1)]
+    for path in paths:
+        save_figure(atlas(with_distances()), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_the_text_of_an_svg_is_text(tmp_path):
+    save_figure(atlas(made(name="a model <&> $x$")), tmp_path / "atlas.svg")
+    content = (tmp_path / "atlas.svg").read_text()
+    assert "a model &lt;&amp;&gt; $x$" in content
+    assert "same word" in content

@@ -1,0 +1,56 @@
+"""Maps as matrices: one scale of colours, numbers where there is room, and the row of a query."""
+
+import numpy as np
+import pytest
+from pictures import check_nothing_overlaps, frames, maps, random_record, said
+from records import record_of
+
+from attncli.render.figures.matrix import COLOURS, colour_map
+
+
+def test_one_head_has_its_weights_in_the_cells():
+    record = record_of([[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]])
+    texts = said(record.figure())
+    assert sorted(text for text in texts if text[:2] in ("0.", "1.") and len(text) == 4) == sorted(
+        ["0.12", "0.88", "0.50", "0.25", "0.25", "1.00"]
+    )
+
+
+def test_all_weights_zero_is_a_picture_too():
+    drawn = record_of(np.zeros((1, 1, 4, 4))).figure()
+    check_nothing_overlaps(drawn)
+    assert maps(drawn)[0].norm.vmax == 1
+
+
+def test_the_row_of_a_query_is_framed_in_every_map():
+    record = random_record(2, 3, 6)
+    drawn = record.figure(query=2)
+    images = maps(drawn)
+    assert len(frames(drawn)) == len(images) == 6
+    for frame, image in zip(frames(drawn), images, strict=True):
+        left, right, bottom, top = image.get_extent()
+        cell = (bottom - top) / 6
+        assert (frame.get_x(), frame.get_width()) == pytest.approx((left, right - left))
+        assert (frame.get_y(), frame.get_height()) == pytest.approx((top + 2 * cell, cell))
+    assert not frames(record.figure())
+
+
+def test_the_default_colours_get_darker_evenly():
+    """Lightness (CIE L*) falls in even steps from the first colour to the last, so grey print keeps the order."""
+    colours = colour_map(COLOURS)(np.linspace(0, 1, 64))[:, :3]
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ (0.2126, 0.7152, 0.0722)
+    lightness = np.where(luminance > 0.008856, 116 * np.cbrt(luminance) - 16, 903.3 * luminance)
+    steps = -np.diff(lightness)
+    assert lightness[0] > 90 and lightness[-1] < 10
+    assert steps.min() > 0 and steps.max() < 2 * steps.mean()
+
+
+def test_a_single_peak_is_seen_in_a_thumbnail():
+    weights = np.zeros((12, 12, 400, 400))
+    weights[3, 7, 211, 133] = 1
+    drawn = record_of(weights).figure()
+    places = [np.argwhere(np.asarray(image.get_array()) == 1) for image in maps(drawn)]
+    assert [len(found) for found in places] == [0] * 43 + [1] + [0] * 100
+    shape = maps(drawn)[43].get_array().shape
+    np.testing.assert_allclose(places[43][0] / shape, np.array([211, 133]) / 400, atol=1 / min(shape))

@@ -1,0 +1,39 @@
+"""How a page opens: what can be known of that before there is a record, and what only with one."""
+
+import re
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.base.errors import RequestError
+from attncli.render.page import Start
+
+RECORD = record_of(np.full((5, 5), 0.2))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"view": "tree"}, "no view 'tree': it is one of heads, model, matrix, neuron"),
+        ({"threshold": 1.5}, "threshold 1.5 is out of range"),
+        ({"segments": "AC"}, "no segments 'AC'"),
+    ],
+)
+def test_what_no_page_can_open_with_is_refused_at_once(options, says):
+    with pytest.raises(RequestError, match=re.escape(says)):
+        Start(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [({"query": "dog"}, "no token 'dog'"), ({"segments": "AB"}, "no second segment")]
+)
+def test_what_a_text_does_not_have_is_refused_with_it(options, says):
+    with pytest.raises(RequestError, match=says):
+        Start(**options).state(RECORD)
+
+
+def test_a_token_is_found_by_its_name_and_segments_in_any_case():
+    assert Start(query="cat").state(RECORD)["token"] == 1
+    assert "token" not in Start().state(RECORD)
+    assert Start(segments="ab").state(None)["segments"] == "AB"

@@ -1,0 +1,57 @@
+"""The table of `attncli compare`."""
+
+import io
+
+from rich.console import Console
+
+from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title
+
+DOCUMENT = {
+    "model": {"name": "models/[bold]x\x1b[31m"},
+    "weights": "pretrained",
+    "against": "transformers",
+    "dtype": "float32",
+    "mask": "causal",
+    "texts": 2,
+    "tokens": 20,
+    "queries": 20,
+    "tolerance": {"weights": 1e-5, "hidden": 1e-4},
+    "embeddings": 0.0,
+    "layers": [
+        {"layer": 4, "weights": 2e-5, "hidden": 5e-5, "agreement": 0.9996},
+        {"layer": 5, "weights": None, "hidden": 2e-4, "agreement": 1.0},
+    ],
+}
+
+
+def drawn(document, colour=None):
+    out = io.StringIO()
+    Console(file=out, width=200, force_terminal=colour is not None, color_system=colour, markup=False).print(
+        agreement_title(document), agreement_table(document)
+    )
+    return out.getvalue()
+
+
+def test_a_row_a_layer():
+    lines = [line.split() for line in drawn(DOCUMENT).splitlines()]
+    assert ["embeddings", "0"] in lines
+    assert ["4", "2.0e-05", "5.0e-05", "99.9%"] in lines
+    assert ["5", "NaN", "2.0e-04", "100%"] in lines
+
+
+def test_what_is_past_the_tolerance_is_red():
+    red = [part.split("\x1b")[0] for part in drawn(DOCUMENT, "truecolor").split("\x1b[1;31m")[1:]]
+    assert [cell.strip() for cell in red] == ["2.0e-05", "NaN", "2.0e-04"]
+
+
+def test_a_name_is_text():
+    assert "models/[bold]x\\x1b[31m beside transformers" in drawn(DOCUMENT)
+
+
+def test_only_all_of_it_is_all():
+    assert [agreeing(part) for part in (1.0, 0.99999, 0.5, 0.0)] == ["100%", "99.9%", "50.0%", "0.0%"]
+
+
+def test_rows_that_do_not_count_are_said():
+    assert "[PAD]" not in drawn(DOCUMENT)
+    assert "20 tokens (the rows of 8 [PAD] do not count" in drawn({**DOCUMENT, "queries": 12})

@@ -1,0 +1,25 @@
+"""The house stands as its plan says: who may import what, and no circle. The rules are in pyproject.toml."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_no_room_imports_what_it_may_not():
+    checked = subprocess.run(
+        [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "attncli").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_longer_than_a_person_reads_at_once(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300

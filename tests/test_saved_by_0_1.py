@@ -1,0 +1,101 @@
+"""Files that version 0.1.0 saved are still read, and say what it printed: tests/saved_by_0_1/README.md has how."""
+
+import io
+import json
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attncli
+from attncli.cli.app import main
+
+FOLDER = Path(__file__).parent / "saved_by_0_1"
+PRINTED = json.loads((FOLDER / "printed.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def program(capsys, monkeypatch):
+    """`program("stats", ...)` -> what it printed on stdout."""
+
+    def run(*arguments: str | Path) -> str:
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        capsys.readouterr()
+        with warnings.catch_warnings(), pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert end.value.code in (0, None), err
+        return out
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["record.npz", "texts.safetensors", "norm.npz"])
+def test_records_hold_what_was_printed_when_they_were_saved(name):
+    records = attncli.load_records(FOLDER / name)
+    entries = PRINTED[Path(name).stem]["records"]
+    assert [record.tokens.text for record in records] == [entry["tokens"] for entry in entries]
+    for record, entry in zip(records, entries, strict=True):
+        assert (record.layers, record.heads) == ([0, 3], [1, 2])
+        assert (record.measure, record.mask_name) == (entry.get("measure", "weight"), entry["mask"])
+        assert vars(record.model) == PRINTED[Path(name).stem]["model"]
+        for one in entry["attention"]:
+            assert np.array_equal(record.map(one["layer"], one["head"]), np.float32(one["weights"]))
+
+
+def test_vectors_are_those_that_explain_printed():
+    [record] = attncli.load_records(FOLDER / "neurons.npz")
+    assert record.vectors.heads == [(3, 1)]
+    query, key = record.vectors.of(3, 1)
+    place = record.tokens.text.index("cat")
+    # `explain` takes a head apart on its own, and rounds otherwise than a whole run.
+    assert np.allclose(query[place], PRINTED["neurons"]["query"], atol=1e-5)
+    assert np.allclose(key[0], PRINTED["neurons"]["key"], atol=1e-5)
+
+
+def test_a_cross_attention_keeps_its_two_texts():
+    [record] = attncli.load_records(FOLDER / "cross.npz")
+    [aligned] = PRINTED["cross"]["alignments"]
+    assert record.kind == "cross"
+    assert "".join(record.tokens.text) == "".join(aligned["emitted"])
+    assert "".join(record.key_tokens.text).replace("␣", " ") == "".join(aligned["characters"])
+    assert np.array_equal(record.map(0, 0), np.float32(aligned["attention"][0]["weights"]))
+
+
+@pytest.mark.parametrize("name", ["record.npz", "neurons.npz", "norm.npz", "cross.npz"])
+def test_records_are_drawn(program, tmp_path, name):
+    [record] = attncli.load_records(FOLDER / name)
+    picture = tmp_path / "map.svg"
+    assert program("heatmap", "--from", FOLDER / name, "-H", record.heads[0], "-o", picture) == f"{picture}\n"
+    assert all(f">{token}<" in picture.read_text(encoding="utf-8") for token in record.tokens.text)
+
+
+@pytest.mark.parametrize("name", ["statistics.npz", "statistics.json"])
+def test_statistics_hold_what_was_printed_when_they_were_saved(program, name):
+    found, printed = json.loads(program("stats", "--from", FOLDER / name, "--json")), PRINTED["statistics"]
+    for part in ("model", "mask", "measure", "words", "texts", "tokens", "partial", "entropy_limit"):
+        assert found[part] == printed[part]
+    assert found["heads"][: len(printed["heads"])] == printed["heads"]
+    assert found["distances"]["divergence"][0] == printed["distances"]["divergence"][0]
+    assert found["distances"]["embedding"] == printed["distances"]["embedding"]
+    assert found["distances"]["clusters"] == printed["distances"]["clusters"]
+
+
+def test_a_state_is_gone_on_from(program, tmp_path, monkeypatch):
+    """Three of six texts are in the state. They are other ones here, so that reading them anew would be seen."""
+    shutil.copy(FOLDER / "state.npz", tmp_path)
+    lines = (FOLDER / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "corpus.txt").write_text("\n".join(["Not read again."] * 3 + lines[3:]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)  # the state knows its corpus as corpus.txt
+    found, printed = json.loads(program("stats", "corpus.txt", "--resume", "state.npz", "--json")), PRINTED["state"]
+    assert (found["texts"], found["tokens"]) == (printed["texts"], printed["tokens"]) == (6, 75)
+    assert found["entropy_limit"] == pytest.approx(printed["entropy_limit"])
+    heads = {(head["layer"], head["head"]): head for head in found["heads"]}
+    for head in printed["heads"]:
+        same = heads[head["layer"], head["head"]]
+        assert same["label"] == head["label"]
+        assert same["figures"] == pytest.approx(head["figures"], abs=1e-5)
+        assert same["spread"] == pytest.approx(head["spread"], abs=1e-5)

@@ -1,0 +1,78 @@
+"""Sentences with trees, and their words as tokens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli import Notice
+from attncli.text.tokens import Tokens
+from attncli.text.trees import Sentence, words_of
+
+
+def pieces(text, spans):
+    """[CLS], tokens for these characters of the text, [SEP]."""
+    offsets = [(0, 0), *spans, (0, 0)]
+    special = [True, *[False] * len(spans), True]
+    count = len(offsets)
+    return Tokens(
+        text=[text[start:end] or "[X]" for start, end in offsets],
+        ids=[0] * count,
+        segments=[0] * count,
+        words=[None if flag else 0 for flag in special],
+        offsets=offsets,
+        special=special,
+        padding=[False] * count,
+    )
+
+
+def sentence(*words):
+    return Sentence(list(words), [None, *[0] * (len(words) - 1)], ["root", *["dep"] * (len(words) - 1)], 1)
+
+
+def test_a_relation_of_a_kind_of_punctuation_is_punctuation():
+    assert Sentence(["(", "a"], [1, None], ["punct:open", "root"], 1).punctuation == [True, False]
+
+
+@given(st.lists(st.text("ab中'", min_size=1, max_size=6), min_size=1, max_size=8), st.booleans(), st.data())
+def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, data):
+    """Whether a tokenizer counts the space before a word to its first token (SentencePiece) or not (WordPiece)."""
+    spans, of, start = [], [], 0
+    for number, word in enumerate(words):
+        cuts = {0, len(word), *data.draw(st.sets(st.integers(0, len(word))))}
+        places = [start + cut for cut in sorted(cuts)]
+        first = max(0, places[0] - 1) if with_space else places[0]
+        spans += zip([first, *places[1:-1]], places[1:], strict=True)
+        of += [number] * (len(places) - 1)
+        start += len(word) + 1
+    found = words_of(pieces(" ".join(words), spans), sentence(*words))
+    assert found is not None and found.words == [None, *of, None]
+
+
+def test_a_space_alone_is_of_the_word_after_it():
+    found = words_of(pieces("a bc", [(0, 1), (1, 2), (2, 4)]), sentence("a", "bc"))
+    assert found is not None and found.words == [None, 0, 1, 1, None]
+
+
+def test_a_word_without_a_token_makes_a_sentence_useless():
+    assert words_of(pieces("a bc", [(0, 1)]), sentence("a", "bc")) is None
+    assert words_of(pieces("a bc", [(2, 3)]), sentence("a", "bc")) is None
+
+
+def test_real_tokens(minilm):
+    text = sentence("We", "do", "n't", "like", "honeypots", "naïvely", "1 000", ".")
+    tokens = minilm.tokenizer.encode(text.text)
+    found = words_of(tokens, text)
+    grouped = {}
+    for piece, word in zip(found.text, found.words, strict=True):
+        grouped.setdefault(word, []).append(piece)
+    assert grouped[2] == ["n", "'", "t"]  # the tokenizer's own words are three
+    assert grouped[4] == ["honey", "##pot", "##s"]
+    assert grouped[6] == ["1", "000"]
+    assert grouped[None] == ["[CLS]", "[SEP]"]
+
+
+def test_a_text_that_is_cut_is_not_read_whole(minilm):
+    long = sentence(*["dog"] * 511)
+    with pytest.warns(Notice, match="kept the first 512"):
+        assert words_of(minilm.tokenizer.encode(long.text), long) is None
+    assert words_of(minilm.tokenizer.encode("dog " * 510), sentence(*["dog"] * 510)) is not None

@@ -1,0 +1,102 @@
+"""How long texts become windows: every token counts once, and words are known again."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import tokens_of
+
+from attncli import RequestError, load_model
+from attncli.text.tokenizer import Tokenizer, byte_tokenizer
+from attncli.text.windows import Window, is_punctuation, windows
+
+
+@pytest.fixture
+def tokenizer():
+    """A token a byte, and room for 12 of them."""
+    return Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
+
+
+@given(length=st.integers(1, 80), stride=st.none() | st.integers(1, 10))
+def test_each_token_counts_in_one_window(length, stride):
+    tokenizer = Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
+    content = "".join(chr(ord("a") + place % 26) for place in range(length))
+    cut = windows(7, content, tokenizer, stride)
+    whole = tokenizer.backend.encode(content)
+    counted = [
+        (window.tokens.text[place], window.tokens.offsets[place]) for window in cut for place in range(*window.counted)
+    ]
+    assert counted == list(zip(whole.tokens, whole.offsets, strict=True))
+    assert {(window.text, window.of) for window in cut} == {(7, len(cut))}
+    assert sum(window.queries for window in cut) == len(whole)
+    for window in cut:
+        assert (window.tokens.text[0], window.tokens.text[-1]) == ("[CLS]", "[SEP]")
+        assert len(window) == min(len(whole), 12)
+        assert len(window.word) == len(window.place) == len(window.punctuation) == len(window)
+
+
+@given(length=st.integers(13, 80), stride=st.integers(1, 10))
+def test_a_token_counts_where_it_has_most_of_the_text_around_it(length, stride):
+    tokenizer = Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
+    cut = windows(0, "a" * length, tokenizer, stride)
+    around: dict[int, int] = {}  # token -> the most that it has on its shorter side, in any window
+    chosen: dict[int, int] = {}
+    for window in cut:
+        for place in range(1, len(window) - 1):
+            token = window.tokens.offsets[place][0]
+            shorter = min(place - 1, len(window) - 2 - place)
+            around[token] = max(around.get(token, 0), shorter)
+            if window.counted[0] <= place < window.counted[1]:
+                chosen[token] = shorter
+    inner = {token for token in around if 10 <= token < length - 10}  # at the ends of the text a side is always short
+    assert all(chosen[token] >= around[token] for token in inner)
+
+
+@pytest.mark.parametrize("stride", [0, -1, 11])
+def test_strides_that_leave_tokens_out_are_refused(tokenizer, stride):
+    with pytest.raises(RequestError, match="1 to 10"):
+        windows(0, "abc", tokenizer, stride)
+
+
+def test_the_same_word_in_any_case_has_one_number_and_punctuation_and_special_tokens_have_none(minilm):
+    [window] = windows(0, "Unbelievably, the cat saw THE unbelievably fat cat.", minilm.tokenizer)
+    by_word: dict[int, set[int]] = {}
+    for word, place in zip(window.word.tolist(), window.place.tolist(), strict=True):
+        by_word.setdefault(word, set()).add(place)
+    assert sorted(len(places) for word, places in by_word.items() if word >= 0) == [1, 1, 2, 2, 2]
+    none = [token for token, word in zip(window.tokens.text, window.word, strict=True) if word < 0]
+    assert none == ["[CLS]", ",", ".", "[SEP]"]
+    marked = [token for token, mark in zip(window.tokens.text, window.punctuation, strict=True) if mark]
+    assert marked == [",", "."]
+
+
+def test_punctuation_is_what_berts_tokenizer_takes_for_it():
+    assert all(map(is_punctuation, ".,;:!?$+~“”。、…—"))
+    assert not any(map(is_punctuation, "aé中9 \t€°"))
+
+
+def test_a_tokenizer_of_another_model_is_refused():
+    with warnings.catch_warnings(), pytest.raises(RequestError, match="another model"):
+        windows(0, "abc", Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=5, pad_id=0))
+
+
+def test_words_of_bytes_are_known_by_what_the_bytes_say(tiny):
+    model = load_model(str(tiny("roberta")), device="cpu")
+    [window] = windows(0, "É the é, 。 The", model.tokenizer)
+    words = dict(zip(window.tokens.text, window.word.tolist(), strict=True))
+    [first, *_, other] = [word for word in window.word.tolist() if word >= 0]
+    assert first == 0 and other == 1  # "É" and "é" are one word, "the" and "The" another
+    assert set(window.word.tolist()) == {-1, 0, 1}
+    assert next(token for token, mark in zip(window.tokens.text, window.punctuation, strict=True) if mark) == ","
+    assert window.punctuation.sum() >= 2 and words["<s>"] == -1
+
+
+@pytest.mark.parametrize(
+    ("counted", "in_words"), [((0, 6), (0, 3)), ((2, 6), (1, 3)), ((3, 6), (2, 3)), ((0, 4), (0, 2))]
+)
+def test_a_word_counts_where_its_first_piece_does(counted, in_words):
+    nothing = np.zeros(6, dtype=int)
+    one = Window(0, 1, counted, tokens_of(6), nothing, np.repeat(np.arange(3), 2), nothing > 0).in_words
+    assert (one.counted, one.queries, len(one)) == (in_words, in_words[1] - in_words[0], 3)

@@ -1,0 +1,56 @@
+"""Sentences with trees and made-up maps, for tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from attncli.analysis.tally import Tally
+from attncli.text.trees import Sentence
+
+RELATIONS = ("nsubj", "obj", "det", "punct")
+
+#  the   cat   chased   mice   .
+CAT = Sentence(
+    ["the", "cat", "chased", "mice", "."], [1, 2, None, 2, 2], ["det", "nsubj", "root", "obj", "punct"], line=1
+)
+
+
+@st.composite
+def sentences(draw, least=1):
+    """Sentences whose trees are random: each word hangs on one that came before it in some order."""
+    order = draw(st.permutations(range(draw(st.integers(least, 9)))))
+    heads: list[int | None] = [None] * len(order)
+    relations = ["root"] * len(order)
+    for place, word in enumerate(order[1:], start=1):
+        heads[word] = order[draw(st.integers(0, place - 1))]
+        relations[word] = draw(st.sampled_from(RELATIONS))
+    return Sentence([f"w{word}" for word in range(len(order))], heads, relations, 1)
+
+
+@st.composite
+def corpora(draw, layers=2, heads=3):
+    """Sentences with random maps `[layer, head, word, word]`."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    drawn = draw(st.lists(sentences(), min_size=1, max_size=4))
+    return [(without_self(random.random((layers, heads, len(one), len(one)))), one) for one in drawn]
+
+
+def without_self(maps):
+    maps = maps.astype(np.float32)
+    maps[..., np.arange(maps.shape[-1]), np.arange(maps.shape[-1])] = 0
+    return maps
+
+
+def tally_of(corpus, layers=2, heads=3):
+    found = Tally.nothing(layers, heads)
+    for maps, sentence in corpus:
+        found = found.plus(maps, sentence)
+    return found
+
+
+def pointing(sentence, at_child=False):
+    """A map that looks from every word to its head and nowhere else, or from every head to its words."""
+    one = np.zeros((len(sentence), len(sentence)), dtype=np.float32)
+    for word, head in enumerate(sentence.heads):
+        if head is not None:
+            one[(head, word) if at_child else (word, head)] = 1
+    return one
