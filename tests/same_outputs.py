@@ -219,7 +219,8 @@ def outputs(folder: Path, clean: Callable[[str], str], stderr: bool) -> dict[str
 def cleaner(folder: Path) -> Callable[[str], str]:
     """What takes out of a run's texts the folders that things were in, leaving their names, and times taken."""
     places = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["places"]
-    roots = "|".join([*map(re.escape, places), r"""[^\s"']*/site-packages"""])
+    # Installed packages: from where a path begins, lest all of a long word be tried as its beginning.
+    roots = "|".join([*map(re.escape, places), r"""(?<![^\s"'])[^\s"']*/site-packages"""])
     inside = re.compile(rf"""(?:{roots})(?:/[^\s"'/]+)*/""")
     return lambda text: re.sub(r"[\d.]+ minutes", "… minutes", inside.sub("…/", text))
 

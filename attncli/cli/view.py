@@ -30,7 +30,7 @@ def view(
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
-    mask: Annotated[
+    masks: Annotated[
         str | None,
         typer.Option(
             "--mask",
@@ -91,9 +91,9 @@ def view(
     opening = Start(start, query, segments, not no_special, words, threshold)
     source = Source.of(context, layers="all")
     if isinstance(source, Texts):
-        records = under(source, choices.several("mask", mask or "padding", choices.Mask))
+        records = under(source, choices.several("mask", masks or "padding", choices.Mask))
     else:
-        records = with_masks(list(source.records()), mask, context)
+        records = with_masks(list(source.records()), masks, context)
     made = document.page(records, opening, title)
     document.save_page(made, output_path)
     output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
@@ -126,7 +126,7 @@ def with_masks(records: "list[AttentionRecord]", names: str | None, context: typ
             f"{context.params['saved']} was made with --mask {', '.join(there)}: --mask can't change that"
         )
     if set(wanted) == set(there):
-        refuse(context, f"with --from, which takes what was saved: mask {', '.join(there)}", "mask")
+        refuse(context, f"with --from, which takes what was saved: mask {', '.join(there)}", "masks")
     return [record for record in records if record.mask_name in wanted]
 
 

@@ -136,8 +136,8 @@ def test_a_saved_alignment_goes_through_the_other_commands(attncli, tmp_path):
 
 
 def test_what_can_not_be_saved(refused, tmp_path):
-    assert "is cross" in refused("align", "3 March 2021", "--which", "encoder")
+    assert "is cross" in refused("align", "3 March 2021", "--which", "encoder", "-o", tmp_path / "date.svg")
     assert "an alignment is saved as" in refused("align", "3 March 2021", "-o", tmp_path / "date.txt")
     texts = tmp_path / "dates.txt"
     texts.write_text("3 March 2021\n4 March 2021\n")
-    assert "a picture shows one" in refused("align", "-f", texts, "-o", tmp_path / "date.png")
+    assert "one is needed: give the one to draw" in refused("align", "-f", texts, "-o", tmp_path / "date.png")

@@ -182,8 +182,8 @@ def test_a_directory_without_weights_is_an_error_unless_random_ones_are_asked_fo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--against", "jax"), "--against 'jax': it is one of transformers, torch"),
-        (("--weights", "heavy"), "--weights 'heavy': it is one of auto, pretrained, random"),
+        (("--against", "jax"), "no against 'jax': it is one of transformers, torch"),
+        (("--weights", "heavy"), "no weights 'heavy': it is one of auto, pretrained, random"),
         (("--mask", "diagonal"), "no mask 'diagonal'"),
         (("-l", "6"), "layer 6 is out of range"),
         (("--dtype", "int8"), "no dtype 'int8'"),

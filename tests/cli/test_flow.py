@@ -109,8 +109,8 @@ def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
     ("arguments", "says"),
     [
         (("--method", "rollin"), "no method 'rollin'"),
-        (("--measure", "length"), "no measure 'length': --measure is one of weight, norm"),
-        (("--measure", "norm", "--engine", "transformers"), "leave --measure norm or --engine transformers out"),
+        (("--measure", "length"), "no measure 'length': it is one of weight, norm"),
+        (("--measure", "norm", "--engine", "transformers"), "leave --measure norm out"),
         (("-l", "6"), "layer 6 is out of range"),
         (("--query", "dog"), "no token 'dog' in the text"),
         (("-o", "flow.txt"), "what is followed is saved as"),
@@ -133,4 +133,4 @@ def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     attncli("run", TEXT, "-o", str(path))
     assert "needs all from 0 on: save it with -l all" in refused("flow", "--from", str(path))
     assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
-    assert "--mask can't change that" in refused("flow", "--from", str(path), "--mask", "causal")
+    assert "--mask has no effect with --from" in refused("flow", "--from", str(path), "--mask", "causal")

@@ -9,7 +9,8 @@ from matplotlib.image import imread
 
 from attncli.cli.heatmap import heatmap
 from attncli.record import save_records
-from attncli.render.figures import figure
+from attncli.render.figures.matrix import COLOURS
+from attncli.render.figures.saving import DPI
 
 TEXT = "The cat sat on the mat."
 
@@ -131,7 +132,7 @@ def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
     minilm.attend(TEXT, layers=5).save("maps.npz")
     for option in (["other text"], ["--pair", "other"], ["-f", "other.txt"], ["--pad-to", "20"]):
         assert "--from" in refused("heatmap", "--from", "maps.npz", *option)
-    assert "--mask padding" in refused("heatmap", "--from", "maps.npz", "--mask", "causal")
+    assert "--mask has no effect with --from" in refused("heatmap", "--from", "maps.npz", "--mask", "causal")
     assert {path.name for path in folder.iterdir()} == {"maps.npz"}
 
 
@@ -143,7 +144,7 @@ def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
         (["--cmap", "virids"], "viridis"),
         (["--vmax", "0"], "--vmax"),
         (["--dpi", "1"], "--dpi"),
-        (["--style", "line"], "matrix or lines"),
+        (["--style", "line"], "it is one of matrix, lines"),
         (["--width", "wide"], "--width wide"),
         (["--font", "DejaVu Sand"], "DejaVu Sans"),
         (["--font-size", "500"], "--font-size"),
@@ -157,7 +158,7 @@ def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, o
 def test_defaults_are_those_of_the_library():
     """They are written down again in the command's signature, which must not import matplotlib."""
     defaults = {name: one.default for name, one in inspect.signature(heatmap).parameters.items()}
-    assert (defaults["cmap"], defaults["dpi"]) == (figure.COLOURS, figure.DPI)
+    assert (defaults["cmap"], defaults["dpi"]) == (COLOURS, DPI)
 
 
 def test_a_saved_record_needs_neither_torch_nor_a_display(process, minilm, tmp_path):

@@ -58,7 +58,7 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
 
 @pytest.mark.parametrize("command", ["run", "heatmap", "view"])
 def test_what_can_t_be_met_is_refused(refused, command):
-    assert "--measure is one of weight, norm" in refused(command, TEXT, "--measure", "length")
+    assert "it is one of weight, norm" in refused(command, TEXT, "--measure", "length")
     assert "does not give values" in refused(command, TEXT, *NORM, "--engine", "transformers")
 
 

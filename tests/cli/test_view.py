@@ -7,7 +7,7 @@ import pytest
 
 from attncli.cli import view
 from attncli.record import load_record, save_records
-from attncli.render.page import page
+from attncli.render.page import Start, page
 
 TEXT = "The cat sat on the mat."
 
@@ -40,7 +40,7 @@ def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
 def test_the_page_is_that_of_the_record(attncli, folder, minilm):
     attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
     record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
-    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, view="matrix", query="mat")
+    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, Start(view="matrix", query="mat"))
 
 
 def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
@@ -97,13 +97,13 @@ def test_the_title_is_the_users(attncli, folder):
 # --- q and k --------------------------------------------------------------------------------------------------
 
 
-def neurons(description):
-    return description["texts"][0]["masks"][0]["neurons"]["heads"]
+def vectors_of(description):
+    return description["texts"][0]["masks"][0]["vectors"]["heads"]
 
 
 def test_without_a_word_the_first_heads_bring_their_q_and_k_as_many_as_stay_small(attncli, described):
     result = attncli("view", TEXT)
-    there = neurons(described())
+    there = vectors_of(described())
     assert there == [[layer, head] for layer in range(6) for head in range(12)][: len(there)]
     of_one = 2 * 9 * 32 * view.PACKED
     assert len(there) * of_one <= view.NEURON_BYTES < (len(there) + 1) * of_one
@@ -112,15 +112,15 @@ def test_without_a_word_the_first_heads_bring_their_q_and_k_as_many_as_stay_smal
 
 def test_of_a_long_text_one_head_at_least(attncli, described):
     result = attncli("view", "-l", "3", "-H", "5", "--mask", "none,causal,padding", "--pad-to", "512", TEXT)
-    assert neurons(described()) == [[3, 5]]
+    assert vectors_of(described()) == [[3, 5]]
     assert "q and k of 1 head " in result.err
 
 
 def test_the_chosen_heads_bring_theirs(attncli, described):
     attncli("view", "--vectors", "4.7,5.0-1", TEXT)
-    assert neurons(described()) == [[4, 7], [5, 0], [5, 1]]
+    assert vectors_of(described()) == [[4, 7], [5, 0], [5, 1]]
     result = attncli("view", "--vectors", "none", TEXT)
-    assert neurons(described()) == []
+    assert vectors_of(described()) == []
     assert result.err.endswith("without q and k\n")
 
 
