@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +54,8 @@ def read(path: Path, clean: Callable[[str], str] = str) -> Any:
         return clean("\n".join(streams(path.read_bytes())))
     text = clean(path.read_text(encoding="utf-8", errors="backslashreplace"))
     if path.suffix == ".html":
-        return page(text)
+        with suppress(KeyError):  # a page of a version that this does not know: only the same text is the same
+            return page(text)
     return list(csv.reader(text.splitlines())) if path.suffix == ".csv" else parsed(text)
 
 
@@ -93,8 +94,9 @@ def page(text: str) -> dict[str, Any]:
             low, high = unpacked(chunks[name]).reshape(2, -1).astype(np.float64)
             mask["maps"][layer] = Rounded(((low + 256 * high) / levels) ** power, power / levels)
         mask["allowed"] = unpacked(chunks[mask["allowed"]])
-        if (name := mask["neurons"]["chunk"]) is not None:
-            mask["neurons"]["chunk"] = unpacked(chunks[name]).view("<f4")
+        vectors = mask["vectors"] = mask.pop("neurons", None) or mask["vectors"]  # neurons: as 0.1 had it
+        if vectors["chunk"] is not None:
+            vectors["chunk"] = unpacked(chunks[vectors["chunk"]]).view("<f4")
     return {**known, "version": None, "title": re.search(r"<title>(.*?)</title>", text, flags=re.DOTALL)[1]}
 
 
@@ -154,8 +156,11 @@ def different(one: Any, other: Any, where: str) -> Found:
 
 
 def told(*both: Any) -> str:
+    """The two in words; of long texts, from shortly before the place where they part."""
     texts = [one if isinstance(one, str) else " ".join(repr(one).split()) for one in both]
-    return " / ".join(text if len(text) <= SHORT else f"{text[:SHORT]}…" for text in texts)
+    alike = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))))
+    begin = max(0, alike - SHORT // 3) if max(map(len, texts)) > SHORT else 0
+    return " / ".join("…" * (begin > 0) + text[begin : begin + SHORT] for text in texts)
 
 
 def apart(one: Any, other: Any, unit: float, tolerance: float, where: str) -> Iterator[Found]:

@@ -69,11 +69,7 @@ MISTAKES = (
         "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
     ),
     Mistake("words: mean over the key's pieces", "rows, axis=-2) / sizes[:, None]", "rows, axis=-2) / sizes"),
-    Mistake(
-        "terminal: rows are numbered from 1",
-        '{fit(token, width, canvas)}" for number, token in enumerate(tokens)]',
-        '{fit(token, width, canvas)}" for number, token in enumerate(tokens, start=1)]',
-    ),
+    Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
     Mistake(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from records import attention_records, cross_records, record_of
 
 from attncli.analysis.patterns import PATTERNS, counted_queries, entropy, most_attended, strongest, summarise
+from attncli.record import AttentionRecord
 
 
 def test_entropy_of_known_rows():
@@ -45,7 +46,17 @@ def test_first_separator_and_broad():
     assert summarise(record_of(np.full((length, length), 1 / length)))[0, 0].label == "broad"
 
 
-@given(attention_records())
+@st.composite
+def records_that_look_at_padding(draw) -> AttentionRecord:
+    """Without a mask [PAD] gets weight too."""
+    padding = draw(st.integers(1, 3))
+    record = draw(attention_records(padding=padding))
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weights = numbers.random(record.weights.shape, dtype=np.float32)
+    return record_of(weights / weights.sum(axis=-1, keepdims=True), np.ones(weights.shape[-2:], bool), "none", padding)
+
+
+@given(st.one_of(attention_records(), records_that_look_at_padding()))
 def test_shares_are_means_of_the_cells_that_they_name(record):
     counted = counted_queries(record)
     length = len(record.tokens)

@@ -60,6 +60,10 @@ def test_only_as_many_texts_as_asked_for_are_read(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"one\ntwo\n\xff\n")
     assert texts(path, limit=2) == [(1, "one"), (2, "two")]
+    other = tmp_path / "other.txt"
+    other.write_bytes(b"three\nfour\n")
+    both = Reading(limit=3).texts([str(other), str(path)])
+    assert [line.text for line in both] == ["three", "four", "one"]
 
 
 def test_stdin_is_a_file_like_others(monkeypatch):

@@ -16,6 +16,7 @@ def test_a_large_map_has_every_weight(record):
     lines = one_head(record, layer, head, Canvas(1000, colour=False, unicode=True))
     rows = [line.plain for line in lines[5 : 5 + len(record.tokens)]]
     for query, row in enumerate(rows):
+        assert row.startswith(f"{query:>3} {record.tokens.text[query]}")
         shown = row[4 + max(map(cell_len, record.tokens.text)) + 1 :].split("  ")[0]
         for key, weight in enumerate(record.map(layer, head)[query].tolist()):
             if weight >= 0.005:
