@@ -47,6 +47,7 @@ def nothing(progress):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_a_few_steps_lower_the_loss(attention):
     training = begin(attention, steps=60)

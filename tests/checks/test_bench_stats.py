@@ -21,6 +21,7 @@ def model(tiny):
     return load_model(str(tiny()), device="cpu")
 
 
+@pytest.mark.slow
 def test_a_corpus_has_texts_of_all_lengths_and_is_the_same_every_time(minilm, tmp_path):
     made = make_corpus(minilm, tmp_path / "a.txt", 60).read_text()
     lengths = [len(minilm.tokenizer.encode(line)) for line in made.splitlines()]
@@ -42,6 +43,7 @@ def test_both_sides_get_the_same_figures(tiny, tmp_path, family):
     np.testing.assert_allclose(found.figures, expected.figures, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_document_says_what_was_measured(tiny, monkeypatch):
     done = []
     document = bench_stats(str(tiny()), SMALL, "cpu", lambda: done.append(1))

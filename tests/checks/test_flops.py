@@ -19,6 +19,7 @@ def model(request, tiny):
     return loaded
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(texts=st.integers(1, 3), tokens=st.integers(1, 30), heads=st.sets(st.integers(0, 3), min_size=1))
 def test_they_are_as_torch_counts_them(model, texts, tokens, heads):

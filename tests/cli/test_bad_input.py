@@ -110,6 +110,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command, name", FILES)
 def test_full_disk(elsewhere, command, name):
     """A limit on the size of files stands in for the disk: what is written past it fails."""

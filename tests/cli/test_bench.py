@@ -10,6 +10,8 @@ from attncli.checks import timing
 from attncli.checks.bench_maps import KEPT, Shape
 from attncli.checks.bench_stats import Plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(monkeypatch, tiny):

@@ -212,6 +212,7 @@ def test_what_is_saved_is_not_run_again(refused, checkpoint, attncli, tmp_path, 
     assert f"{option} has no effect with --from" in refused(command, "--from", path, option, "cross")
 
 
+@pytest.mark.slow
 def test_transformers_is_imported_only_when_asked_for(tmp_path):
     program = (
         "import sys; from attncli.cli.app import main\n"

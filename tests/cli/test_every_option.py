@@ -126,6 +126,7 @@ WAYS_FOR = [
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
 ]
+DRAWN = {".svg", ".png", ".html"}  # takes its time
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
@@ -171,7 +172,8 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                found.append(pytest.param(base, option, id=f"{line} + {written(option)}"))
+                marks = [pytest.mark.slow] if DRAWN & {Path(word).suffix for word in base} else []
+                found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=marks))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]
         found.append(pytest.param(base, option, id=f"{' '.join(base)} + {written(option)}"))

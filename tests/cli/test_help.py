@@ -38,6 +38,7 @@ def examples(text: str) -> list[str]:
     return [line.strip() for line in block[1].splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
 def test_examples_work_when_pasted(command, tmp_path, attncli):
     (tmp_path / "sample_inputs").symlink_to(ROOT / "sample_inputs")

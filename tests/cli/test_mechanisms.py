@@ -57,6 +57,7 @@ def test_a_claim_that_does_not_hold_is_a_finding_and_no_error(attncli):
     assert "9 of 10 claims hold here" in result.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_drawn(attncli, tmp_path, suffix):
     path = tmp_path / f"mechanisms{suffix}"

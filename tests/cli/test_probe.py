@@ -187,6 +187,7 @@ def test_the_order_of_sentences_changes_nothing(probed, tmp_path):
     assert turned["relations"] == whole["relations"] and turned["trees"] == whole["trees"]
 
 
+@pytest.mark.slow
 def test_a_dash_is_stdin(process, probed, refused):
     result = process("probe", "-", "--limit", "9", "--json", stdin=TREEBANK.read_bytes())
     document, expected = json.loads(result.out), probed(TREEBANK, "--limit", "9")
@@ -246,6 +247,7 @@ def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp
     assert "skipped 3 of 6 sentences" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
 def test_a_picture(attncli, tmp_path, suffix):
     path = tmp_path / f"probe.{suffix}"

@@ -131,6 +131,7 @@ def test_tokens_are_text_and_never_commands(attncli):
     assert "bold" in attncli("run", hostile).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["-H", "3"], ["-l", "all"], ["-l", "0,1", "-H", "3"]])
 def test_plain_output_where_blocks_cannot_be_encoded(process, options):
     result = process("run", *options, TEXT, env={"PYTHONIOENCODING": "ascii"})

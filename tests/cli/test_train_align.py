@@ -74,6 +74,7 @@ def test_an_interruption_keeps_the_last_checkpoint(attncli, tmp_path, monkeypatc
         assert attncli("train-align", "--attention", "dot", "--steps", 6, "-o", tmp_path, "--resume").code == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_a_real_process_leaves_whole_files(tmp_path):
     training = subprocess.Popen(
         [sys.executable, "-m", "attncli", "train-align", "--attention", "dot", "-o", tmp_path],

@@ -22,6 +22,7 @@ def assert_same(found: Sums, expected: Sums, tolerance: float) -> None:
     assert np.allclose(found.spread, expected.spread, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"batch_tokens": 1}, {"batch_tokens": 60}, {"block_weights": 1}, {"block_weights": 300}]
 )
@@ -42,6 +43,7 @@ def cores():
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True, "distances": True}])
 def test_how_many_cores_there_are_changes_nothing(minilm, cores, asked):
     texts = corpus(minilm, [*MANY, "the cat sat, " * 400])

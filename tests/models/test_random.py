@@ -58,6 +58,7 @@ def test_maps_are_peaked_in_every_layer(architecture, family, hidden_size):
     assert (weights.amax(dim=-1).mean(dim=(1, 2)) > 4 * uniform).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_tensor_matters(architecture, family):
     """Whichever of transformers' tensors is forgotten, the comparison shows it. Save one kind: a bias of the keys

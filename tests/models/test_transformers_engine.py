@@ -338,6 +338,7 @@ def test_a_repository_that_is_not_here_is_said_to_be_not_here():
         load_with_transformers("somebody/some-gpt", "cpu")
 
 
+@pytest.mark.slow
 def test_transformers_keeps_quiet(foreign):
     program = (
         "import sys, warnings; warnings.simplefilter('ignore');"

@@ -108,6 +108,7 @@ def test_code_that_a_checkpoint_brings_is_not_run(tmp_path):
     assert not (tmp_path / "was-run").exists()
 
 
+@pytest.mark.slow
 def test_transformers_keeps_quiet(tmp_path):
     make_checkpoint(tmp_path, head="ForMaskedLM")  # without a pooler, and with a head: worth a report to it
     program = (

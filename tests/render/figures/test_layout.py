@@ -30,6 +30,7 @@ def test_no_word_lies_on_another(record, mean, special, title, texts):
     check_nothing_overlaps(replace(record, tokens=tokens).figure(mean=mean, special=special, title=title or None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layers, heads, length", [(1, 1, 3), (1, 1, 120), (1, 2, 90), (1, 12, 40), (6, 12, 14), (12, 12, 5), (24, 16, 12)]
 )

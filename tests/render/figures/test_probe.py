@@ -63,6 +63,7 @@ def test_bars_and_marks_stand_for_the_shares(document):
     np.testing.assert_allclose(np.array(marks) - left, WHOLE * np.array(compared), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
 def test_it_says_what_the_terminal_says(document):
@@ -93,6 +94,7 @@ def test_relations_are_no_formulas_and_command_nothing(document):
     assert not any(text.get_parse_math() for text in drawn.findobj(Text) if "$" in text.get_text())
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(documents(), relations())
 def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):

@@ -10,6 +10,7 @@ from attncli import RequestError
 from attncli.render.figures.saving import save_figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
 def test_the_same_picture_is_the_same_bytes_and_has_no_date(tmp_path, suffix):
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"

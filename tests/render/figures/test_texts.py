@@ -22,6 +22,7 @@ def test_a_long_token_is_cut_to_a_length(token):
         assert cell_len(short) <= 16 or not token.isprintable()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.text(st.characters(codec=None), max_size=8), min_size=1, max_size=6), st.text(max_size=20))
 def test_any_token_and_title_make_a_well_formed_svg(tmp_path_factory, texts, title):

@@ -9,6 +9,8 @@ from records import record_of
 from attncli.analysis.filters import kept
 from attncli.analysis.words import merge_words
 
+pytestmark = pytest.mark.slow
+
 PIECES = ["[CLS]", "un", "##see", "##n", "cats", "[SEP]", "play", "##ing", "[SEP]"]
 
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from records import record_of
 
+pytestmark = pytest.mark.slow
+
 # A place scrolled to is kept when it has been the same for a moment.
 KEPT = """() => new Promise((done) => {
   const look = () => (location.hash.includes("corner") ? done() : setTimeout(look, 20));

@@ -5,6 +5,8 @@ import re
 import pytest
 from records import record_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def records(random_maps):

@@ -9,6 +9,8 @@ from records import record_of
 from attncli.record import Vectors
 from attncli.text.tokens import Tokens
 
+pytestmark = pytest.mark.slow
+
 ERROR = 0.002  # of a stored weight
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from records import record_of
 
+pytestmark = pytest.mark.slow
+
 VIEWS = ["heads", "model", "matrix", "neuron"]
 SCRIPTS = ["[CLS]", "中文", "猫", "🐈", "👩‍👩‍👧", "שלום", "مرحبا", "é", "क्षि", "[SEP]"]
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from records import record_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def record(random_maps):

@@ -9,6 +9,8 @@ from records import record_of
 from attncli.analysis.patterns import summarise
 from attncli.render.palette import head_colour
 
+pytestmark = pytest.mark.slow
+
 LEAST = 0.02  # a thumbnail has no line for less
 
 

@@ -8,6 +8,8 @@ from records import record_of
 
 from attncli.record import Vectors
 
+pytestmark = pytest.mark.slow
+
 SIZE = 8  # of a head
 PLUS, MINUS = "#c2410c", "#2563eb"
 

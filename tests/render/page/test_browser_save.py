@@ -11,6 +11,8 @@ from records import record_of
 
 from attncli.record import Vectors
 
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 VIEWS = ["heads", "model", "matrix", "neuron"]
 
