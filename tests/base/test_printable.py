@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.printable import printable
+from attncli.base.printable import first_line, printable, shorten
 
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
@@ -67,3 +67,15 @@ def test_ordinary_texts(text):
 )
 def test_by_hand(text, safe):
     assert printable(text) == safe
+
+
+@given(text=st.text(), length=st.integers(1, 50))
+def test_shorten(text, length):
+    short = shorten(text, length)
+    assert len(short) <= length and (short == text or (short[-1] == "…" and text.startswith(short[:-1])))
+
+
+@given(message=st.text(max_size=400))
+def test_the_first_line_of_an_error_is_one_short_line(message):
+    line = first_line(ValueError(message))
+    assert len(line.splitlines()) == 1 and 0 < len(line) <= 200

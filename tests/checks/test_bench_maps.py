@@ -110,6 +110,7 @@ def operations(run) -> int:
     return counter.get_total_flops()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(texts=st.integers(1, 3), tokens=st.integers(1, 30))
 def test_operations_are_as_torch_counts_them(contestants, texts, tokens):
@@ -133,6 +134,7 @@ def test_whole_layers_are_what_transformers_computes(contestants):
 # --- timing ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"]))
     monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1)))

@@ -70,6 +70,7 @@ def test_an_alias_that_is_not_here_gets_random_weights(monkeypatch, tmp_path, ti
     assert load_model(str(directory), device="cpu").config.hidden_size == config["hidden_size"]
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_why(tmp_path):
     with pytest.raises(RequestError, match=r"a process of the benchmark failed: .*no-model"):
         run_apart(tmp_path / "no-model", tmp_path / "corpus.txt", torch.device("cpu"))

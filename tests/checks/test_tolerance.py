@@ -10,6 +10,7 @@ from attncli.checks.tolerance import TOLERANCES, short
 from attncli.models.transformers_peer import load_reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_allowed_what_its_own_rounding_does(minilm, dtype):
     """transformers against itself in float32 is within the tolerance, and not far within it."""

@@ -55,6 +55,7 @@ def test_many_texts_from_a_file_in_their_order(attncli, tmp_path):
     assert out.index("2021-03-03") < out.index("2021-03-04")
 
 
+@pytest.mark.slow
 def test_stdin(process):
     result = process("align", "--json", stdin=b"3 March 2021\n")
     assert result.code == 0

@@ -89,6 +89,7 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     assert attncli("view", "--from", str(kept), "-o", str(tmp_path / "flow.html")).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_it_is_drawn(attncli, tmp_path, suffix):
     path = tmp_path / f"flow{suffix}"

@@ -101,6 +101,7 @@ def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
     minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")
     for options in (["-l", "1", "-H", "6"], ["-l", "1,4", "-H", "2,6"]):

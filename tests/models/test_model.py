@@ -8,13 +8,11 @@ import torch
 from checkpoints import FAMILIES, make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vectors import OTHER, TEXT
 
 from attncli import Notice, RequestError, load_model
 from attncli.models.hub import ALIASES, locate
-from attncli.models.loading import pick_device
 
-TEXT = "The trophy does not fit in the suitcase because it is too big."
-OTHER = "So I bought a larger one, and a smaller trophy."
 TEXTS = [TEXT, "Short.", OTHER, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b", "naïve café"]
 
 
@@ -199,168 +197,6 @@ def test_a_long_text_is_cut_with_a_notice(minilm):
     with pytest.warns(Notice, match=r"^kept the first 512 of 803 tokens$"):
         record = minilm.attend("word " * 801, layers=0, heads=0)
     assert len(record.tokens) == 512 and record.tokens.text[-1] == "[SEP]"
-
-
-# --- queries and keys -----------------------------------------------------------------------------------
-
-
-def maps_again(record) -> list[np.ndarray]:
-    """softmax(q k^T / sqrt(head_dim)) over the allowed keys, for every head whose vectors are there."""
-    maps = []
-    for layer, head in record.vectors.heads:
-        query, key = (part.astype(np.float64) for part in record.vectors.of(layer, head))
-        scores = np.where(record.mask, query @ key.T / np.sqrt(query.shape[-1]), -np.inf)
-        exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        maps.append(exponents / exponents.sum(axis=-1, keepdims=True))
-    return maps
-
-
-def vectors_make_the_maps(record, near: float = 1e-5) -> None:
-    maps = [record.map(layer, head) for layer, head in record.vectors.heads]
-    np.testing.assert_allclose(maps, maps_again(record), atol=near)
-
-
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_queries_and_keys_make_the_maps(mask, minilm):
-    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
-    assert every.vectors.heads == [(layer, head) for layer in range(6) for head in range(12)]
-    assert every.vectors.query.shape == every.vectors.key.shape == (72, 40, 32)
-    assert every.vectors.query.dtype == every.vectors.key.dtype == np.float32
-    vectors_make_the_maps(every)
-    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, vectors="4.7,1.2,-2.0")
-    assert some.vectors.heads == [(4, 7), (1, 2), (4, 0)]
-    for layer, head in some.vectors.heads:
-        np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@given(data=st.data())
-@settings(max_examples=15)
-def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
-    """Whatever is kept, of each of several texts that go through the network together."""
-    model = load_model(str(tiny(family)), "cpu")
-    layers, heads = (
-        data.draw(st.lists(st.integers(0, 3), min_size=1, unique=True), label=what) for what in ("layers", "heads")
-    )
-    pairs = [(layer, head) for layer in layers for head in heads]
-    vectors = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="vectors")
-    mask = data.draw(st.sampled_from(["padding", "causal", "none"]), label="mask")
-    texts = ["the cat sat", "on the cat", "it is big", "the big cat sat on it"]
-    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, vectors=vectors):
-        assert record.vectors.heads == vectors
-        vectors_make_the_maps(record)
-
-
-def test_keeping_queries_and_keys_changes_nothing_else(minilm):
-    plain = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1])
-    for vectors in (None, "none", []):
-        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors=vectors).vectors is None
-    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors="all")
-    assert kept.vectors.heads == [(0, 3), (0, 1), (2, 3), (2, 1)]
-    assert np.array_equal(kept.weights, plain.weights)
-
-
-@pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-6), ("float16", 0.01), ("bfloat16", 0.05)])
-def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
-    """Half precision rounds the scores on their way to the maps: what the vectors give is near, not the same."""
-    record = load_model("minilm", "cpu", dtype).attend(TEXT, vectors="0.all,5.3")
-    assert record.vectors.query.dtype == record.vectors.key.dtype == np.float32
-    vectors_make_the_maps(record, near)
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"vectors": "4.12"}, "head 12 .*0 to 11"),
-        ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
-        ({"vectors": "4"}, "'4' is no LAYER.HEAD"),
-        ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
-        ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
-    ],
-)
-def test_vectors_that_cannot_be_had(request_, says, minilm):
-    with pytest.raises(RequestError, match=says):
-        minilm.attend(TEXT, **request_)
-
-
-# --- how it is computed ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-5), ("float16", 0.02), ("bfloat16", 0.15)])
-def test_dtypes(dtype, near, minilm):
-    record = load_model("minilm", "cpu", dtype).attend(TEXT)
-    expected = minilm.attend(TEXT).weights
-    assert record.weights.dtype == np.float32
-    np.testing.assert_allclose(record.weights, expected, atol=near)
-    assert not (record.weights == expected).all()
-
-
-def test_an_unknown_device_or_dtype_is_said_before_anything_is_fetched():
-    with pytest.raises(RequestError, match=r"no dtype 'float8'.*float32"):
-        load_model("bert-large", "cpu", "float8")
-    with pytest.raises(RequestError, match=r"no device 'tpu'.*auto, cpu"):
-        load_model("bert-large", "tpu")
-
-
-def test_devices():
-    assert pick_device("cpu") == torch.device("cpu")
-    there = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert pick_device("auto").type == there
-    for missing in ("cuda:99", "mps:7"):
-        with pytest.raises(RequestError, match="not on this machine"):
-            pick_device(missing)
-    for wrong in ("", "gpu", "cpu:x", "cuda:"):
-        with pytest.raises(RequestError, match="no device"):
-            pick_device(wrong)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_a_gpu_gives_the_same(mask, minilm):
-    model = load_model("minilm", "cuda")
-    assert model.device.type == "cuda"
-    for heads in ("all", "3", "5,1"):
-        record = model.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
-        expected = minilm.attend(TEXT, OTHER, heads=heads, mask=mask, pad_to=40)
-        np.testing.assert_allclose(record.weights, expected.weights, atol=1e-4)
-    record = model.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
-    vectors_make_the_maps(record)
-
-
-def test_scores_too_large_for_the_dtype_are_said(tmp_path):
-    """Finite weights can still overflow on the way: what comes out must not pass for attention."""
-    network = make_network(make_config("bert"))
-    with torch.no_grad():
-        network.encoder.layer[1].attention.self.query.weight.fill_(3e38)
-    directory = make_checkpoint(tmp_path)
-    network.save_pretrained(directory)
-    model = load_model(str(directory), "cpu")
-    assert np.isfinite(model.attend("the cat", layers=0).weights).all()
-    with pytest.raises(RequestError, match=r"layer 1, head 2 .*too large for float32.*--dtype"):
-        model.attend("the cat", layers="0-1", heads=2)
-
-
-def test_a_key_too_large_for_the_dtype_is_said_where_the_mask_hides_it(tmp_path):
-    """Queries of 0 make every score 0, whatever the keys are: only [PAD]'s is too large, and nobody looks there."""
-    network = make_network(make_config("bert"))
-    with torch.no_grad():
-        embeddings, attention = network.embeddings, network.encoder.layer[0].attention.self
-        embeddings.LayerNorm.weight.fill_(1)
-        embeddings.LayerNorm.bias.zero_()
-        embeddings.word_embeddings.weight[:, 0] = 0
-        embeddings.word_embeddings.weight[0, 0] = 1000  # [PAD]: sqrt(32) after the norm, where others are small
-        attention.query.weight.zero_()
-        attention.query.bias.zero_()
-        attention.key.weight[17].zero_()
-        attention.key.weight[17, 0] = 8e37
-    directory = make_checkpoint(tmp_path)
-    network.save_pretrained(directory)
-    model = load_model(str(directory), "cpu")
-    assert np.isfinite(model.attend("the cat", layers=0, vectors="all").vectors.key).all()
-    assert np.isfinite(model.attend("the cat", layers=0, pad_to=9).weights).all()
-    with pytest.raises(RequestError, match=r"layer 0, head 2 .*queries or keys too large for float32.*--dtype"):
-        model.attend("the cat", layers=0, pad_to=9, vectors="all")
-    assert model.attend("the cat", layers=0, pad_to=9, vectors="0.1,0.3").vectors.heads == [(0, 1), (0, 3)]
 
 
 def test_loading_and_attending_say_nothing(tiny, capfd):

@@ -9,35 +9,12 @@ import torch
 import transformers
 from checkpoints import edit_config
 from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS, NETWORKS, TEXT, WINDOW, make_foreign
+from foreign_models import POSITIONS, attend
 from safetensors.torch import load_file, save_file
 
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.models.hub import NotOnThisMachine
 from attncli.models.transformers_engine import LONGEST_ANSWER, load_with_transformers
-from attncli.models.transformers_tokens import word_numbers
-
-POSITIONS = 40  # of all small checkpoints but T5's, which has none
-
-
-@pytest.fixture(scope="session")
-def foreign(tmp_path_factory):
-    """`foreign(family)` -> a small random model, made once a session."""
-    made = {}
-
-    def load(family: str, **more):
-        key = family, *more.items()
-        if key not in made:
-            made[key] = load_with_transformers(
-                str(make_foreign(tmp_path_factory.mktemp(family), family, **more)), "cpu"
-            )
-        return made[key]
-
-    return load
-
-
-def attend(model, text=TEXT, pair=None, **asked):
-    [record] = model.attend_many([text], [pair], **asked)
-    return record
 
 
 class Theirs:
@@ -196,71 +173,6 @@ def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
     other = attend(load_with_transformers(str(model.place.path), "cpu", dtype), target=ANSWER)
     assert other.weights.dtype == np.float32
     assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
-
-
-# --- tokens ---------------------------------------------------------------------------------------------
-
-
-def test_words_come_from_the_tokenizer_or_from_the_marks_in_its_pieces(foreign):
-    for family in ("gpt2", "llama", "t5", "marian"):  # Llama's finds no words, Marian's doesn't say
-        tokens = attend(foreign(family), which=foreign(family).parts[0]).tokens
-        words = [
-            "".join(token for token, word in zip(tokens.text, tokens.words, strict=True) if word == number)
-            for number in range(6)
-        ]
-        assert [word.strip("▁Ġ") for word in words] == TEXT.split(), family
-        assert [word is None for word in tokens.words] == tokens.special
-    assert attend(foreign("gpt2"), "catthe").tokens.words == [0] * 3  # no mark at all
-
-
-@pytest.mark.parametrize(
-    ("tokens", "words"),
-    [
-        (["▁a", "b", "▁c", "d"], [0, 0, 1, 1]),
-        (["a", "Ġb", "c"], [0, 1, 1]),
-        (["a", "##b", "c", "##d"], [0, 0, 1, 1]),
-        (["a", "b"], [0, 1]),
-    ],
-)
-def test_where_a_word_begins(tokens, words):
-    assert word_numbers(tokens, [0] * len(tokens)) == words
-    assert word_numbers([*tokens, "</s>"], [*[0] * len(tokens), None]) == [*words, None]
-    assert word_numbers([*tokens, *tokens], [*[0] * len(tokens), *[1] * len(tokens)]) == [*words, *words]
-
-
-def test_the_start_token_is_special_and_no_padding(foreign):
-    """T5 starts with <pad>, and sees it."""
-    record = attend(foreign("t5"), target="a mat")
-    assert record.tokens.text == ["<pad>", "▁a", "▁mat"]
-    assert record.tokens.special == [True, False, False]
-    assert record.tokens.words == [None, 0, 1]
-    assert not any(record.tokens.padding)
-
-
-def test_a_pair_is_two_segments(foreign):
-    record = attend(foreign("t5"), "the cat", "a mat", which="encoder")
-    assert record.tokens.text == ["▁the", "▁cat", "</s>", "▁a", "▁mat", "</s>"]
-    assert record.tokens.segments == [0, 0, 0, 1, 1, 1]
-    with pytest.raises(RequestError, match="leave --pair out"):
-        attend(foreign("marian"), "the cat", "a mat")
-
-
-def test_a_long_text_is_cut_with_a_notice(foreign):
-    for family, part in (("gpt2", "decoder"), ("marian", "encoder")):
-        with pytest.warns(Notice, match=rf"kept the first {POSITIONS} of \d+ tokens"):
-            record = attend(foreign(family), "the cat " * 50, which=part)
-        assert len(record.tokens) == POSITIONS
-    with pytest.warns(Notice, match=rf"kept the first {POSITIONS} of \d+ tokens"):
-        assert len(attend(foreign("bart"), target="the cat " * 50).tokens) == POSITIONS
-    assert len(attend(foreign("t5"), "the cat " * 50, which="encoder").tokens) == 101
-
-
-def test_a_token_that_the_tokenizer_has_no_name_for(foreign):
-    record = attend(foreign("t5", more_numbers=200))
-    names = len(foreign("t5").tokenizer)
-    nameless = [place for place, number in enumerate(record.tokens.ids) if number >= names]
-    assert nameless
-    assert all(record.tokens.text[place] == f"<{record.tokens.ids[place]}>" for place in nameless)
 
 
 # --- refusals -------------------------------------------------------------------------------------------

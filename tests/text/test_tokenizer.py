@@ -1,197 +1,19 @@
-"""Text -> tokens, against the tokenizers that transformers makes of the same files."""
+"""Tokenizers: texts that are too long, padded or refused, and the files that a tokenizer is read from."""
 
 import itertools
 import json
 import shutil
-import unicodedata
 import warnings
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from checkpoints import byte_vocabulary, vocabulary, write_tokenizer
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizing import KINDS, last_resort, ours, texts
 
 from attncli import Notice, RequestError
-from attncli.base.printable import first_line, shorten
-from attncli.models.hub import locate
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, wordpiece
-
-KINDS = ("minilm", "vocab.txt", "cased", "vocab.json", "tokenizer.json")
-
-# Texts with what tokenizers stumble over: marks, spaces, other scripts, special tokens, half of a pair of emoji.
-ODD = [
-    "",
-    " ",
-    "  ",
-    "\n",
-    "\t",
-    "\u00a0",
-    "\u3000",
-    "\u200b",
-    "\u200d",
-    "e\u0301",
-    "É",
-    "ß",
-    "ﬁ",
-    "中国",
-    "🙂",
-    "👩‍🔬",
-    "é",
-]
-SPECIAL = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "<s>", "</s>", "<pad>", "<mask>", "##a", "[unused1]"]
-pieces = st.sampled_from(["the", "The", "cat", "unbelievable", "it's", "-", "!?", *ODD, *SPECIAL]) | st.text(max_size=6)
-texts = st.lists(pieces, min_size=1, max_size=8).map(" ".join) | st.lists(pieces, min_size=1, max_size=5).map("".join)
-
-
-def is_text(text: str) -> bool:
-    return bool(text.strip()) and not any(unicodedata.category(character) == "Cs" for character in text)
-
-
-texts = texts.filter(is_text)
-
-
-@pytest.fixture(scope="module")
-def directories(tmp_path_factory):
-    made = {"minilm": locate("minilm").path}
-    for kind, family in {
-        "vocab.txt": "bert",
-        "cased": "bert",
-        "vocab.json": "roberta",
-        "tokenizer.json": "distilbert",
-    }.items():
-        made[kind] = tmp_path_factory.mktemp("tokenizer")
-        write_tokenizer(made[kind], family, 0 if family != "roberta" else 1)
-    settings_file = made["cased"] / "tokenizer_config.json"
-    settings_file.write_text(json.dumps({"do_lower_case": False, "tokenize_chinese_chars": False}))
-    (made["tokenizer.json"] / "tokenizer.json").write_text(
-        cut_and_padded((made["tokenizer.json"] / "tokenizer.json").read_text())
-    )
-    return made
-
-
-def cut_and_padded(tokenizer: str) -> str:
-    """The settings that the default model's own file carries, and more so."""
-    cut = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 0}
-    pad = {"direction": "Right", "strategy": {"Fixed": 9}, "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    pad["pad_to_multiple_of"] = None
-    return json.dumps({**json.loads(tokenizer), "truncation": cut, "padding": pad})
-
-
-def ours(directory: Path, max_tokens: int = 512, pad_id: int = 0) -> Tokenizer:
-    return Tokenizer.from_directory(directory, max_tokens, 30522, pad_id, last_resort)
-
-
-def last_resort(directory: Path):
-    raise RequestError("no tokenizer at all")
-
-
-@pytest.fixture(scope="module")
-def both(directories):
-    """Of every kind: our tokenizer and transformers'."""
-    from transformers import BertTokenizer, PreTrainedTokenizerFast, RobertaTokenizer
-
-    classes = {"tokenizer.json": PreTrainedTokenizerFast, "vocab.json": RobertaTokenizer}
-    return {
-        kind: (ours(directory), classes.get(kind, BertTokenizer).from_pretrained(directory))
-        for kind, directory in directories.items()
-    }
-
-
-# --- the same tokens ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(text=texts, pair=st.none() | texts)
-@settings(max_examples=60)
-def test_tokens_are_those_of_transformers(kind, text, pair, both):
-    tokenizer, theirs = both[kind]
-    every = {f"return_{what}": True for what in ("offsets_mapping", "special_tokens_mask", "token_type_ids")}
-    expected = theirs(text, pair, truncation=False, **every)
-    assume(not all(expected["special_tokens_mask"]))
-    tokens = tokenizer.encode(text, pair)
-    assert tokens.text == expected.tokens()
-    assert tokens.ids == expected["input_ids"]
-    assert tokens.words == expected.word_ids()
-    assert tokens.offsets == [tuple(pair) for pair in expected["offset_mapping"]]
-    assert tokens.special == [bool(flag) for flag in expected["special_tokens_mask"]]
-    assert tokens.padding == [False] * len(tokens)
-    of_a_text = [
-        (segment, part)
-        for segment, part in zip(tokens.segments, expected.sequence_ids(), strict=True)
-        if part is not None
-    ]
-    assert all(segment == part for segment, part in of_a_text)
-    if kind != "vocab.json":
-        assert tokens.segments == expected["token_type_ids"]
-    assert len({len(part) for part in asdict(tokens).values()}) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(text=texts, pair=texts)
-@settings(max_examples=40)
-def test_segments_are_first_and_second(kind, text, pair, both):
-    """Zeros, then ones; a separator belongs to the text that it ends."""
-    try:
-        tokens = both[kind][0].encode(text, pair)
-    except RequestError:
-        assume(False)
-    assert tokens.segments == sorted(tokens.segments) and tokens.segments[0] == 0 and tokens.segments[-1] == 1
-    first = [special for special, segment in zip(tokens.special, tokens.segments, strict=True) if segment == 0]
-    assert first[-1]
-    assert set(both[kind][0].encode(text + "x").segments) == {0}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(text=texts, pair=st.none() | texts)
-@settings(max_examples=40)
-def test_offsets_point_into_the_text(kind, text, pair, both):
-    """Each token at the characters that it stands for: cut out and tokenized alone, they give it again."""
-    tokenizer = both[kind][0]
-    try:
-        tokens = tokenizer.encode(text, pair)
-    except RequestError:
-        assume(False)
-    for token, special, segment, (start, end) in zip(
-        tokens.text, tokens.special, tokens.segments, tokens.offsets, strict=True
-    ):
-        source = pair if segment else text
-        assert 0 <= start <= end <= len(source)
-        if special:
-            assert (start, end) == (0, 0)
-        elif (
-            kind in ("minilm", "vocab.txt", "tokenizer.json")
-            and token.removeprefix("##").isascii()
-            and token not in SPECIAL
-        ):
-            plain = unicodedata.normalize("NFD", source[start:end].lower())
-            letters = "".join(character for character in plain if unicodedata.category(character)[0] not in "MC")
-            assert token.removeprefix("##") == letters
-    for part in {0, 1 if pair else 0}:
-        starts = [
-            start for (start, _), special, segment in zip(tokens.offsets, tokens.special, tokens.segments, strict=True)
-            if segment == part and not special
-        ]  # fmt: skip
-        assert starts == sorted(starts)
-
-
-def test_by_hand(both):
-    tokens = both["minilm"][0].encode("The unbelievableness, Renée!", "Yes.")
-    assert tokens.text[:9] == ["[CLS]", "the", "unbelievable", "##ness", ",", "renee", "!", "[SEP]", "yes"]
-    assert tokens.words[:9] == [None, 0, 1, 1, 2, 3, 4, None, 0]
-    assert tokens.offsets[:9] == [(0, 0), (0, 3), (4, 16), (16, 20), (20, 21), (22, 27), (27, 28), (0, 0), (0, 3)]
-    assert tokens.segments == [0] * 8 + [1] * 3
-    assert [n for n, special in enumerate(tokens.special) if special] == [0, 7, 10]
-
-
-def test_a_special_token_that_the_user_typed_is_a_token_of_the_text(both):
-    for tokenizer in (both["minilm"][0], both["vocab.txt"][0]):
-        tokens = tokenizer.encode("a [MASK] b [PAD]")
-        assert tokens.text == ["[CLS]", "a", "[MASK]", "b", "[PAD]", "[SEP]"]
-        assert tokens.special == [True, False, False, False, False, True]
-        assert not any(tokens.padding)
-
 
 # --- too long, and padded -------------------------------------------------------------------------------
 
@@ -349,18 +171,3 @@ def test_bytes_need_no_vocabulary(text, pair, pad_id):
     padded = tokenizer.pad(tokens, len(tokens) + 2)
     assert padded.text[-2:] == ["[PAD]"] * 2 and padded.ids[-2:] == [pad_id] * 2
     assert pad_id not in tokens.ids and "[UNK]" not in tokens.text
-
-
-# --- words ----------------------------------------------------------------------------------------------
-
-
-@given(text=st.text(), length=st.integers(1, 50))
-def test_shorten(text, length):
-    short = shorten(text, length)
-    assert len(short) <= length and (short == text or (short[-1] == "…" and text.startswith(short[:-1])))
-
-
-@given(message=st.text(max_size=400))
-def test_the_first_line_of_an_error_is_one_short_line(message):
-    line = first_line(ValueError(message))
-    assert len(line.splitlines()) == 1 and 0 < len(line) <= 200

@@ -73,6 +73,7 @@ def test_partial_figures_say_so():
     assert "PARTIAL" not in atlas(made()).get_suptitle()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_it_is_saved_and_the_same_numbers_are_the_same_bytes(tmp_path, suffix):
     paths = [tmp_path / f"{number}{suffix}" for number in (0, 1)]

@@ -96,6 +96,7 @@ def test_a_text_of_special_tokens_only_leaves_nothing_to_draw():
         random_record(1, 1, 2).figure(special=False)
 
 
+@pytest.mark.slow
 @given(cross_records(), st.sampled_from(["matrix", "lines"]), st.booleans())
 @settings(max_examples=12)
 def test_keys_of_another_text_stand_along_the_keys(record, style, special):

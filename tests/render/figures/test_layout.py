@@ -17,6 +17,7 @@ from attncli.render.figures.matrix import Panel, panel_grid
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     attention_records(),
@@ -46,6 +47,7 @@ def test_long_captions_and_headings_keep_their_distance():
     assert said(drawn).count("causal\n0.31 of the weight had to move") == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["matrix", "lines"])
 @pytest.mark.parametrize(
     "layers, heads, length", [(1, 1, 5), (1, 1, 14), (1, 1, 120), (1, 3, 14), (6, 12, 14), (2, 3, 60)]

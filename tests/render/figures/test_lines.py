@@ -129,6 +129,7 @@ def test_weights_of_many_heads_are_squares_beside_the_keys():
     assert squares.get_facecolor()[:, 3] == pytest.approx(row[row >= strands.FAINTEST], abs=0.006)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     attention_records(),
@@ -165,12 +166,14 @@ def test_a_picture_of_very_many_lines_stays_small_and_its_text_is_text(tmp_path,
     assert not list(ElementTree.parse(tmp_path / "all.svg").getroot().iter(f"{namespace}image"))
 
 
+@pytest.mark.slow
 def test_a_line_of_an_svg_takes_no_more_than_is_reckoned_with(tmp_path):
     weights = np.full((1, 1, 100, 100), 0.01)
     save_figure(record_of(weights).figure(style="lines"), tmp_path / "lines.svg")
     assert (tmp_path / "lines.svg").stat().st_size * strands.MOST_LINES / 10_000 < 10_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_same_picture_is_the_same_bytes(tmp_path, suffix):
     for name in ("first", "second"):

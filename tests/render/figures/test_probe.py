@@ -77,6 +77,7 @@ def test_it_says_what_the_terminal_says(document):
         assert f"{layer['layer']}.{layer['best_head']}" in shown and percent(layer["uuas"]) in shown
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
 def test_no_word_lies_on_another_or_leaves_the_picture(document):

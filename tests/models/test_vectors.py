@@ -1,0 +1,73 @@
+"""Queries and keys: whichever a record keeps, they make its maps."""
+
+import numpy as np
+import pytest
+from checkpoints import FAMILIES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vectors import OTHER, TEXT, vectors_make_the_maps
+
+from attncli import RequestError, load_model
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+def test_queries_and_keys_make_the_maps(mask, minilm):
+    every = minilm.attend(TEXT, OTHER, mask=mask, pad_to=40, vectors="all")
+    assert every.vectors.heads == [(layer, head) for layer in range(6) for head in range(12)]
+    assert every.vectors.query.shape == every.vectors.key.shape == (72, 40, 32)
+    assert every.vectors.query.dtype == every.vectors.key.dtype == np.float32
+    vectors_make_the_maps(every)
+    some = minilm.attend(TEXT, OTHER, [1, 4], [2, 0, 7], mask, 40, vectors="4.7,1.2,-2.0")
+    assert some.vectors.heads == [(4, 7), (1, 2), (4, 0)]
+    for layer, head in some.vectors.heads:
+        np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
+    """Whatever is kept, of each of several texts that go through the network together."""
+    model = load_model(str(tiny(family)), "cpu")
+    layers, heads = (
+        data.draw(st.lists(st.integers(0, 3), min_size=1, unique=True), label=what) for what in ("layers", "heads")
+    )
+    pairs = [(layer, head) for layer in layers for head in heads]
+    vectors = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="vectors")
+    mask = data.draw(st.sampled_from(["padding", "causal", "none"]), label="mask")
+    texts = ["the cat sat", "on the cat", "it is big", "the big cat sat on it"]
+    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, vectors=vectors):
+        assert record.vectors.heads == vectors
+        vectors_make_the_maps(record)
+
+
+def test_keeping_queries_and_keys_changes_nothing_else(minilm):
+    plain = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1])
+    for vectors in (None, "none", []):
+        assert minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors=vectors).vectors is None
+    kept = minilm.attend(TEXT, layers=[0, 2], heads=[3, 1], vectors="all")
+    assert kept.vectors.heads == [(0, 3), (0, 1), (2, 3), (2, 1)]
+    assert np.array_equal(kept.weights, plain.weights)
+
+
+@pytest.mark.parametrize(("dtype", "near"), [("float64", 1e-6), ("float16", 0.01), ("bfloat16", 0.05)])
+def test_queries_and_keys_in_other_dtypes(dtype, near, minilm):
+    """Half precision rounds the scores on their way to the maps: what the vectors give is near, not the same."""
+    record = load_model("minilm", "cpu", dtype).attend(TEXT, vectors="0.all,5.3")
+    assert record.vectors.query.dtype == record.vectors.key.dtype == np.float32
+    vectors_make_the_maps(record, near)
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"vectors": "4.12"}, "head 12 .*0 to 11"),
+        ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
+        ({"vectors": "4"}, "'4' is no LAYER.HEAD"),
+        ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
+        ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
+    ],
+)
+def test_vectors_that_cannot_be_had(request_, says, minilm):
+    with pytest.raises(RequestError, match=says):
+        minilm.attend(TEXT, **request_)

@@ -1,0 +1,197 @@
+"""Records: saved and loaded again, in the formats that are attncli's and in those of other programs."""
+
+import csv
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import record_of
+from safetensors.numpy import load_file
+from saved_records import NATIVE, records_of_models, same, with_vectors
+
+from attncli import RequestError, load_record, load_records, save_records
+from attncli.record import AttentionRecord
+
+# --- there and back -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", NATIVE)
+@given(record=records_of_models)
+@settings(max_examples=30)
+def test_one_text_comes_back_as_it_was(suffix, record, folder):
+    path = folder / f"one{suffix}"
+    record.save(path)
+    same(load_record(path), record)
+    [again] = load_records(str(path))
+    same(again, record)
+
+
+@given(several=st.lists(records_of_models, min_size=1, max_size=13))
+@settings(max_examples=15)
+def test_many_texts_come_back_in_their_order(several, folder):
+    path = folder / "many.safetensors"
+    save_records(several, path)
+    found = load_records(path)
+    assert len(found) == len(several)
+    for one, expected in zip(found, several, strict=True):
+        same(one, expected)
+    if len(several) > 1:
+        with pytest.raises(RequestError, match=f"holds {len(several)} texts"):
+            load_record(path)
+
+
+def test_npz_has_what_the_contract_says(folder):
+    """And numpy alone reads it, without pickle."""
+    record = record_of(np.full((2, 3, 5, 5), 0.2))
+    record.save(folder / "r.npz")
+    with np.load(folder / "r.npz", allow_pickle=False) as file:
+        assert file["weights"].shape == (2, 3, 5, 5) and file["weights"].dtype == np.float32
+        assert file["layers"].tolist() == [0, 1] and file["heads"].tolist() == [0, 1, 2]
+        assert file["tokens"].tolist() == record.tokens.text
+        assert file["segments"].tolist() == [0] * 5
+        assert file["mask"].shape == (5, 5) and file["mask"].dtype == np.bool_
+
+
+def test_safetensors_has_the_same_tensors(folder):
+    record = record_of(np.full((1, 2, 4, 4), 0.25))
+    record.save(folder / "r.safetensors")
+    tensors = load_file(folder / "r.safetensors")
+    assert set(tensors) == {"weights", "layers", "heads", "segments", "mask"}
+    assert np.array_equal(tensors["weights"], record.weights)
+
+
+def test_vectors_are_three_more_arrays_where_there_are_any(folder):
+    record = with_vectors(record_of(np.full((2, 3, 4, 4), 0.25)), [(1, 2), (0, 0)], head_dim=5)
+    record.save(folder / "v.safetensors")
+    record.save(folder / "v.npz")
+    with np.load(folder / "v.npz", allow_pickle=False) as file:
+        for tensors in (load_file(folder / "v.safetensors"), file):
+            assert tensors["neurons"].tolist() == [[1, 2], [0, 0]] and tensors["neurons"].dtype == np.int64
+            for name in ("query", "key"):
+                assert tensors[name].dtype == np.float32 and tensors[name].shape == (2, 4, 5)
+                assert np.array_equal(tensors[name], getattr(record.vectors, name))
+
+
+def test_a_record_of_a_model_comes_back(minilm, folder):
+    for number, record in enumerate(minilm.attend_many(["The cat sat.", "它很大"], ["It is big.", None], pad_to=20)):
+        for suffix in NATIVE:
+            record.save(folder / f"model{number}{suffix}")
+            same(load_record(folder / f"model{number}{suffix}"), record)
+
+
+def test_reading_a_record_needs_no_torch(folder):
+    import subprocess
+    import sys
+
+    for suffix in NATIVE:
+        record_of(np.full((4, 4), 0.25)).save(folder / f"light{suffix}")
+    code = (
+        "import attncli, sys\n"
+        f"for suffix in {NATIVE}: attncli.load_record({str(folder / 'light')!r} + suffix)\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# --- for other programs ---------------------------------------------------------------------------------
+
+
+@given(several=st.lists(records_of_models, min_size=1, max_size=3))
+@settings(max_examples=15)
+def test_json_is_the_document_of_run(several, folder):
+    save_records(several, folder / "r.json")
+    document = json.loads((folder / "r.json").read_text(encoding="utf-8"))
+    assert set(document) == {"model", "records"}
+    assert document["model"] == dataclasses.asdict(several[0].model)
+    assert set(document["model"]) == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
+    for found, record in zip(document["records"], several, strict=True):
+        more = {"kind"} if record.kind != "encoder" else set()
+        more |= {"key_tokens"} if record.key_tokens else set()
+        more |= {"measure"} if record.measure != "weight" else set()
+        assert set(found) == {"tokens", "segments", "mask", "attention"} | more
+        assert found.get("key_tokens", record.tokens.text) == record.keys.text
+        assert found.get("kind", "encoder") == record.kind
+        assert found.get("measure", "weight") == record.measure
+        assert (found["tokens"], found["segments"]) == (record.tokens.text, record.tokens.segments)
+        assert found["mask"] == record.mask_name
+        order = [(layer, head) for layer in record.layers for head in record.heads]
+        assert [(one["layer"], one["head"]) for one in found["attention"]] == order
+        for one in found["attention"]:
+            assert np.array_equal(np.float32(one["weights"]), record.map(one["layer"], one["head"]))
+
+
+def csv_can_hold(record: AttentionRecord) -> bool:
+    """A carriage return or a NUL in a token, which no tokenizer gives, is what csv's own reader stumbles over."""
+    return not set("\r\0") & set("".join(record.tokens.text + record.keys.text))
+
+
+@given(several=st.lists(records_of_models.filter(csv_can_hold), min_size=1, max_size=2))
+@settings(max_examples=10)
+def test_csv_has_a_row_a_cell(several, folder):
+    save_records(several, folder / "r.csv")
+    with (folder / "r.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["text", "layer", "head", "query", "key", "query_token", "key_token", "weight"]
+    assert len(rows) == sum(record.weights.size for record in several)
+    rows = iter(rows)
+    for text, record in enumerate(several):
+        for (layer, head, query, key), weight in np.ndenumerate(record.weights):
+            *numbers, query_token, key_token, found = next(rows)
+            assert list(map(int, numbers)) == [text, record.layers[layer], record.heads[head], query, key]
+            assert (query_token, key_token) == (record.tokens.text[query], record.keys.text[key])
+            assert np.float32(found) == weight
+
+
+# --- what can't be saved --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["maps", "maps.txt", "maps.npy", "maps.pt", ".npz", "npz"])
+def test_an_unknown_suffix_names_those_that_are_known(name, folder):
+    with pytest.raises(RequestError, match=r"\.safetensors, \.npz, \.json, \.csv") as caught:
+        record_of(np.eye(3)).save(folder / name)
+    assert name in str(caught.value) and not (folder / name).exists()
+
+
+def test_a_suffix_may_be_in_capitals(folder):
+    for suffix in NATIVE:
+        path = folder / f"CAPITALS{suffix.upper()}"
+        record_of(np.eye(3)).save(path)
+        same(load_record(path), record_of(np.eye(3)))
+
+
+def test_several_texts_in_npz_and_none_at_all(folder):
+    one = record_of(np.eye(3))
+    with pytest.raises(RequestError, match=r"\.npz holds one text and there are 2; \.safetensors"):
+        save_records([one, one], folder / "two.npz")
+    for suffix in (".npz", ".safetensors", ".json", ".csv"):
+        with pytest.raises(RequestError, match="no record"):
+            save_records([], folder / f"none{suffix}")
+    assert not list(folder.glob("two*")) + list(folder.glob("none*"))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".json", ".csv"])
+def test_a_full_disk_leaves_nothing_behind(suffix, folder):
+    """A limit on the size of files stands in for the disk's end: writing fails in the middle."""
+    import subprocess
+    import sys
+
+    place = Path(tempfile.mkdtemp(dir=folder))
+    code = (
+        "import resource, signal, sys; sys.path.insert(0, sys.argv[1])\n"
+        "import numpy as np\nfrom records import record_of\nfrom attncli import RequestError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+        "weights = np.random.default_rng(0).random((2, 3, 30, 30))\n"
+        "try: record_of(weights).save(sys.argv[2])\n"
+        'except RequestError as error: assert "can\'t write" in str(error), error\n'
+        "else: raise SystemExit('it was written')"
+    )
+    pytest.importorskip("resource")
+    arguments = [sys.executable, "-c", code, str(Path(__file__).parents[1]), str(place / f"r{suffix}")]
+    subprocess.run(arguments, check=True, timeout=60)
+    assert list(place.iterdir()) == []

@@ -1,0 +1,278 @@
+"""Every file that is no record is refused."""
+
+import dataclasses
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import record_of, tokens_of
+from safetensors.numpy import load_file, save_file
+from saved_records import NATIVE, same, with_vectors
+
+from attncli import RequestError, load_record, load_records
+
+GOOD = with_vectors(record_of(np.full((2, 3, 6, 6), 1 / 6)), [(1, 2), (0, 0)])
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(RequestError) as caught:
+        load_records(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", NATIVE)
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_cut_short_anywhere(suffix, share, folder):
+    path = folder / f"cut{suffix}"
+    GOOD.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    refused(path)
+
+
+@pytest.mark.parametrize("suffix", NATIVE)
+@given(spots=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=5))
+@settings(max_examples=200)
+def test_garbled_bytes_end_in_a_record_or_a_refusal(suffix, spots, folder):
+    """Never in another exception, and never in a record that can't be used."""
+    path = folder / f"garbled{suffix}"
+    GOOD.save(path)
+    garbled = bytearray(path.read_bytes())
+    for place, byte in spots:
+        garbled[int(place * len(garbled))] = byte
+    path.write_bytes(garbled)
+    try:
+        record = load_record(path)
+    except RequestError as error:
+        assert "\n" not in str(error)
+    else:
+        record.select(record.layers[:1]).save(folder / "again.npz")
+
+
+@pytest.mark.parametrize("suffix", NATIVE)
+@pytest.mark.parametrize("content", [b"", b"x", b"PK\x03\x04", b"\x93NUMPY", b"{}", b"\0" * 100, b"\xff" * 1000])
+def test_something_else_under_its_suffix(suffix, content, folder):
+    path = folder / f"else{suffix}"
+    path.write_bytes(content)
+    assert "not a whole attncli record" in refused(path)
+
+
+def test_a_numpy_array_under_the_suffix_of_many(folder):
+    with (folder / "array.npz").open("wb") as file:
+        np.save(file, np.eye(3))
+    refused(folder / "array.npz")
+
+
+class Evil:
+    """Unpickling this creates a file."""
+
+    def __init__(self, witness: Path) -> None:
+        self.witness = witness
+
+    def __reduce__(self):
+        return Path.touch, (self.witness,)
+
+
+@pytest.mark.parametrize("where", ["whole", "weights", "labels"])
+def test_a_pickle_is_never_read(where, folder):
+    path, witness = folder / "evil.npz", folder / "witness"
+    if where == "whole":
+        path.write_bytes(pickle.dumps(Evil(witness)))
+    else:
+        rewrite(path, **{where: np.array([Evil(witness)], dtype=object)})
+    refused(path)
+    assert not witness.exists()
+
+
+def rewrite(path: Path, labels: object = None, **arrays: object) -> None:
+    """A .npz like GOOD's with some of its parts put in other's places; None takes one away."""
+    GOOD.save(path)
+    with np.load(path, allow_pickle=False) as file:
+        parts = dict(file)
+    if labels is not None:
+        parts["labels"] = labels if isinstance(labels, np.ndarray) else np.array(json.dumps(labels))
+    parts = {name: array for name, array in {**parts, **arrays}.items() if array is not None}
+    with path.open("wb") as file:
+        np.savez(file, **parts)
+
+
+def test_a_file_without_vectors_has_none(folder):
+    """As all were before there were any."""
+    rewrite(folder / "old.npz", neurons=None, query=None, key=None)
+    same(load_record(folder / "old.npz"), dataclasses.replace(GOOD, vectors=None))
+
+
+def changed(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray:
+    array = array.copy()
+    array[place] = value
+    return array
+
+
+NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vectors.key
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.nan)),
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), np.inf)),
+        ("weights", changed(GOOD.weights, (1, 2, 3, 4), -1e-3)),
+        ("weights", GOOD.weights.astype(np.float64)),
+        ("weights", GOOD.weights[:, :, :5]),
+        ("weights", GOOD.weights[0]),
+        ("weights", GOOD.weights[:1]),
+        ("weights", None),
+        ("layers", np.array([0, 1, 2])),
+        ("layers", np.array([0.0, 1.0])),
+        ("layers", np.array(["0", "1"])),
+        ("layers", np.array(2)),
+        ("layers", np.array([0, 0])),
+        ("layers", np.array([0, 2])),
+        ("layers", np.array([-1, 0])),
+        ("heads", None),
+        ("mask", np.ones((6, 6), dtype=np.int64)),
+        ("mask", np.ones((6, 5), dtype=bool)),
+        ("labels", None),
+        ("neurons", None),
+        ("neurons", NEURONS.astype(np.float64)),
+        ("neurons", NEURONS.astype(bool)),
+        ("neurons", NEURONS.astype(str)),
+        ("neurons", NEURONS[:1]),
+        ("neurons", NEURONS[0]),
+        ("neurons", NEURONS[:, :1]),
+        ("neurons", np.array([[1, 2], [1, 2]])),
+        ("neurons", np.array([[1, 2], [2, 0]])),
+        ("neurons", np.array([[1, 2], [0, 3]])),
+        ("neurons", np.array([[1, 2], [0, -1]])),
+        ("query", None),
+        ("query", QUERY.astype(np.float64)),
+        ("query", QUERY.astype(str)),
+        ("query", QUERY[:1]),
+        ("query", QUERY[:, :5]),
+        ("query", QUERY[..., :3]),
+        ("query", QUERY[..., 0]),
+        ("query", QUERY[..., None]),
+        ("query", np.float32(1)),
+        ("query", changed(QUERY, (1, 2, 3), np.nan)),
+        ("key", None),
+        ("key", KEY.astype(np.float16)),
+        ("key", KEY[:, :5]),
+        ("key", KEY[..., :3]),
+        ("key", changed(KEY, (0, 0, 0), -np.inf)),
+    ],
+)
+def test_arrays_that_do_not_fit_together(name, array, folder):
+    rewrite(folder / "unfit.npz", **{name: array})
+    if name == "labels":
+        with np.load(folder / "unfit.npz") as file:
+            parts = {part: file[part] for part in file.files if part != "labels"}
+        np.savez(folder / "unfit.npz", **parts)
+    refused(folder / "unfit.npz")
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 4), (2, 6, 0), (2, 6), (2, 6, 2, 2)])
+def test_vectors_of_no_head_no_width_or_another_shape(shape, folder):
+    vector = np.zeros(shape, np.float32)
+    rewrite(folder / "empty.npz", neurons=NEURONS[: shape[0]], query=vector, key=vector)
+    assert "query is " in refused(folder / "empty.npz")
+
+
+def test_no_layer_and_no_token(folder):
+    for shape in ((0, 3, 6, 6), (2, 0, 6, 6)):
+        numbers = {"layers": np.arange(shape[0]), "heads": np.arange(shape[1])}
+        rewrite(folder / "empty.npz", weights=np.zeros(shape, np.float32), **numbers)
+        assert "no weights" in refused(folder / "empty.npz")
+
+
+LABELS = {
+    "tokens": dataclasses.asdict(tokens_of(6)),
+    "mask_name": "padding",
+    "model": dataclasses.asdict(GOOD.model),
+}
+
+
+def labels(part: str, **changes: object) -> dict:
+    return {**LABELS, part: {**LABELS[part], **changes}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        "labels",
+        3,
+        {},
+        {**LABELS, "tokens": None},
+        {**LABELS, "tokens": ["a"] * 6},
+        {**LABELS, "model": []},
+        {**LABELS, "mask_name": 3},
+        labels("tokens", text=[1] * 6),
+        labels("tokens", text="abcdef", ids="abcdef"),
+        labels("tokens", ids=["0"] * 6),
+        labels("tokens", segments=[0] * 5),
+        labels("tokens", segments=[0.5] * 6),
+        labels("tokens", words=["a"] * 6),
+        labels("tokens", offsets=[[0, 1, 2]] * 6),
+        labels("tokens", offsets=3),
+        labels("tokens", special=[None] * 6),
+        labels("tokens", padding=None),
+        labels("model", layers="6"),
+        labels("model", name=None),
+        labels("model", more=1),
+        {**LABELS, "kind": "hybrid"},
+        {**LABELS, "kind": None},
+        {**LABELS, "measure": "length"},
+        {**LABELS, "measure": None},
+        {**LABELS, "key_tokens": 3},
+        {**LABELS, "key_tokens": {**LABELS["tokens"], "text": ["a"] * 5}},
+        {**LABELS, "key_tokens": {name: part[:5] for name, part in LABELS["tokens"].items()}},
+    ],
+)
+def test_labels_that_do_not_fit(wrong, folder):
+    rewrite(folder / "labels.npz", labels=LABELS)
+    same(load_record(folder / "labels.npz"), GOOD)
+    rewrite(folder / "labels.npz", labels=wrong)
+    refused(folder / "labels.npz")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"format": "pt"},
+        {"format": "attncli-1"},
+        {"format": "attncli-1", "records": "["},
+        {"format": "attncli-1", "records": "[]"},
+        {"format": "attncli-1", "records": "{}"},
+        {"format": "attncli-1", "records": "3"},
+        {"format": "attncli-2", "records": json.dumps([LABELS])},
+        {"format": "attncli-1", "records": json.dumps([LABELS, LABELS])},
+    ],
+)
+def test_safetensors_of_another_kind(metadata, folder):
+    GOOD.save(folder / "good.safetensors")
+    tensors = load_file(folder / "good.safetensors")
+    save_file(tensors, folder / "other.safetensors", metadata={"format": "attncli-1", "records": json.dumps([LABELS])})
+    same(load_record(folder / "other.safetensors"), GOOD)
+    save_file(tensors, folder / "other.safetensors", metadata=metadata)
+    refused(folder / "other.safetensors")
+
+
+def test_a_models_checkpoint_is_no_record():
+    from attncli.models.hub import locate
+
+    assert "not written by attncli" in refused(locate("minilm").path / "model.safetensors")
+
+
+def test_files_that_are_not_there_or_not_meant(folder, tmp_path):
+    assert "No such file" in refused(folder / "missing.npz")
+    (tmp_path / "folder.npz").mkdir()
+    assert "directory" in refused(tmp_path / "folder.npz")
+    GOOD.save(tmp_path / "r.json")
+    assert "other programs" in refused(tmp_path / "r.json")
+    assert "no suffix" in refused(tmp_path)

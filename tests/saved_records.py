@@ -1,0 +1,70 @@
+"""Records of every kind, to be saved, and whether one that was loaded is the same."""
+
+import dataclasses
+
+import numpy as np
+from hypothesis import strategies as st
+from records import attention_records, cross_records
+
+from attncli.record import AttentionRecord, Vectors
+
+NATIVE = (".npz", ".safetensors")
+
+
+@st.composite
+def records(draw) -> AttentionRecord:
+    """Any numbers of layers and heads in any order, words and characters of every kind, all masks."""
+    record = draw(cross_records() | attention_records(padding=draw(st.integers(0, 3))))
+    layers, heads, length, keys = record.weights.shape
+    head_dim = draw(st.integers(1, 5))
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
+    words = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1, max_size=4))
+    record = dataclasses.replace(
+        record,
+        layers=numbers.permutation(30)[:layers].tolist(),
+        heads=numbers.permutation(30)[:heads].tolist(),
+        model=dataclasses.replace(record.model, layers=30, heads=30),
+        tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
+        mask=numbers.random(keys) < 0.5,
+        mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
+        kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
+        measure=draw(st.sampled_from(["weight", "norm", "share of norm"])),
+    )
+    pairs = [(layer, head) for layer in record.layers for head in record.heads]
+    neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
+    return with_vectors(record, neurons, head_dim) if neurons else record
+
+
+def with_vectors(record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4) -> AttentionRecord:
+    """With queries and keys of these heads, every number another's."""
+    sizes = [(len(neurons), len(tokens), head_dim) for tokens in (record.tokens, record.keys)]
+    query, key = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7 for shape in sizes)
+    key += query.size
+    return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
+
+
+def with_whole_mask(record: AttentionRecord) -> AttentionRecord:
+    """As a model makes it: a mask that says the same of every query is stored once, in no memory of its own."""
+    shape = len(record.tokens), len(record.keys)
+    return dataclasses.replace(record, mask=np.broadcast_to(record.mask, shape))
+
+
+records_of_models = records().map(with_whole_mask)
+
+
+def same(found: AttentionRecord, expected: AttentionRecord) -> None:
+    same_fields(found, expected)
+    assert all(type(number) is int for number in [*found.layers, *found.heads])
+    if found.vectors is not None:
+        assert all(type(number) is int for pair in found.vectors.heads for number in pair)
+
+
+def same_fields(found: object, expected: object) -> None:
+    for field in dataclasses.fields(expected):
+        here, there = getattr(found, field.name), getattr(expected, field.name)
+        if isinstance(there, np.ndarray):
+            assert here.dtype == there.dtype and np.array_equal(here, there), field.name
+        elif isinstance(there, Vectors):
+            same_fields(here, there)
+        else:
+            assert here == there, field.name

@@ -1,0 +1,102 @@
+"""Text -> tokens, against the tokenizers that transformers makes of the same files."""
+
+import unicodedata
+from dataclasses import asdict
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tokenizing import KINDS, SPECIAL, texts
+
+from attncli import RequestError
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=texts, pair=st.none() | texts)
+@settings(max_examples=60)
+def test_tokens_are_those_of_transformers(kind, text, pair, both):
+    tokenizer, theirs = both[kind]
+    every = {f"return_{what}": True for what in ("offsets_mapping", "special_tokens_mask", "token_type_ids")}
+    expected = theirs(text, pair, truncation=False, **every)
+    assume(not all(expected["special_tokens_mask"]))
+    tokens = tokenizer.encode(text, pair)
+    assert tokens.text == expected.tokens()
+    assert tokens.ids == expected["input_ids"]
+    assert tokens.words == expected.word_ids()
+    assert tokens.offsets == [tuple(pair) for pair in expected["offset_mapping"]]
+    assert tokens.special == [bool(flag) for flag in expected["special_tokens_mask"]]
+    assert tokens.padding == [False] * len(tokens)
+    of_a_text = [
+        (segment, part)
+        for segment, part in zip(tokens.segments, expected.sequence_ids(), strict=True)
+        if part is not None
+    ]
+    assert all(segment == part for segment, part in of_a_text)
+    if kind != "vocab.json":
+        assert tokens.segments == expected["token_type_ids"]
+    assert len({len(part) for part in asdict(tokens).values()}) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=texts, pair=texts)
+@settings(max_examples=40)
+def test_segments_are_first_and_second(kind, text, pair, both):
+    """Zeros, then ones; a separator belongs to the text that it ends."""
+    try:
+        tokens = both[kind][0].encode(text, pair)
+    except RequestError:
+        assume(False)
+    assert tokens.segments == sorted(tokens.segments) and tokens.segments[0] == 0 and tokens.segments[-1] == 1
+    first = [special for special, segment in zip(tokens.special, tokens.segments, strict=True) if segment == 0]
+    assert first[-1]
+    assert set(both[kind][0].encode(text + "x").segments) == {0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=texts, pair=st.none() | texts)
+@settings(max_examples=40)
+def test_offsets_point_into_the_text(kind, text, pair, both):
+    """Each token at the characters that it stands for: cut out and tokenized alone, they give it again."""
+    tokenizer = both[kind][0]
+    try:
+        tokens = tokenizer.encode(text, pair)
+    except RequestError:
+        assume(False)
+    for token, special, segment, (start, end) in zip(
+        tokens.text, tokens.special, tokens.segments, tokens.offsets, strict=True
+    ):
+        source = pair if segment else text
+        assert 0 <= start <= end <= len(source)
+        if special:
+            assert (start, end) == (0, 0)
+        elif (
+            kind in ("minilm", "vocab.txt", "tokenizer.json")
+            and token.removeprefix("##").isascii()
+            and token not in SPECIAL
+        ):
+            plain = unicodedata.normalize("NFD", source[start:end].lower())
+            letters = "".join(character for character in plain if unicodedata.category(character)[0] not in "MC")
+            assert token.removeprefix("##") == letters
+    for part in {0, 1 if pair else 0}:
+        starts = [
+            start for (start, _), special, segment in zip(tokens.offsets, tokens.special, tokens.segments, strict=True)
+            if segment == part and not special
+        ]  # fmt: skip
+        assert starts == sorted(starts)
+
+
+def test_by_hand(both):
+    tokens = both["minilm"][0].encode("The unbelievableness, Renée!", "Yes.")
+    assert tokens.text[:9] == ["[CLS]", "the", "unbelievable", "##ness", ",", "renee", "!", "[SEP]", "yes"]
+    assert tokens.words[:9] == [None, 0, 1, 1, 2, 3, 4, None, 0]
+    assert tokens.offsets[:9] == [(0, 0), (0, 3), (4, 16), (16, 20), (20, 21), (22, 27), (27, 28), (0, 0), (0, 3)]
+    assert tokens.segments == [0] * 8 + [1] * 3
+    assert [n for n, special in enumerate(tokens.special) if special] == [0, 7, 10]
+
+
+def test_a_special_token_that_the_user_typed_is_a_token_of_the_text(both):
+    for tokenizer in (both["minilm"][0], both["vocab.txt"][0]):
+        tokens = tokenizer.encode("a [MASK] b [PAD]")
+        assert tokens.text == ["[CLS]", "a", "[MASK]", "b", "[PAD]", "[SEP]"]
+        assert tokens.special == [True, False, False, False, False, True]
+        assert not any(tokens.padding)
