@@ -64,7 +64,7 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
 
 
 # What a text may see of itself, by which tokens are real: bool `[batch, token]` -> `[batch, 1, 1 or query, key]`.
-# Nobody else has to know what a name means.
+# attncli's own networks and statistics go by these; transformers and torch are told in their own ways.
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "padding": padding_mask,
     "causal": lambda real: padding_mask(real) & causal_mask(real.shape[1], device=real.device),

@@ -89,6 +89,8 @@ def torch_attend(attention: nn.MultiheadAttention, x: Tensor, tokens: Tokens, ma
     """The same by torch, which is told of masks in its own way: True = may not."""
     padding = torch.tensor([tokens.padding], device=x.device) if mask != "none" else None
     length = len(tokens)
+    if mask not in ("padding", "causal", "none"):
+        raise ValueError(f"torch has to be told what the mask {mask!r} hides")
     future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1) if mask == "causal" else None
     output, weights = attention(x, x, x, key_padding_mask=padding, attn_mask=future, average_attn_weights=False)
     return weights[0], output[0]

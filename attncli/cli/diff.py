@@ -111,7 +111,7 @@ def saved_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionReco
     first, second = asked["first"], asked["second"]
     if not (is_record(first) and is_record(second)):
         raise RequestError("saved records are compared two by two: give two files")
-    made = [name for name in ("models", "masks", "measures", "mask", *MAKING) if name in asked]
+    made = [name for name in ("models", "masks", "measures", *MAKING) if name in asked]
     refuse(context, "on saved records, which are compared as they are", *made)
     one, other = (
         Saved(Path(path), asked["layer"], asked["head"]).one(f"{path}: save the one to compare by itself")

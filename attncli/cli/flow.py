@@ -76,7 +76,6 @@ def flow(
     otherwise = "give the one to follow as TEXT"
     if saved is not None:
         otherwise = "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
-        refuse(context, "with --from, which takes what was saved", "mask")
     # -l says where to begin; what is followed are all layers.
     source = Source.of(context, layers="all")
     record = source.every_layer().one(otherwise)

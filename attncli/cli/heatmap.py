@@ -94,7 +94,6 @@ def heatmap(
         otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
     else:
         otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
-        refuse(context, "with --from, which takes what was saved", "mask")
     record = Source.of(context, layers="-1").one(otherwise)
     if saved is not None and layer is None:
         record = record.select(layers=[max(record.layers)])

@@ -51,7 +51,7 @@ def mask(
 
     inputs = read_inputs(text, pair, file)
     if output_path is not None:
-        check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask)")
+        check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
     loaded = open_own(model, device, dtype)
     from attncli.checks.masking import look
 

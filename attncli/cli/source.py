@@ -25,6 +25,7 @@ MAKING = (
     "pair",
     "file",
     "model",
+    "mask",
     "pad_to",
     "measure",
     "vectors",

@@ -26,6 +26,7 @@ from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
 
+MASKS = ("padding", "none")  # that transformers puts on any network; a decoder hides the future by itself
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
@@ -114,9 +115,10 @@ class TransformersModel(Engine):
         if request.vectors not in (None, "none"):
             raise RequestError("transformers does not give q and k: leave --vectors out")
         part = self.part(request)
-        if request.mask == "causal" and part != "decoder":
-            what = "a cross-attention" if part == "cross" else "an encoder"
-            raise RequestError(f"transformers does not hide the future from {what}: --mask padding or none")
+        if request.mask not in MASKS and not (request.mask == "causal" and part == "decoder"):
+            what = "a cross-attention" if part == "cross" else f"a{'n' if part == 'encoder' else ''} {part}"
+            hides = "hide the future from" if request.mask == "causal" else f"put the mask {request.mask} on"
+            raise RequestError(f"transformers does not {hides} {what}: --mask padding or none")
 
     # --- what the model has -------------------------------------------------------------------------------
 

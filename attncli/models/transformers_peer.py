@@ -90,6 +90,8 @@ class Reference:
         real = torch.tensor([[int(not padding) for padding in tokens.padding]], device=self.device)
         if mask == "padding":
             return real
+        if mask != "causal":
+            raise ValueError(f"transformers has to be told what the mask {mask!r} hides")
         seen = real.expand(len(tokens), -1).tril()
         forbidden = torch.finfo(self.dtype).min
         return torch.zeros_like(seen, dtype=self.dtype).masked_fill(seen == 0, forbidden)[None, None]
