@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import warnings
@@ -90,6 +91,11 @@ def surroundings() -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
+
+
+def interruptible() -> None:
+    """For a child process: Ctrl-C ends it, also where whoever started the tests in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def environment(**more: str) -> dict[str, str]:

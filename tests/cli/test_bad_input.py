@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from shell import interruptible
 
 TEXT = "The cat sat."
 
@@ -164,7 +165,7 @@ def test_interruption(elsewhere):
     long.write_text(("word " * 400 + "\n") * 2000)
     started = subprocess.Popen(
         [sys.executable, "-m", "attncli", "run", "-l", "5", "-H", "0", "-f", long, "-o", "maps.safetensors"],
-        stderr=subprocess.PIPE, text=True, cwd=elsewhere,
+        stderr=subprocess.PIPE, text=True, cwd=elsewhere, preexec_fn=interruptible,
     )  # fmt: skip
     time.sleep(6)
     started.send_signal(signal.SIGINT)

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from shell import interruptible
 
 from attncli.align import checkpoint, train
 
@@ -80,6 +81,7 @@ def test_ctrl_c_of_a_real_process_leaves_whole_files(tmp_path):
         [sys.executable, "-m", "attncli", "train-align", "--attention", "dot", "-o", tmp_path],
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
     )
     deadline = time.monotonic() + 100
     while not checkpoint.training_path(tmp_path, "dot").exists() and time.monotonic() < deadline:
