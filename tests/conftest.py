@@ -18,7 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 for name in ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ATTNCLI_MODEL"):
     os.environ.pop(name, None)
 
-settings.register_profile("attncli", deadline=None, max_examples=30)
+settings.register_profile("attncli", deadline=None, max_examples=25)
 settings.load_profile("attncli")
 
 

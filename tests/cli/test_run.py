@@ -64,6 +64,7 @@ def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):
     assert document["records"][2]["tokens"][2] == "dog"
 
 
+@pytest.mark.slow
 def test_text_from_stdin(process):
     result = process("run", "--json", "-l", "0", "-H", "0", stdin=b"a b c\n")
     assert json.loads(result.out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
@@ -139,6 +140,7 @@ def test_plain_output_where_blocks_cannot_be_encoded(process, options):
     assert result.out.isascii() and "\\u" not in result.out
 
 
+@pytest.mark.slow
 def test_colour_only_where_it_is_wanted(process):
     def coloured(**env):
         return "\x1b[" in process("run", TEXT, env={"COLUMNS": "80", "FORCE_COLOR": "1", **env}).out

@@ -83,6 +83,7 @@ def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):
     assert previous.split()[1] == "0.2"
 
 
+@pytest.mark.slow
 def test_saved_in_every_form_and_shown_again_without_the_corpus(attncli, corpus, tmp_path):
     names = ["stats.csv", "stats.json", "stats.npz", "atlas.png", "atlas.svg", "atlas.pdf"]
     paths = [tmp_path / name for name in names]

@@ -48,6 +48,7 @@ def test_a_notebook_shows_the_page_in_a_frame(record):
     assert html.unescape(frame) == page(record)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("show", "without"),
     [

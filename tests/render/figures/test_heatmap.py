@@ -15,6 +15,7 @@ from attncli.analysis.words import merge_words
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
 
+@pytest.mark.slow
 @given(attention_records())
 @settings(max_examples=10)
 def test_maps_are_the_weights_on_one_scale_with_one_bar(record):

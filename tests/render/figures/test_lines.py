@@ -56,6 +56,7 @@ def found(drawn, record):
     return places
 
 
+@pytest.mark.slow
 @given(attention_records())
 @settings(max_examples=20)
 def test_every_weight_that_can_be_seen_is_a_line_between_its_tokens(record):

@@ -33,6 +33,7 @@ def bars(drawn, keys):
     return dict(zip(STEPS, lengths, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(heads(), st.integers(0, 3))
 def test_bars_are_as_long_as_their_numbers(head, query):

@@ -64,6 +64,7 @@ def noise(layers, heads, length):
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_few_weights_are_stored_finely_and_many_coarsely():
     assert pick_scale([noise(2, 2, 14)]) == SCALES[0]
     assert SCALES.index(pick_scale([noise(6, 12, 128)])) == 1
