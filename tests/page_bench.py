@@ -26,8 +26,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
-from attncli.cli.view import affordable
-from attncli.record import AttentionRecord
+from attncli.cli.view import NEURON_BYTES, PACKED
+from attncli.models.collecting import vectors_within
+from attncli.record import AttentionRecord, Request
 from attncli.render.page import page, save_page
 from attncli.render.page.pack import Scale, unpack_layer
 
@@ -120,19 +121,19 @@ def make_records() -> dict[str, AttentionRecord]:
     model = load_model("minilm", device="cpu")
     text = TEXT.read_text(encoding="utf-8")
     ends = [end for _, end in model.tokenizer.encode(text).offsets]
-    layers, heads = range(model.config.layers), range(model.config.heads)
+    layers = model.config.layers
 
     def attend(length: int) -> AttentionRecord:
         beginning = text[: ends[length - 2]]  # after it comes [SEP]
-        neurons = affordable(model, [model.tokenizer.encode(beginning)], layers, heads, 1)
-        return model.attend(beginning, vectors=neurons)
+        vectors = vectors_within(model, [model.tokenizer.encode(beginning)], Request(), NEURON_BYTES / PACKED)
+        return model.attend(beginning, vectors=vectors)
 
     short, long = attend(128), attend(512)
     doubled = replace(
         long,
         weights=np.concatenate([long.weights] * 2),
-        layers=list(range(2 * len(layers))),
-        model=replace(long.model, layers=2 * len(layers)),
+        layers=list(range(2 * layers)),
+        model=replace(long.model, layers=2 * layers),
     )
     return {SHORT: short, LONG: long, DOUBLED: doubled}
 

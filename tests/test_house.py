@@ -1,5 +1,6 @@
 """The house stands as its plan says: who may import what, and no circle. The rules are in pyproject.toml."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -23,3 +24,8 @@ def test_no_room_imports_what_it_may_not():
 @pytest.mark.parametrize("path", sorted((ROOT / "attncli").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_is_longer_than_a_person_reads_at_once(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+@pytest.mark.parametrize("script", ["page_bench", "plant_mistakes", "readme", "same_outputs", "startup"])
+def test_scripts_beside_the_tests_find_what_they_import(script):
+    importlib.import_module(script)

@@ -14,7 +14,6 @@ from attncli.cli import options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
-    from attncli.cli.source import Texts
     from attncli.record import AttentionRecord
 
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
@@ -84,6 +83,7 @@ def view(
       attncli view "Where did the bear hide?" --pair "It hid in a cave." --segments AB
       attncli run -l all -o maps.safetensors "The cat sat." && attncli view --from maps.safetensors
     """
+    from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
     from attncli.render.page import Start, document
 
@@ -91,7 +91,11 @@ def view(
     opening = Start(start, query, segments, not no_special, words, threshold)
     source = Source.of(context, layers="all")
     if isinstance(source, Texts):
-        records = under(source, choices.several("mask", masks or "padding", choices.Mask))
+        from attncli.models.collecting import under_masks
+
+        names = choices.several("mask", masks or "padding", choices.Mask)
+        texts = under_masks(source.opening.open(), source.inputs, source.request, names, NEURON_BYTES / PACKED)
+        records = [record for by_mask in one_by_one(texts, len(source)) for record in by_mask]
     else:
         records = with_masks(list(source.records()), masks, context)
     made = document.page(records, opening, title)
@@ -100,21 +104,6 @@ def view(
     output.data(str(output_path))
     if open_it and not webbrowser.open(output_path.resolve().as_uri()):
         output.say(f"attncli: no browser could be opened: open {output_path} yourself")
-
-
-def under(source: "Texts", masks: list[str]) -> "list[AttentionRecord]":
-    """Every text under every mask; a text's records are neighbours. Norms have no q and k, nor has another engine."""
-    from attncli.cli.progress import one_by_one
-    from attncli.models.collecting import under_masks, vectors_within
-    from attncli.models.model import Model
-
-    engine, request = source.opening.open(), source.request
-    if request.vectors is None and request.measure == "weight" and isinstance(engine, Model):
-        engine.check(request)
-        affordable = vectors_within(engine, source.inputs, request, len(masks), NEURON_BYTES / PACKED)
-        request = source.asking(vectors=affordable).request
-    texts = one_by_one(under_masks(engine, source.inputs, request, masks), len(source))
-    return [record for records in texts for record in records]
 
 
 def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":

@@ -116,6 +116,14 @@ def test_of_a_long_text_one_head_at_least(attncli, described):
     assert "q and k of 1 head " in result.err
 
 
+def test_a_text_is_cut_once_however_many_masks_there_are(attncli, folder):
+    (folder / "long.txt").write_text("word " * 600)
+    result = attncli("view", "-l", "0", "-H", "0", "--mask", "none,causal,padding", "-f", "long.txt")
+    assert [line for line in result.err.splitlines() if "kept the first" in line] == [
+        "attncli: kept the first 512 of 602 tokens"
+    ]
+
+
 def test_the_chosen_heads_bring_theirs(attncli, described):
     attncli("view", "--vectors", "4.7,5.0-1", TEXT)
     assert vectors_of(described()) == [[4, 7], [5, 0], [5, 1]]
