@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attncli.analysis.flow import flow_shares, maximum_flows
-from attncli.analysis.rollout import mean_maps, residual_steps, rollout
+from attncli.analysis.rollout import mean_maps, residual_steps, rollout, shares_record
 from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.record import AttentionRecord
@@ -40,6 +40,10 @@ class Followed:
     queries: list[int]
     shares: dict[str, Doubles]
     flows: Doubles | None = None
+
+    def as_record(self) -> AttentionRecord:
+        """The shares of all queries as one record (`shares_record`)."""
+        return shares_record(self.record, self.layers, self.shares)
 
     def document(self, held: int | None = None) -> dict[str, Any]:
         """What `flow --json` prints: for every layer and query, or for the one `held`, a share of each input token."""

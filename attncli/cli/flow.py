@@ -50,10 +50,9 @@ def flow(
     """Follow attention down to the input tokens: attention rollout and attention flow.
 
     Above layer 0 a token is a mixture, and its weights say little about the text. Both ways (Abnar and Zuidema 2020)
-    take the mean over
-    heads, and half of every step for the residual connection. Rollout adds up all paths; flow is the most that
-    can flow when weights are capacities, as shares of its sum. Beside them the raw weights, to the tokens of the
-    layer below. Without -l: from the last layer.
+    take the mean over heads, and half of every step for the residual connection. Rollout adds up all paths; flow is
+    the most that can flow when weights are capacities, as shares of its sum. Beside them the raw weights, to the
+    tokens of the layer below. Without -l: from the last layer.
 
     A saved record has a head a method, in their order: "minilm (raw, rollout, flow)" has heads 0, 1 and 2.
 
@@ -99,7 +98,7 @@ def flow(
         from attncli.render.terminal import flow as view
 
         shown = view.layer_views if held is None else view.token_tables
-        output.show(*shown(record, found.layers, found.queries, found.shares, output.canvas()))
+        output.show(*shown(found, output.canvas()))
     if output_path is not None:
         draw_or_save(found, held, words, output_path)
         output.file(output_path, json)
@@ -111,8 +110,6 @@ def draw_or_save(found: "Followed", held: int | None, words: bool, path: Path) -
         from attncli.render.figures.flow import flow_figure
         from attncli.render.figures.saving import save_figure
 
-        save_figure(flow_figure(found.record, found.layers, found.shares, held, words), path)
+        save_figure(flow_figure(found, held, words), path)
     else:
-        from attncli.analysis.rollout import shares_record
-
-        shares_record(found.record, found.layers, found.shares).save(path)
+        found.as_record().save(path)

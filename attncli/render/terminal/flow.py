@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from attncli.analysis.following import Followed
 from attncli.analysis.patterns import strongest
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
@@ -24,25 +25,20 @@ from attncli.render.terminal.tables import plain_table
 NAMED = 2  # the strongest tokens of a row
 
 
-def layer_views(
-    record: AttentionRecord,
-    layers: Sequence[int],
-    queries: Sequence[int],
-    shares: Mapping[str, Doubles],
-    canvas: Canvas,
-) -> list[Text | Table]:
+def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
     """For each layer a small map a method, beside each other, and a table of every query's strongest tokens."""
+    record, shares = found.record, found.shares
     columns = min(len(record.tokens), max(1, (canvas.width - APART * (len(shares) - 1)) // len(shares)))
     size = PanelSize(columns, max(columns, *map(len, shares)))
     views: list[Text | Table] = [*legend(record.tokens, canvas), scale(canvas), *meanings(shares)]
     if columns < len(record.tokens):
         views.append(Text("a cell is the largest of the shares that fall into it"))
-    for number, layer in enumerate(layers):
+    for number, layer in enumerate(found.layers):
         panels = [
             panel(name, rows[number].astype(np.float32), size, canvas, canvas.strong) for name, rows in shares.items()
         ]
         views += [Text(), layer_heading(record, layer, canvas), Text(), *beside(panels, size.width), Text()]
-        views.append(strongest_table(record, queries, {name: rows[number] for name, rows in shares.items()}))
+        views.append(strongest_table(record, found.queries, {name: rows[number] for name, rows in shares.items()}))
     return views
 
 
@@ -56,21 +52,16 @@ def strongest_table(record: AttentionRecord, queries: Sequence[int], shares: Map
     return table
 
 
-def token_tables(
-    record: AttentionRecord,
-    layers: Sequence[int],
-    queries: Sequence[int],
-    shares: Mapping[str, Doubles],
-    canvas: Canvas,
-) -> list[Text | Table]:
+def token_tables(found: Followed, canvas: Canvas) -> list[Text | Table]:
     """For each layer a table of the first query's shares: a row an input token."""
+    record, shares = found.record, found.shares
     views: list[Text | Table] = [*meanings(shares)]
-    for number, layer in enumerate(layers):
+    for number, layer in enumerate(found.layers):
         table = plain_table("input token", *shares)
         for key in range(len(record.tokens)):
             row = [float(rows[number, 0, key]) for rows in shares.values()]
             table.add_row(label(record, key), *(Text(f"{share:.3f}", style=ground(share, canvas)) for share in row))
-        whose = f'token {queries[0]} "{printable(record.tokens.text[queries[0]])}"'
+        whose = f'token {found.queries[0]} "{printable(record.tokens.text[found.queries[0]])}"'
         views += [Text(), layer_heading(record, layer, canvas), Text(whose, style=canvas.strong), table]
     return views
 

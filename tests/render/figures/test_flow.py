@@ -5,6 +5,7 @@ from matplotlib.image import AxesImage
 from matplotlib.text import Text
 from records import record_of
 
+from attncli.analysis.following import Followed
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.render.figures.flow import flow_figure
 
@@ -12,9 +13,13 @@ RECORD = record_of(np.random.default_rng(3).dirichlet(np.ones(6), (3, 2, 6)))
 WORDS = RECORD.tokens.text
 
 
+def followed(layers, shares) -> Followed:
+    return Followed(RECORD, layers, list(range(len(RECORD.tokens))), shares)
+
+
 def drawn_of(layers, **options):
     shares = {"raw": mean_maps(RECORD)[layers], "rollout": rollout(residual_steps(RECORD))[layers]}
-    drawn = flow_figure(RECORD, layers, shares, **options)
+    drawn = flow_figure(followed(layers, shares), **options)
     said = [text.get_text() for text in drawn.findobj(Text)]
     return shares, [one for one in drawn.axes[0].get_children() if isinstance(one, AxesImage)], said
 
@@ -38,7 +43,7 @@ def test_the_words_above_say_what_it_is():
 
 
 def test_the_row_that_is_held_stands_out():
-    drawn = flow_figure(RECORD, [1], {"raw": mean_maps(RECORD)[[1]]}, held=2)
+    drawn = flow_figure(followed([1], {"raw": mean_maps(RECORD)[[1]]}), held=2)
     queries = [text for text in drawn.findobj(Text) if text.get_ha() == "right" and text.get_text() in WORDS]
     colours = [text.get_color() for text in queries]
     assert len(set(colours)) == 2

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from terminals import PLAIN, canvases, rows
 
+from attncli.analysis.following import Followed
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.render.terminal import flow
 from attncli.render.terminal.panels import picture
@@ -19,7 +20,7 @@ def shares_of(record):
 
 
 def views(record, canvas=PLAIN):
-    return flow.layer_views(record, record.layers, range(len(record.tokens)), shares_of(record), canvas)
+    return flow.layer_views(Followed(record, record.layers, list(range(len(record.tokens))), shares_of(record)), canvas)
 
 
 @given(attention_records(), canvases(40, 160))
@@ -61,7 +62,7 @@ def test_a_row_that_attends_to_nothing_says_so():
 def test_a_token_alone_has_a_row_for_every_input_token_with_its_shares(record, canvas, data):
     query = data.draw(st.integers(0, len(record.tokens) - 1))
     shares = {name: found[:, [query]] for name, found in shares_of(record).items()}
-    shown = flow.token_tables(record, record.layers, [query], shares, canvas)
+    shown = flow.token_tables(Followed(record, record.layers, [query], shares), canvas)
     tables = [one for one in shown if not isinstance(one, Text)]
     for number, table in enumerate(tables):
         for place, row in enumerate(rows(table)):
