@@ -27,6 +27,21 @@ def tokens_of(length: int, padding: int = 0) -> Tokens:
     )
 
 
+def tokens(text, words, segments=None, special=None) -> Tokens:
+    """These pieces, each with the number of its word; None is what the tokenizer added."""
+    count = len(text)
+    special = [word is None for word in words] if special is None else special
+    return Tokens(
+        text=list(text),
+        ids=list(range(count)),
+        segments=list(segments or [0] * count),
+        words=list(words),
+        offsets=[(place, place + 1) for place in range(count)],
+        special=special,
+        padding=[token == "[PAD]" for token in text],
+    )
+
+
 def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) -> AttentionRecord:
     """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0."""
     weights = np.asarray(weights, dtype=np.float32)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from attncli.align.translate import Aligner, Alignment
 
 SAMPLE = "3 March 2021"
-SUFFIXES = (".safetensors", ".npz", ".json", ".csv")  # of records
 PAGE = ".html"
 
 
@@ -70,6 +69,8 @@ def align(
     if output_path is None or output_path.suffix.lower() not in PICTURES:
         refuse(context, "where no picture is drawn: files hold every attention", "which")
     check_which(which, attention)
+    from attncli.record.files import SUFFIXES
+
     if output_path is not None:
         check_suffix(output_path, (*SUFFIXES, PAGE, *PICTURES), "an alignment")
     texts = read_dates(text, file)

@@ -74,7 +74,6 @@ def heatmap(
       attncli heatmap --style lines -l 2 -H 3,5 --query cat --width 8cm -o cat.pdf "The cat sat on the mat."
       attncli run -l all -o maps.npz "The cat sat." && attncli heatmap --from maps.npz -l 2 -H 5
     """
-    from attncli.analysis.filters import check_segments
     from attncli.base.files import PICTURES, check_suffix
     from attncli.cli.source import Source
     from attncli.render.figures.heatmap import heatmap as draw
@@ -83,7 +82,6 @@ def heatmap(
     from attncli.render.figures.titles import left_out
 
     check_suffix(output_path, PICTURES, "a picture")
-    check_segments(segments)
     look = Look(style, vmax, cmap, title, width, font, font_size)
     what = What(mean, not no_special, words, segments, query)
     if style == "lines":

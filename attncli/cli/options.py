@@ -15,6 +15,11 @@ def choice(kind: Any, *names: str, help: str) -> Any:
     return typer.Option(*names, metavar="|".join(choices.names(kind)), help=help)
 
 
+def vectors(help: str) -> Any:
+    """The option that names heads whose q and k are wanted; `neurons` is what it was called up to version 0.1."""
+    return typer.Option("--vectors", "--neurons", metavar="L.H", help=help)
+
+
 def complete_model(incomplete: str) -> Iterator[str]:
     """The aliases; a directory is the shell's own business."""
     from attncli.models.hub import ALIASES

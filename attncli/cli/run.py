@@ -28,12 +28,7 @@ def run(
     pad_to: options.PadTo = None,
     vectors: Annotated[
         str | None,
-        typer.Option(
-            "--vectors",
-            "--neurons",
-            metavar="L.H",
-            help='Save q and k of these heads too: "4.7", "4.0-3", "4.all", "all".',
-        ),
+        options.vectors('Save q and k of these heads too: "4.7", "4.0-3", "4.all", "all".'),
     ] = None,
     words: options.Words = False,
     measure: options.Measure = "weight",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from typer import Context
 
@@ -100,12 +100,7 @@ class Opening:
 
 def open_own(name: str, device: str, dtype: str) -> "Model":
     """The model, for what has to look into the network. Raises RequestError as `load_own` does."""
-    from attncli.models.hub import locate
-
-    locate(name)  # as above
-    from attncli.models.loading import load_own
-
-    return load_own(name, device, dtype)
+    return cast("Model", Opening(name, device, dtype, "attncli").open())
 
 
 def request_of(options: dict[str, Any], layers: str) -> Request:

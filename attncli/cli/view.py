@@ -41,11 +41,8 @@ def view(
     measure: options.Measure = "weight",
     vectors: Annotated[
         str | None,
-        typer.Option(
-            "--vectors",
-            "--neurons",
-            metavar="L.H",
-            help='Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]',
+        options.vectors(
+            'Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]'
         ),
     ] = None,
     engine: options.Engine = "auto",

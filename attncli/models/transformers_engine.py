@@ -26,7 +26,7 @@ from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
 
-MASKS = ("padding", "none")  # that transformers puts on any network; a decoder hides the future by itself
+ON_ANY = ("padding", "none")  # the masks that transformers puts on any network; a decoder hides the future by itself
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
@@ -115,7 +115,7 @@ class TransformersModel(Engine):
         if request.vectors not in (None, "none"):
             raise RequestError("transformers does not give q and k: leave --vectors out")
         part = self.part(request)
-        if request.mask not in MASKS and not (request.mask == "causal" and part == "decoder"):
+        if request.mask not in ON_ANY and not (request.mask == "causal" and part == "decoder"):
             what = "a cross-attention" if part == "cross" else f"a{'n' if part == 'encoder' else ''} {part}"
             hides = "hide the future from" if request.mask == "causal" else f"put the mask {request.mask} on"
             raise RequestError(f"transformers does not {hides} {what}: --mask padding or none")

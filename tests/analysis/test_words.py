@@ -5,26 +5,11 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, record_of
+from records import attention_records, cross_records, record_of, tokens
 
 from attncli.analysis.words import merge_words
 from attncli.record import Vectors
-from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups
-
-
-def tokens(text, words, segments=None, special=None):
-    count = len(text)
-    special = [word is None for word in words] if special is None else special
-    return Tokens(
-        text=list(text),
-        ids=list(range(count)),
-        segments=list(segments or [0] * count),
-        words=list(words),
-        offsets=[(place, place + 1) for place in range(count)],
-        special=special,
-        padding=[token == "[PAD]" for token in text],
-    )
 
 
 def with_words(record, words, segments=None):

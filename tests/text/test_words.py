@@ -3,28 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from records import tokens
 
-from attncli.text.tokens import Tokens
 from attncli.text.words import decode_bytes, word_groups, word_texts
 
 # The character that stands for each byte (Radford et al. 2019): itself where it can be printed, others from 256 on.
 PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
 OTHERS = [byte for byte in range(256) if byte not in PRINTED]
 LETTERS = {byte: chr(byte) for byte in PRINTED} | {byte: chr(256 + place) for place, byte in enumerate(OTHERS)}
-
-
-def tokens(text, words, segments=None, special=None):
-    count = len(text)
-    special = [word is None for word in words] if special is None else special
-    return Tokens(
-        text=list(text),
-        ids=list(range(count)),
-        segments=list(segments or [0] * count),
-        words=list(words),
-        offsets=[(place, place + 1) for place in range(count)],
-        special=special,
-        padding=[token == "[PAD]" for token in text],
-    )
 
 
 def test_pieces_of_a_word_stand_together_and_special_tokens_alone():

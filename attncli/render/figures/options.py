@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from attncli.analysis.filters import check_segments
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.render.figures.matrix import COLOURS, colour_map
@@ -12,13 +13,15 @@ from attncli.render.figures.paper import Paper, paper
 
 @dataclass(frozen=True)
 class What:
-    """Which part of a record is drawn.
+    """Which part of a record is drawn; what can be known of that before there is a record is checked.
 
     mean: one map a layer, the mean over the record's heads.
     special: False leaves out [CLS], [SEP] and [PAD]; words: pieces are put together to words.
     segments: "AB" is queries of the first text and keys of the second, and so on; "all".
     query: the token whose row or lines stand out: "it", "it#2" (the second one) or its number, among the tokens of
     the text; among its words, where they are put together.
+
+    Raises RequestError for segments that there are not.
     """
 
     mean: bool = False
@@ -26,6 +29,9 @@ class What:
     words: bool = False
     segments: str = "all"
     query: str | int | None = None
+
+    def __post_init__(self) -> None:
+        check_segments(self.segments)
 
 
 @dataclass(frozen=True)
