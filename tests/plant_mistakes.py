@@ -39,8 +39,8 @@ class Mistake(NamedTuple):
 MISTAKES = (
     Mistake(
         "mask forgotten where no map is kept",
-        "            output = attend_output(query, key, value, mask)\n",
-        "            output = attend_output(query, key, value)\n",
+        "return attend_output(heads.query, heads.key, heads.value, heads.mask)",
+        "return attend_output(heads.query, heads.key, heads.value)",
     ),
     Mistake(
         "hard_max hides with 0, not with -inf",
@@ -49,10 +49,10 @@ MISTAKES = (
     ),
     Mistake(
         "second LayerNorm has torch's epsilon",
-        "self.mlp_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)",
-        "self.mlp_norm = nn.LayerNorm(config.hidden_size)",
+        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)",
+        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size)",
     ),
-    Mistake("RoBERTa numbers [PAD] on", "real.cumsum(dim=1) * real + self.pad_id", "real.cumsum(dim=1) + self.pad_id"),
+    Mistake("RoBERTa numbers [PAD] on", "real.cumsum(dim=1) * real +", "real.cumsum(dim=1) +"),
     Mistake("token between two windows counts twice", "(places < window.counted[1])", "(places <= window.counted[1])"),
     Mistake(
         "second text of RoBERTa's pair is in the first segment",

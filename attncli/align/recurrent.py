@@ -99,7 +99,6 @@ class BahdanauDecoder(nn.Module):
             context = attention.output[:, 0]  # c_i [batch, d_hidden]
             state = self.cell(torch.cat([y, context], dim=-1), state)  # s_i
             logits.append(self.output(torch.cat([state, y, context], dim=-1)))
-            assert attention.weights is not None
             weights.append(attention.weights)
         return Decoded(torch.stack(logits, dim=1), torch.cat(weights, dim=1)[:, None, None])
 
@@ -129,5 +128,4 @@ class LuongDecoder(nn.Module):
         states, _ = self.gru(self.embedding(previous), first[None])  # s_i [batch, query, d_hidden]
         attention = attend(states, memory.keys, memory.keys, memory.mask, self.score)
         attentional = torch.tanh(self.combine(torch.cat([attention.output, states], dim=-1)))  # ~h_i
-        assert attention.weights is not None
         return Decoded(self.output(attentional), attention.weights[:, None, None])

@@ -5,8 +5,8 @@ to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum
 side), `positions` (how a network that sees a set learns of an order), `transformer` (layers of encoder and decoder).
 """
 
-from attncli.attention.attend import Attention, attend, attend_into, attend_output
-from attncli.attention.masks import MASKS, causal_mask, combine_masks, memory_mask, padding_mask
+from attncli.attention.attend import Attention, attend
+from attncli.attention.masks import MASKS, Window, causal_mask, combine_masks, memory_mask, padding_mask, self_mask
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
@@ -30,9 +30,8 @@ __all__ = [
     "SinusoidalPositions",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "Window",
     "attend",
-    "attend_into",
-    "attend_output",
     "causal_mask",
     "combine_masks",
     "dot",
@@ -42,4 +41,5 @@ __all__ = [
     "memory_mask",
     "padding_mask",
     "scaled_dot",
+    "self_mask",
 ]

@@ -3,10 +3,14 @@
 A mask is boolean and **True means "may attend"**. Masks broadcast against scores
 `[batch, head, query, key]` and combine by "and". (Tutorials disagree on the sign: some add a mask of large
 negative numbers where attention is forbidden, some multiply by 0 and 1. Here it is always the question
-"may it?") Those that a user can ask for by name are in `MASKS`.
+"may it?")
+
+What a text may see of itself follows from rules, which are functions of one kind. Those that a user can ask for by
+name are in `MASKS`; a network's layer may have rules of its own besides (`Window`).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -63,10 +67,44 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     return combined
 
 
-# What a text may see of itself, by which tokens are real: bool `[batch, token]` -> `[batch, 1, 1 or query, key]`.
-# attncli's own networks and statistics go by these; transformers and torch are told in their own ways.
-MASKS: dict[str, Callable[[Tensor], Tensor]] = {
-    "padding": padding_mask,
-    "causal": lambda real: padding_mask(real) & causal_mask(real.shape[1], device=real.device),
-    "none": lambda real: padding_mask(torch.ones_like(real)),
-}
+# Of texts of one length, by which tokens are real, bool `[text, token]`: bool, broadcasts to `[text, 1, query, key]`.
+Rule = Callable[[Tensor], Tensor]
+
+
+def no_padding(real: Tensor) -> Tensor:
+    """Nobody sees [PAD]: bool `[text, 1, 1, key]`."""
+    return padding_mask(real)
+
+
+def no_future(real: Tensor) -> Tensor:
+    """Nobody sees what comes after it: bool `[query, key]`."""
+    return causal_mask(real.shape[1], device=real.device)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Nobody sees further than `reach` tokens, to either side: bool `[query, key]`, |query - key| <= reach.
+
+    Source: Beltagy et al. 2020 (Longformer), section 3.1; their window w is 2 reach.
+    """
+
+    reach: int
+
+    def __call__(self, real: Tensor) -> Tensor:
+        near = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool, device=real.device)
+        return near.triu(-self.reach).tril(self.reach)
+
+
+def self_mask(real: Tensor, *rules: Rule) -> Tensor:
+    """What texts of one length may see of themselves: where every rule allows it; without any, everything.
+
+    `real` is bool `[text, token]`, False at [PAD]. Returns bool `[1 or text, 1, 1 or query, key]`.
+    """
+    combined = combine_masks(*(rule(real) for rule in rules))
+    if combined is None:
+        return torch.ones(1, 1, 1, real.shape[1], dtype=torch.bool, device=real.device)
+    return combined[(None,) * (4 - combined.dim())]
+
+
+# What the names of masks mean to everyone who has to know: our networks, transformers, and what compares them.
+MASKS: dict[str, tuple[Rule, ...]] = {"padding": (no_padding,), "causal": (no_padding, no_future), "none": ()}

@@ -24,11 +24,13 @@ from attncli.checks import timing
 from attncli.checks.flops import encoder_flops
 from attncli.checks.memory import peak_added
 from attncli.checks.timing import Run
+from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device
 from attncli.models.model import Model
 from attncli.models.random import architecture, random_model
 from attncli.models.transformers_peer import peer
+from attncli.models.walk import walk
 from attncli.record import Request
 from attncli.text.tokens import Tokens
 
@@ -182,15 +184,15 @@ def run_peer(network: nn.Module, ids: Tensor, **options: Any) -> Any:
 
 
 def last_states(model: Model, texts: Iterable[Tokens]) -> list[Tensor]:
-    """The last layer's vectors, `[batch, token, hidden_size]` a group of texts; nothing else is kept."""
+    """The last layer's vectors of each text, `[token, hidden_size]`; nothing else is kept."""
     model.need(model.config.layers)
     states = []
     with torch.inference_mode():
         for group in model.groups(texts):
-            x = model.encoder.embeddings(*model.inputs(group))
-            for layer in model.encoder.layers:
-                x = layer(x)
-            states.append(x)
+            rows = model.rows(group, "padding")
+            for x in walk(model.network, rows, attend_heads):
+                last = x
+            states += rows.texts(last)
     return states
 
 

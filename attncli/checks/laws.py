@@ -127,7 +127,7 @@ def tolerance(model: Model) -> float:
 
 def vectors(model: Model, tokens: Tokens, mask: str, positions: bool = True) -> list[Tensor]:
     """`[token, hidden_size]` after the embeddings and after every layer."""
-    return model.hidden_states(tokens, model.mask([tokens], mask), positions=positions)[1]
+    return model.hidden_states(tokens, mask, positions)
 
 
 def largest_difference(some: Sequence[Tensor], more: Sequence[Tensor]) -> float:

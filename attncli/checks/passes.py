@@ -5,14 +5,17 @@ Against `torch.nn.MultiheadAttention`, every layer stands by itself: both get th
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention
+from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
+from attncli.models.walk import Heads
+from attncli.record import Request
 from attncli.text.tokens import Tokens
 
 
@@ -42,11 +45,12 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
     """Our pass and transformers'."""
 
     def both(tokens: Tokens) -> tuple[Pass, Pass]:
-        weights, hidden = model.hidden_states(tokens, model.mask([tokens], mask), layers)
+        [taken] = model.take([tokens], Request(list(layers), mask=mask))
+        hidden = model.hidden_states(tokens, mask)
         their_weights, their_hidden = reference.run(tokens, mask)
         after = [layer + 1 for layer in layers]  # vectors before the first layer come first
         return (
-            Pass(list(weights), [hidden[number] for number in after], hidden[0]),
+            Pass(list(taken.weights), [hidden[number] for number in after], hidden[0]),
             Pass(
                 [their_weights[layer] for layer in layers],
                 [their_hidden[number] for number in after],
@@ -60,39 +64,47 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
 def beside_torch(model: Model, layers: Sequence[int], mask: str) -> Both:
     """Our attention and torch's, layer by layer, both on that layer's input from our pass."""
     model.need(model.config.layers)
-    ours: list[Any] = [model.encoder.layers[layer].attention for layer in layers]
-    theirs = [torch_attention(attention) for attention in ours]
+    theirs = [torch_attention(model.network.layer(layer).attention) for layer in layers]
 
     def both(tokens: Tokens) -> tuple[Pass, Pass]:
-        allowed = model.mask([tokens], mask)
-        _, hidden = model.hidden_states(tokens, allowed)
-        inputs = [hidden[layer][None] for layer in layers]
+        ours = KeepAttention()
+        [taken] = model.take([tokens], Request(list(layers), mask=mask), ours)
         with torch.inference_mode():
-            made = [attend(one, x, allowed) for one, x in zip(ours, inputs, strict=True)]
-            torchs = [torch_attend(one, x, tokens, mask) for one, x in zip(theirs, inputs, strict=True)]
+            outputs = [ours.output(layer) for layer in layers]
+            torchs = [
+                torch_attend(one, ours.given[layer], allowed)
+                for one, layer, allowed in zip(theirs, layers, taken.masks, strict=True)
+            ]
         return (
-            Pass([weights for weights, _ in made], [output for _, output in made]),
+            Pass(list(taken.weights), outputs),
             Pass([weights for weights, _ in torchs], [output for _, output in torchs]),
         )
 
     return both
 
 
-def attend(attention: MultiHeadAttention, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights `[head, query, key]` and output `[token, hidden_size]`, as the model's own pass computes them."""
-    maps = x.new_empty(1, attention.heads, x.shape[1], x.shape[1])
-    output = attention.forward_keeping(x, mask=allowed, heads=range(attention.heads), maps=maps)
-    return maps[0], output[0]
+class KeepAttention:
+    """Keeps what every layer's attention is given, and what it makes of it, of one text."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, Tensor] = {}
+        self.made: dict[int, tuple[MultiHeadAttention, Tensor]] = {}
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        output = attend_heads(heads, weights)
+        self.given[heads.layer], self.made[heads.layer] = heads.given, (heads.attention, output)
+        return output
+
+    def output(self, layer: int) -> Tensor:
+        """Of its attention: `[token, hidden_size]`."""
+        attention, output = self.made[layer]
+        made: Tensor = attention.output(attention.join_heads(output))
+        return made[0]
 
 
-def torch_attend(attention: nn.MultiheadAttention, x: Tensor, tokens: Tokens, mask: str) -> tuple[Tensor, Tensor]:
-    """The same by torch, which is told of masks in its own way: True = may not."""
-    padding = torch.tensor([tokens.padding], device=x.device) if mask != "none" else None
-    length = len(tokens)
-    if mask not in ("padding", "causal", "none"):
-        raise ValueError(f"torch has to be told what the mask {mask!r} hides")
-    future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1) if mask == "causal" else None
-    output, weights = attention(x, x, x, key_padding_mask=padding, attn_mask=future, average_attn_weights=False)
+def torch_attend(attention: nn.MultiheadAttention, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights `[head, query, key]` and output `[token, hidden_size]` by torch, which is told what may not be seen."""
+    output, weights = attention(x, x, x, attn_mask=~allowed, average_attn_weights=False)
     return weights[0], output[0]
 
 

@@ -46,7 +46,6 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
         for normaliser, normalise in normalisers(temperature, seed).items():
             with torch.inference_mode():
                 _, kept, _ = attend(query, key, value, mask, score, normalise)
-            assert kept is not None
             weights = kept.numpy()[queries]
             found.append(
                 Variant(

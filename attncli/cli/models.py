@@ -102,8 +102,6 @@ def place_entry(place: "Place") -> dict[str, Any]:
     Raises RequestError when its files are no model of the BERT family, or the default model's are not the
     published ones.
     """
-    from dataclasses import asdict
-
     from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
     from attncli.models.config import ModelConfig
     from attncli.models.hub import check_sha256, find_alias, weights_sha256
@@ -122,7 +120,7 @@ def place_entry(place: "Place") -> dict[str, Any]:
         "bytes": total_bytes(files),
         "sha256": sha256,
         "published": place.sha256 is not None,
-        "config": {**asdict(config), "head_dim": config.head_dim, "max_tokens": config.max_tokens},
+        "config": config.document(),
     }
 
 

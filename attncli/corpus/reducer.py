@@ -40,7 +40,7 @@ class Reducer:
         at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
         self.sums = BatchSums(model, counting, at_once)
         model.need(model.config.layers)
-        for module in model.encoder.modules():
+        for module in model.network.modules():
             if isinstance(module, Linear) and module.packed is None:
                 module.pack(self.batch_tokens)
 

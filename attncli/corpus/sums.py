@@ -32,14 +32,11 @@ class Part(NamedTuple):
 class Block(NamedTuple):
     """Some queries of a run, and what their weights count for.
 
-    mask: `[query, key]`; None where nothing is hidden. factors: what weights are multiplied with
-    (`attncli.analysis.statistics.factors`), `[window, figure, query, key]`. counts: whether a query counts, bool
-    `[window, 1, query]`.
+    factors: what weights are multiplied with (`attncli.analysis.statistics.factors`), `[window, figure, query, key]`.
+    counts: whether a query counts, bool `[window, 1, query]`.
     """
 
-    start: int
-    stop: int
-    mask: Tensor | None
+    queries: slice
     factors: Tensor
     counts: Tensor
 

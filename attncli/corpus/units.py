@@ -7,45 +7,56 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.statistics import LINEAR, factors
-from attncli.corpus.packed import Run
+from attncli.base.arrays import Doubles
+from attncli.corpus.sums import Block
 from attncli.text.windows import Window
 
 
 class Units:
-    """A run's windows as their queries are counted: `windows`, of tokens or of words, whose maps are padded to the
-    `longest`.
+    """Some windows of one length as their queries are counted: `windows`, of tokens or of words, whose maps are padded
+    to the `longest`.
+
+    block: how many of their queries are attended from at once; all of them, unless it is one long window.
     """
 
-    def __init__(self, run: Run, words: bool, device: torch.device) -> None:
-        self.run = run
-        self.windows: Sequence[Window] = [window.in_words for window in run.windows] if words else run.windows
+    def __init__(self, windows: Sequence[Window], words: bool, block: int, device: torch.device) -> None:
+        self.cut = windows
+        self.windows: Sequence[Window] = [window.in_words for window in windows] if words else windows
         self.longest = max(map(len, self.windows))
+        self.length = len(windows[0])
+        self.block = max(1, block)
         self.device = device
         self.word_of: Tensor | None = None  # [window, token]: the place of its word among the words
         if words:
-            tokens = np.arange(run.length)
-            places = [np.searchsorted(window.starts, tokens, side="right") - 1 for window in run.windows]
+            tokens = np.arange(self.length)
+            places = [np.searchsorted(window.starts, tokens, side="right") - 1 for window in windows]
             self.word_of = torch.from_numpy(np.stack(places)).to(device)
 
-    def blocks(self, size: int, start: int = 0, stop: int | None = None) -> Iterator[slice]:
-        """The run's queries, or those from start to stop, so many at once; of words, whole ones.
+    @property
+    def whole(self) -> bool:
+        """Whether all queries are one block."""
+        return self.block >= self.length
 
-        Several windows are one block.
-        """
-        stop = self.run.length if stop is None else stop
-        ends = np.arange(self.run.length + 1) if self.word_of is None else self.run.windows[0].starts
-        ends = np.append(ends[(ends > start) & (ends < stop)], stop)
-        while start < stop:
-            fitting = ends[(ends > start) & (ends <= start + size)]
-            end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+    def blocks(self) -> Iterator[slice]:
+        """Their queries, so many at once; of words, whole ones. Several windows are one block."""
+        ends = np.arange(self.length + 1) if self.word_of is None else np.append(self.cut[0].starts, self.length)
+        start = 0
+        while start < self.length:
+            fitting = ends[(ends > start) & (ends <= start + self.block)]
+            end = self.length if self.whole else int(fitting[-1] if len(fitting) else ends[ends > start][0])
             yield slice(start, end)
             start = end
+
+    def counted(self) -> Iterator[Block]:
+        """The blocks, and what their weights count for."""
+        for block in self.blocks():
+            yield Block(block, self.factors(block), self.counts(block))
 
     def rows(self, block: slice) -> slice:
         """The places, among tokens or words, of a block of queries."""
         if self.word_of is None:
             return block
-        if self.run.whole:
+        if self.whole:
             return slice(0, self.longest)
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
@@ -82,3 +93,19 @@ class Units:
         ones = torch.ones_like(from_word, dtype=weights.dtype)
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
+
+    def limits(self, mask: Tensor | None) -> Doubles:
+        """The sum over each window's queries of ln(how many keys each may attend to): `[window]`.
+
+        mask: bool `[1 or window, 1, 1 or query, key]`, between tokens; None where nothing is hidden. A word
+        is seen where any of its pieces is, by any piece.
+        """
+        total = torch.zeros(len(self.windows), dtype=torch.float64)
+        for block in self.blocks():
+            keys = torch.tensor([len(window) for window in self.windows])[:, None]
+            if mask is not None:
+                size = len(self.windows), 1, block.stop - block.start, self.length
+                allowed = (mask if mask.shape[2] == 1 else mask[:, :, block]).expand(size)
+                keys = (self.merged(allowed.float(), block) > 0).sum(dim=-1)[:, 0].cpu()
+            total += (keys.clamp(min=1).double().log() * self.counts(block)[:, 0].cpu()).sum(dim=-1)
+        return total.numpy()

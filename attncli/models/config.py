@@ -1,52 +1,17 @@
-"""ModelConfig: the shape of a BERT-family encoder, read from a checkpoint's config.json."""
+"""ModelConfig: the shape of an encoder, read from a checkpoint's config.json."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
+from attncli.models.families import FAMILIES
+from attncli.models.families.family import Family
+from attncli.models.families.values import Values
 
-# What config.json calls the architecture -> the family whose tensors and positions it shares.
-FAMILIES = {
-    "bert": "bert",
-    "roberta": "roberta",
-    "xlm-roberta": "roberta",
-    "camembert": "roberta",
-    "distilbert": "distilbert",
-    "electra": "electra",
-}
-
-# DistilBERT's own words for what the others name alike.
-DISTILBERT_KEYS = {
-    "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads",
-    "hidden_size": "dim",
-    "intermediate_size": "hidden_dim",
-    "hidden_act": "activation",
-}
-
-# A key that config.json leaves out has the value that transformers takes for it.
-DEFAULTS: dict[str, Any] = {
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "vocab_size": 30522,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    "pad_token_id": 0,
-}
-DEFAULTS_OF: dict[str, dict[str, Any]] = {
-    "bert": {},
-    "roberta": {"vocab_size": 50265, "pad_token_id": 1},
-    "xlm-roberta": {"pad_token_id": 1},
-    "camembert": {"pad_token_id": 1},
-    "distilbert": {"num_hidden_layers": 6},
-    "electra": {"num_attention_heads": 4, "hidden_size": 256, "intermediate_size": 1024, "embedding_size": 128},
-}
+if TYPE_CHECKING:
+    from attncli.attention.masks import Rule
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish")
 
@@ -61,39 +26,70 @@ class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The numbers that an encoder is built from."""
+    """What an encoder is built from.
 
-    model_type: str  # as config.json says it: "bert", "xlm-roberta", ...
-    family: str  # whose tensor names and positions it has: "bert", "roberta", "distilbert", "electra"
+    model_type: as config.json says it: "bert", "xlm-roberta", ...
+    embedding_size: of the tokens' vectors, which may be narrower than the hidden ones.
+    position_rows: of the table of positions; padding_position: the number of [PAD]'s own position, behind which real
+    tokens are counted (RoBERTa), None where every token is counted from 0.
+    segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
+    norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
+    gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
+    rules: for each layer what it hides besides what is asked for, such as what lies outside a window.
+    """
+
+    model_type: str
+    family: Family
     layers: int
     heads: int
     hidden_size: int
     intermediate_size: int
-    embedding_size: int  # ELECTRA's token vectors may be narrower than its hidden ones
+    embedding_size: int
     vocab_size: int
-    position_rows: int  # rows of the table of positions
-    segments: int  # kinds of segment; 0 where the network has none (DistilBERT)
+    position_rows: int
+    padding_position: int | None
+    segments: int
+    tells_segments: bool
     activation: str
     layer_norm_eps: float
+    norm_first: bool
+    gated: bool
     pad_id: int
+    rules: "tuple[tuple[Rule, ...], ...]"
 
     @property
     def head_dim(self) -> int:
         return self.hidden_size // self.heads
 
     @property
-    def position_offset(self) -> int:
-        """The position of the first token: RoBERTa counts from `padding_idx + 1`."""
-        return self.pad_id + 1 if self.family == "roberta" else 0
-
-    @property
     def max_tokens(self) -> int:
         """The longest text that has a position for every token."""
-        return self.position_rows - self.position_offset
+        return self.position_rows - (0 if self.padding_position is None else self.padding_position + 1)
+
+    def document(self) -> dict[str, Any]:
+        """What `models show --json` says of it."""
+        return {
+            "model_type": self.model_type,
+            "family": self.family.name,
+            "layers": self.layers,
+            "heads": self.heads,
+            "hidden_size": self.hidden_size,
+            "intermediate_size": self.intermediate_size,
+            "embedding_size": self.embedding_size,
+            "vocab_size": self.vocab_size,
+            "position_rows": self.position_rows,
+            "segments": self.segments,
+            "activation": self.activation,
+            "layer_norm_eps": self.layer_norm_eps,
+            "pad_id": self.pad_id,
+            "head_dim": self.head_dim,
+            "max_tokens": self.max_tokens,
+        }
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError when it is missing, garbled, or not of the BERT family."""
+        """Read a config.json. Raises RequestError when it is missing or garbled; NoEncoder when it is of
+        none of our families."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -125,41 +121,33 @@ class ModelConfig:
             raise NoEncoder(
                 f"position_embedding_type {data['position_embedding_type']!r} is not supported, only 'absolute'"
             )
-
-        def value(key: str) -> Any:
-            name = DISTILBERT_KEYS.get(key, key) if family == "distilbert" else key
-            return data.get(name, DEFAULTS_OF[str(model_type)].get(key, DEFAULTS.get(key)))
-
-        def count(key: str, least: int = 1, most: int = 10_000_000) -> int:
-            number = value(key)
-            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-                raise RequestError(f"{key} is {number!r}, not a whole number from {least} to {most}")
-            return number
-
-        hidden_size, heads = count("hidden_size"), count("num_attention_heads")
+        values = Values(data, family.keys, family.types[str(model_type)])
+        hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
-        activation = value("hidden_act")
+        activation = values.value("hidden_act")
         if activation not in ACTIVATIONS:
             raise RequestError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
-        eps = 1e-12 if family == "distilbert" else value("layer_norm_eps")
-        if not isinstance(eps, float | int) or isinstance(eps, bool) or not 0 <= eps < 1:
-            raise RequestError(f"layer_norm_eps is {eps!r}, not a small number")
-        config = cls(
-            model_type=str(model_type),
-            family=family,
-            layers=count("num_hidden_layers", most=1000),
-            heads=heads,
-            hidden_size=hidden_size,
-            intermediate_size=count("intermediate_size"),
-            embedding_size=count("embedding_size") if family == "electra" else hidden_size,
-            vocab_size=count("vocab_size"),
-            position_rows=count("max_position_embeddings"),
-            segments=0 if family == "distilbert" else count("type_vocab_size"),
-            activation=activation,
-            layer_norm_eps=float(eps),
-            pad_id=0 if value("pad_token_id") is None else count("pad_token_id", least=0),
-        )
+        layers = values.count("num_hidden_layers", most=1000)
+        fields: dict[str, Any] = {
+            "layers": layers,
+            "heads": heads,
+            "hidden_size": hidden_size,
+            "intermediate_size": values.count("intermediate_size"),
+            "embedding_size": hidden_size,
+            "vocab_size": values.count("vocab_size"),
+            "position_rows": values.count("max_position_embeddings"),
+            "padding_position": None,
+            "segments": values.count("type_vocab_size"),
+            "tells_segments": True,
+            "activation": activation,
+            "layer_norm_eps": values.small("layer_norm_eps"),
+            "norm_first": False,
+            "gated": False,
+            "pad_id": values.pad_id,
+            "rules": ((),) * layers,
+        }
+        config = cls(str(model_type), family, **{**fields, **family.settings(values)})
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
         if config.pad_id >= config.vocab_size:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from attncli.base.arrays import Floats
+from attncli.models.attending import KeepHead
 from attncli.models.model import Model
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
@@ -39,15 +38,14 @@ class OneHead:
 
 def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
-    record = next(model.attend_tokens([tokens], Request([layer], [head], mask, vectors=[(layer, head)])))
-    _, states = model.hidden_states(tokens, model.mask([tokens], mask))
-    x = states[layer]  # after the embeddings, and then after every layer: what goes into this one
-    attention = model.encoder.layer(layer).attention
+    request = Request([layer], [head], mask, vectors=[(layer, head)])
+    parts = KeepHead(layer, head)
+    [taken] = model.take([tokens], request, parts)
+    x, value = parts.kept[0]
+    attention = model.network.layer(layer).attention
     rows = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
-    with torch.inference_mode():
-        value = attention.project(x[None])[2][0, head]
     return OneHead(
-        record=record,
+        record=model.record(taken, request),
         x=x.float().cpu().numpy(),
         value=value.float().cpu().numpy(),
         projections={

@@ -2,21 +2,22 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
+from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads
 from attncli.models.config import ModelConfig
-from attncli.models.encoder import Encoded, Encoder
 from attncli.models.engine import Engine
 from attncli.models.hub import Place
-from attncli.models.norms import value_lengths
+from attncli.models.network import empty_network
+from attncli.models.rows import Rows, as_rows
+from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters, some_of
 from attncli.record import AttentionRecord, Input, ModelInfo, Request, Vectors
 from attncli.record.named_heads import select_heads
@@ -29,6 +30,28 @@ EVERYTHING = Request()
 # Tokens that go through the network together. On a CPU more of them make nothing faster: what lies between
 # two layers should fit the cache.
 BATCH_TOKENS = {"cpu": 1024, "cuda": 16384, "mps": 8192}
+
+
+class Asked(NamedTuple):
+    """Whose weights are asked for, counted from 0; and the (layer, head), among these, whose queries and keys are."""
+
+    layers: list[int]
+    heads: list[int]
+    vectors: list[tuple[int, int]]
+
+
+class Taken(NamedTuple):
+    """What a walk took of a text, in the model's own dtype.
+
+    weights `[layer, head, query, key]`, or norms where the request asks for them; vectors `[2, head, token, head_dim]`,
+    queries and then keys; masks: of each layer that is asked for, bool `[query, key]`.
+    """
+
+    tokens: Tokens
+    asked: Asked
+    weights: Tensor
+    vectors: Tensor
+    masks: list[Tensor]
 
 
 class Model(Engine):
@@ -53,11 +76,9 @@ class Model(Engine):
         self.sha256 = sha256
         self.device = device
         self.dtype = dtype
-        with torch.device("meta"):  # no memory yet
-            self.encoder = Encoder(config)
-        self.encoder.requires_grad_(False)
+        self.network = empty_network(config)
         self.loaded: set[str] = set()
-        surplus = check_shapes(checkpoint, self.encoder, config.family)
+        surplus = check_shapes(checkpoint, self.network, config.family)
         if surplus:
             warnings.warn(f"{checkpoint.where}: not used: {some_of(surplus)}", Notice, stacklevel=2)
 
@@ -78,7 +99,7 @@ class Model(Engine):
         return str(self.dtype).removeprefix("torch.")
 
     def answer(self, inputs: Iterable[Input], request: Request) -> Iterator[AttentionRecord]:
-        """Neighbours of one length go through the network together."""
+        """Neighbours go through the network together."""
         self.check(request)
         yield from self.attend_tokens(self.tokenize(inputs, request.pad_to), request)
 
@@ -93,34 +114,90 @@ class Model(Engine):
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """`answer` for texts that are tokens already."""
+        for taken in self.take(texts, request):
+            yield self.record(taken, request)
+
+    def take(
+        self, texts: Iterable[Tokens], request: Request = EVERYTHING, inside: Attend = attend_heads
+    ) -> Iterator[Taken]:
+        """What a request asks for, of each text in their order, in the model's own dtype and on its device.
+
+        As many texts as fit `batch_tokens` go through the network together, one at the least. `inside` may change what
+        happens where queries meet keys (`attncli.models.attending`); what is kept is kept around it.
+        """
+        asked = self.asked(request)
+        for group in self.groups(texts):
+            yield from self.take_group(group, asked, request, inside)
+
+    def asked(self, request: Request) -> Asked:
+        """Raises RequestError for a layer or a head that is not there."""
         layers = select(request.layers, self.config.layers, "layer")
         heads = select(request.heads, self.config.heads, "head")
-        vectors = select_heads(request.vectors, layers, heads, self.config.layers, self.config.heads)
-        for group in self.groups(texts):
-            for record in self.attend_group(group, layers, heads, request.mask, vectors):
-                yield self.norms(record) if request.measure == "norm" else record
+        return Asked(layers, heads, select_heads(request.vectors, layers, heads, self.config.layers, self.config.heads))
 
-    def norms(self, record: AttentionRecord) -> AttentionRecord:
-        """A record of this model's with ‖α f(x)‖ in place of each weight α (`attncli.models.norms`).
-
-        Rows do not sum to 1, and a norm may be more than 1.
-        """
-        _, states = self.hidden_states(record.tokens, self.mask([record.tokens], record.mask_name))
+    def take_group(self, group: Sequence[Tokens], asked: Asked, request: Request, inside: Attend) -> Iterator[Taken]:
+        """In one walk, which ends where nothing more is asked for."""
+        norms = request.measure == "norm"
+        ending = Ending(max(asked.layers), asked.heads, values=norms or inside is not attend_heads)
+        self.need(ending.layer + 1)
+        rows = self.rows(group, request.mask)
+        like = torch.empty(0, dtype=self.dtype, device=self.device)
+        vectors = KeepVectors(rows, asked.vectors, like, self.config.head_dim, inside)
+        lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, vectors)
+        maps = KeepMaps(rows, asked.layers, asked.heads, like, lengths)
         with torch.inference_mode():
-            lengths = torch.stack(
-                [
-                    value_lengths(self.encoder.layer(layer).attention, states[layer], record.heads)
-                    for layer in record.layers
-                ]
-            )
-        weights = record.weights * lengths.float().cpu().numpy()[:, :, None]
-        return replace(record, weights=weights, measure="norm", vectors=None)
+            for _ in walk(self.network, rows, maps, ending):
+                pass
+            taken: dict[int, Taken] = {}
+            for run in rows.runs:
+                weights = maps.kept[run.number]
+                if norms:
+                    weights *= lengths.kept[run.number][..., None, :]
+                masks = [every_key(run.masks[layer], run.length, self.device) for layer in asked.layers]
+                for place, number in enumerate(run.texts):
+                    own = [mask[place if len(mask) > 1 else 0, 0] for mask in masks]
+                    of_text = vectors.kept[run.number][:, place]
+                    taken[number] = Taken(group[number], asked, weights[place], of_text, own)
+        yield from (taken.pop(number) for number in range(len(group)))
+
+    def record(self, taken: Taken, request: Request) -> AttentionRecord:
+        """Raises RequestError when the numbers are no numbers."""
+        weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
+        vectors = taken.vectors.to(device="cpu", dtype=torch.float32).numpy()
+        norms = request.measure == "norm"
+        self.check_finite("norms" if norms else "scores", weights, taken.asked)
+        self.check_vectors_finite(vectors, taken.asked.vectors)
+        return AttentionRecord(
+            weights=weights,
+            layers=list(taken.asked.layers),
+            heads=list(taken.asked.heads),
+            tokens=taken.tokens,
+            mask=taken.masks[0].cpu().numpy(),
+            mask_name=request.mask,
+            model=self.info,
+            vectors=Vectors(list(taken.asked.vectors), *vectors) if taken.asked.vectors and not norms else None,
+            measure=request.measure,
+        )
+
+    def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
+        """Of one text, the vectors `[token, hidden_size]` after the embeddings and after every layer.
+
+        Without `positions` the network is not told the order of the tokens.
+        """
+        self.need(self.config.layers)
+        with torch.inference_mode():
+            return list(walk(self.network, self.rows([tokens], mask, positions), attend_heads))
+
+    def rows(self, group: Sequence[Tokens], mask: str, positions: bool = True) -> Rows:
+        """Raises RequestError for an unknown mask."""
+        choices.check("mask", mask, choices.Mask)
+        return as_rows(group, self.config, mask, self.device, positions)
 
     def groups(self, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
-        """Neighbours of one length, as many at a time as go through the network together."""
+        """Neighbours, as many at a time as go through the network together."""
         group: list[Tokens] = []
         for tokens in texts:
-            if group and (len(tokens) != len(group[0]) or (len(group) + 1) * len(tokens) > self.batch_tokens):
+            if group and sum(map(len, group)) + len(tokens) > self.batch_tokens:
                 yield group
                 group = []
             group.append(tokens)
@@ -136,45 +213,16 @@ class Model(Engine):
     def batch_tokens(self) -> int:
         return BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
 
-    def attend_group(
-        self,
-        group: Sequence[Tokens],
-        layers: Sequence[int],
-        heads: Sequence[int],
-        mask: str,
-        vectors: Sequence[tuple[int, int]] = (),
-    ) -> Iterator[AttentionRecord]:
-        """Texts of one length, in one forward pass."""
-        allowed = self.mask(group, mask)
-        encoded = self.encode(group, allowed, layers, heads, vectors)
-        kept = encoded.weights.to(device="cpu", dtype=torch.float32).numpy()
-        queries_and_keys = encoded.vectors.to(device="cpu", dtype=torch.float32).numpy()
-        self.check_finite(kept, layers, heads)
-        self.check_vectors_finite(queries_and_keys, vectors)
-        masks = allowed.expand(len(group), 1, *allowed.shape[-2:])[:, 0].cpu().numpy()
-        length = len(group[0])
-        for tokens, one, its_mask, query, key in zip(group, kept, masks, *queries_and_keys, strict=True):
-            yield AttentionRecord(
-                weights=one,
-                layers=list(layers),
-                heads=list(heads),
-                tokens=tokens,
-                mask=np.broadcast_to(its_mask, (length, length)),
-                mask_name=mask,
-                model=self.info,
-                vectors=Vectors(list(vectors), query, key) if vectors else None,
-            )
-
-    def check_finite(self, weights: Floats, layers: Sequence[int], heads: Sequence[int]) -> None:
-        """Raises RequestError when the weights are no numbers: a row that is NaN is so at its first key."""
-        bad = np.argwhere(~np.isfinite(weights[..., 0]))
+    def check_finite(self, what: str, weights: Floats, asked: Asked) -> None:
+        """Raises RequestError when the weights are no numbers: a row of them that is NaN is so at its first key."""
+        bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
         if len(bad):
-            _, layer, head, _ = bad[0]
-            raise self.too_large("scores", layers[layer], heads[head])
+            layer, head, _ = bad[0]
+            raise self.too_large(what, asked.layers[layer], asked.heads[head])
 
     def check_vectors_finite(self, vectors: Floats, heads: Sequence[tuple[int, int]]) -> None:
         """Raises RequestError when a query or a key is no number: at a token that the mask hides, no weight says so."""
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=(0, 1, 3, 4)))
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=(0, 2, 3)))
         if len(bad):
             raise self.too_large("queries or keys", *heads[bad[0]])
 
@@ -184,55 +232,18 @@ class Model(Engine):
             f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
         )
 
-    def encode(
-        self,
-        group: Sequence[Tokens],
-        mask: Tensor,
-        layers: Sequence[int],
-        heads: Sequence[int],
-        vectors: Sequence[tuple[int, int]] = (),
-    ) -> Encoded:
-        """Weights and vectors of texts of one length, in the model's own dtype."""
-        self.need(max(layers) + 1)
-        inputs, shown = self.inputs(group), None if bool(mask.all()) else mask
-        with torch.inference_mode():
-            return self.encoder(*inputs, shown, list(layers), list(heads), vectors=vectors)
-
-    def hidden_states(
-        self, tokens: Tokens, mask: Tensor, layers: Sequence[int] = (), positions: bool = True
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Of one text: weights `[layer, head, query, key]` of all heads of the `layers` asked for, and the
-        vectors `[token, hidden_size]` after the embeddings and after every layer.
-        """
-        self.need(self.config.layers)
-        with torch.inference_mode():
-            encoded = self.encoder(
-                *self.inputs([tokens]),
-                mask,
-                list(layers),
-                range(self.config.heads),
-                hidden=True,
-                positions=positions,
-            )
-        return encoded.weights[0], [state[0] for state in encoded.hidden]
-
-    def inputs(self, group: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
-        """ids and segments, `[batch, token]`; a network of one kind of segment is told of no other."""
-        ids = torch.tensor([tokens.ids for tokens in group], device=self.device)
-        if self.config.family in ("bert", "electra") and self.config.segments > 1:
-            return ids, torch.tensor([tokens.segments for tokens in group], device=self.device)
-        return ids, torch.zeros_like(ids)
-
-    def mask(self, group: Sequence[Tokens], name: str) -> Tensor:
-        """The mask of this name for texts of one length: bool `[1 or batch, 1, query, key]`."""
-        choices.check("mask", name, choices.Mask)
-        real = torch.tensor([[not pad for pad in tokens.padding] for tokens in group], device=self.device)
-        mask = MASKS[name](real)
-        return mask.expand(*mask.shape[:2], real.shape[1], real.shape[1])
-
     def need(self, layers: int) -> None:
-        """Read the embeddings and the first `layers` layers, unless that has happened."""
-        for module in ("embeddings", *(f"layers.{number}" for number in range(layers))):
+        """Read the embeddings and the first `layers` layers, unless that has happened; with all, what follows them."""
+        parts = self.network.parts
+        for module in parts if layers == self.config.layers else parts[: 1 + layers]:
             if module not in self.loaded:
-                load_parameters(self.checkpoint, self.encoder, self.config, module, self.dtype, self.device)
+                family = self.config.family
+                load_parameters(self.checkpoint, self.network, family, module, self.dtype, self.device)
                 self.loaded.add(module)
+
+
+def every_key(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
+    """A mask written out: bool `[1 or text, 1, query, key]`; None hides nothing."""
+    if mask is None:
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+    return mask.expand(*mask.shape[:2], length, length)

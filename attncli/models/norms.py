@@ -14,13 +14,8 @@ from torch import Tensor
 from attncli.attention import MultiHeadAttention
 
 
-def value_lengths(attention: MultiHeadAttention, x: Tensor, heads: Sequence[int]) -> Tensor:
-    """‖f(x)‖ of the tokens that go into a layer, x `[token, hidden_size]`: `[head, token]`."""
-    value = attention.split_heads(attention.value(x[None]))[0]  # [head, token, head_dim]
-    return transformed_lengths(attention, value, heads)
-
-
 def transformed_lengths(attention: MultiHeadAttention, value: Tensor, heads: Sequence[int]) -> Tensor:
-    """‖v W_O‖ of some heads' values, `[head, token, head_dim]` -> `[head, token]`."""
+    """‖v W_O‖ of the values of these heads, `[text, head, token, head_dim]` -> `[text, head, token]`."""
     output = attention.output.weight.unflatten(1, (-1, attention.head_dim))  # [hidden_size, head, head_dim]
-    return torch.stack([(value[head] @ output[:, head].T).norm(dim=-1) for head in heads])
+    lengths = [(value[:, place] @ output[:, head].T).norm(dim=-1) for place, head in enumerate(heads)]
+    return torch.stack(lengths, dim=1)

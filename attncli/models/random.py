@@ -18,14 +18,16 @@ from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.hub import NotOnThisMachine, Place, find_alias, locate
 from attncli.models.model import Model
+from attncli.models.network import empty_network
 from attncli.models.transformers_peer import Reference, peer, quiet, refusals, tensor_shapes
-from attncli.models.weights import Checkpoint, StateDict
+from attncli.models.weights import Checkpoint, StateDict, plain_name
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-BERT_VOCABULARY = 30522  # bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
+TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments")
+BERT_VOCABULARY = 30522, 0  # the size, and [PAD], of bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
 
 
 def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: int = 0) -> tuple[Model, Reference]:
@@ -42,7 +44,7 @@ def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: 
     place, data = architecture(name)
     config = ModelConfig.from_dict(data)
     with quiet(), refusals(f"transformers can't build the architecture of {name}"):
-        tensors = peaked_tensors(tensor_shapes(data), config.layers, seed)
+        tensors = peaked_tensors(tensor_shapes(data), config, seed)
         network = peer(data, tensors, "eager")
     model = Model(
         place,
@@ -66,7 +68,7 @@ def write_random_checkpoint(name: str, directory: Path, changes: Mapping[str, An
     place, data = architecture(name)
     data = {**data, **(changes or {})}
     config = ModelConfig.from_dict(data)
-    tensors = peaked_tensors(tensor_shapes(data), config.layers)
+    tensors = peaked_tensors(tensor_shapes(data), config)
     directory.mkdir(parents=True)
     (directory / CONFIG_FILE).write_text(json.dumps(data), encoding="utf-8")
     save_file(tensors, str(directory / "model.safetensors"))
@@ -93,7 +95,7 @@ def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     """Raises RequestError when the architecture has a tokenizer of its own that can't be read."""
 
     def spare(_: Path) -> "Backend":
-        if config.family != "roberta" and config.vocab_size == BERT_VOCABULARY:
+        if (config.vocab_size, config.pad_id) == BERT_VOCABULARY:
             with suppress(NotOnThisMachine):
                 backend = read_backend(locate("minilm", download=False).path)
                 if backend is not None:
@@ -106,7 +108,7 @@ def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:
     return Tokenizer.from_directory(place.path, *sizes, last_resort=spare)
 
 
-def peaked_tensors(shapes: Mapping[str, torch.Size], layers: int, seed: int = 0) -> dict[str, Tensor]:
+def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: int = 0) -> dict[str, Tensor]:
     """Weights on which a mistake shows, drawn from normal distributions.
 
     Networks begin their training with a standard deviation of 0.02 and biases of 0: every score is near 0, every
@@ -115,16 +117,32 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], layers: int, seed: int = 0)
     one of 0.1, and LayerNorm's gains are that far from 1.
     """
     generator = torch.Generator().manual_seed(seed)
+    known = spreads(config)
 
     def draw(name: str, shape: torch.Size) -> Tensor:
         normal = torch.empty(shape).normal_(generator=generator)
+        module, _, kind = plain_name(name).rpartition(".")
         if len(shape) == 1:
-            return (0.0 if name.endswith("bias") else 1.0) + 0.1 * normal
-        if "embeddings." in name:
-            return normal.mul_(0.02)
-        return normal.mul_(math.sqrt(gain(name, layers) / shape[1]))
+            return (0.0 if kind == "bias" else 1.0) + 0.1 * normal
+        spread = known.get(module, torch.tensor([[shape[1] ** -0.5]]))
+        return normal.mul_(spread.repeat_interleave(shape[0] // len(spread), dim=0))
 
     return {name: draw(name, shape) for name, shape in shapes.items()}
+
+
+def spreads(config: ModelConfig) -> dict[str, Tensor]:
+    """Of the encoder's matrices, by the name of their module in a checkpoint, the standard deviation: `[1, 1]`; of one
+    that holds several of ours under each other, of each of them, `[parts, 1]`.
+    """
+    found: dict[str, Tensor] = {}
+    for name, parameter in empty_network(config).named_parameters():
+        module = name.removesuffix(".weight")
+        if parameter.dim() == 2:
+            source = config.family.source(module)
+            spread = 0.02 if module in TABLES else math.sqrt(gain(module, config.layers) / parameter.shape[1])
+            for there in source.names:
+                found.setdefault(there, torch.ones(source.parts, 1))[source.part] = spread
+    return found
 
 
 def gain(name: str, layers: int) -> float:
@@ -135,8 +153,8 @@ def gain(name: str, layers: int) -> float:
     added to the residual stream: 1 / (2 layers), as in GPT-2 (Radford et al. 2019, section 2.3); with more, each
     layer's averaging makes the tokens more alike, and in the last ones all keys would be the same.
     """
-    if any(part in name for part in (".query.", ".key.", ".q_lin.", ".k_lin.")):
+    if name.endswith((".attention.query", ".attention.key")):
         return 2.0
-    if any(part in name for part in (".output.dense.", ".out_lin.", ".lin2.")):
+    if name.endswith((".attention.output", ".feed_forward.down")):
         return 1 / (2 * layers)
     return 1.0

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
+from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
 
@@ -75,26 +78,21 @@ class Reference:
             made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
-    @property
+    @cached_property
     def knows_segments(self) -> bool:
         """RoBERTa was trained without segments, and DistilBERT has none."""
-        config = self.network.config
-        return config.model_type in ("bert", "electra") and config.type_vocab_size > 1
+        config = ModelConfig.from_dict(self.network.config.to_dict())
+        return config.tells_segments and config.segments > 1
 
     def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
-        """A mask as transformers takes it: 1 for a token that may be seen, `[1, key]`. It is told of the future
-        by numbers to add to the scores, `[1, 1, query, key]`.
+        """A mask as transformers takes it: 1 for a token that may be seen, `[1, key]`; where that depends on the query,
+        numbers to add to the scores, `[1, 1, query, key]`. What a layer hides besides, it knows itself.
         """
-        if mask == "none":
-            return torch.ones(1, len(tokens), dtype=torch.long, device=self.device)
-        real = torch.tensor([[int(not padding) for padding in tokens.padding]], device=self.device)
-        if mask == "padding":
-            return real
-        if mask != "causal":
-            raise ValueError(f"transformers has to be told what the mask {mask!r} hides")
-        seen = real.expand(len(tokens), -1).tril()
-        forbidden = torch.finfo(self.dtype).min
-        return torch.zeros_like(seen, dtype=self.dtype).masked_fill(seen == 0, forbidden)[None, None]
+        real = torch.tensor([[not padding for padding in tokens.padding]], device=self.device)
+        seen = self_mask(real, *MASKS[mask])
+        if seen.shape[2] == 1:
+            return seen[:, 0, 0].long()
+        return torch.zeros_like(seen, dtype=self.dtype).masked_fill(~seen, torch.finfo(self.dtype).min)
 
 
 def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:

@@ -1,4 +1,4 @@
-"""A checkpoint's tensors -> the encoder's parameters.
+"""A checkpoint's tensors -> the network's parameters, by what its family says of where they lie.
 
 Reads model.safetensors, shards with an index, and pytorch_model.bin (through `weights_only`, which runs no code
 that a file brings along). Only the tensors that are asked for are read.
@@ -6,7 +6,7 @@ that a file brings along). Only the tensors that are asked for are read.
 
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,66 +17,31 @@ from torch import Tensor
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.checkpoint_files import weight_files
-from attncli.models.config import ModelConfig
-from attncli.models.encoder import Encoder
+from attncli.models.families import FAMILIES
+from attncli.models.families.family import Family, Source
+from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------
-# This program's name for a module -> the checkpoint's. {n} is the layer's number.
 
-BERT_NAMES = {
-    "embeddings.tokens": "embeddings.word_embeddings",
-    "embeddings.positions.table": "embeddings.position_embeddings",
-    "embeddings.segments": "embeddings.token_type_embeddings",
-    "embeddings.norm": "embeddings.LayerNorm",
-    "embeddings.project": "embeddings_project",
-    "layers.{n}.attention.query": "encoder.layer.{n}.attention.self.query",
-    "layers.{n}.attention.key": "encoder.layer.{n}.attention.self.key",
-    "layers.{n}.attention.value": "encoder.layer.{n}.attention.self.value",
-    "layers.{n}.attention.output": "encoder.layer.{n}.attention.output.dense",
-    "layers.{n}.attention_norm": "encoder.layer.{n}.attention.output.LayerNorm",
-    "layers.{n}.up": "encoder.layer.{n}.intermediate.dense",
-    "layers.{n}.down": "encoder.layer.{n}.output.dense",
-    "layers.{n}.mlp_norm": "encoder.layer.{n}.output.LayerNorm",
-}
-DISTILBERT_NAMES = {
-    "embeddings.tokens": "embeddings.word_embeddings",
-    "embeddings.positions.table": "embeddings.position_embeddings",
-    "embeddings.norm": "embeddings.LayerNorm",
-    "layers.{n}.attention.query": "transformer.layer.{n}.attention.q_lin",
-    "layers.{n}.attention.key": "transformer.layer.{n}.attention.k_lin",
-    "layers.{n}.attention.value": "transformer.layer.{n}.attention.v_lin",
-    "layers.{n}.attention.output": "transformer.layer.{n}.attention.out_lin",
-    "layers.{n}.attention_norm": "transformer.layer.{n}.sa_layer_norm",
-    "layers.{n}.up": "transformer.layer.{n}.ffn.lin1",
-    "layers.{n}.down": "transformer.layer.{n}.ffn.lin2",
-    "layers.{n}.mlp_norm": "transformer.layer.{n}.output_layer_norm",
-}
-NAMES = {"bert": BERT_NAMES, "roberta": BERT_NAMES, "electra": BERT_NAMES, "distilbert": DISTILBERT_NAMES}
-
-PREFIXES = ("bert.", "roberta.", "distilbert.", "electra.")  # where the encoder is part of a larger model
 OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
-BODY = ("embeddings.", "embeddings_project.", "encoder.", "transformer.")  # the encoder; the rest are heads
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2, ... and 0, 0, 0, ...
-
-
-def checkpoint_name(parameter: str, family: str) -> str:
-    """ "layers.3.up.weight" -> "encoder.layer.3.intermediate.dense.weight"."""
-    module, _, kind = parameter.rpartition(".")
-    parts = module.split(".")
-    if parts[0] == "layers":
-        number, parts[1] = parts[1], "{n}"
-        return f"{NAMES[family]['.'.join(parts)].format(n=number)}.{kind}"
-    return f"{NAMES[family][module]}.{kind}"
 
 
 def plain_name(name: str) -> str:
     """A checkpoint's own name for a tensor, without the larger model's prefix and in today's words."""
-    for prefix in PREFIXES:
-        name = name.removeprefix(prefix)
+    for family in FAMILIES.values():
+        name = name.removeprefix(family.prefix)
     for old, new in OLD_ENDINGS.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
+
+
+def source_of(parameter: str, family: Family) -> Source:
+    """Where a parameter of ours lies in a checkpoint: "layers.3.attention.query.weight"."""
+    module, _, kind = parameter.rpartition(".")
+    source = family.source(module)
+    return source._replace(names=tuple(f"{name}.{kind}" for name in source.names))
 
 
 # --- files ----------------------------------------------------------------------------------------------
@@ -208,16 +173,19 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint(files, str(directory))
 
 
-# --- into the encoder -----------------------------------------------------------------------------------
+# --- into the network -----------------------------------------------------------------------------------
 
 
-def check_shapes(checkpoint: Checkpoint, encoder: Encoder, family: str) -> list[str]:
-    """Hold the checkpoint's names and shapes against the encoder's; nothing is read.
+def check_shapes(checkpoint: Checkpoint, network: Network, family: Family) -> list[str]:
+    """Hold the checkpoint's names and shapes against the network's; nothing is read.
 
     Returns the names of tensors that belong to an encoder and have no place in this one (heads for other
     tasks are not named). Raises RequestError when a tensor is missing or has another shape.
     """
-    expected = {checkpoint_name(name, family): tuple(parameter.shape) for name, parameter in encoder.named_parameters()}
+    expected: dict[str, tuple[int, ...]] = {}
+    for name, parameter in network.named_parameters():
+        source = source_of(name, family)
+        expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
         raise RequestError(f"{checkpoint.where} lacks {some_of(missing)}")
@@ -228,37 +196,35 @@ def check_shapes(checkpoint: Checkpoint, encoder: Encoder, family: str) -> list[
                 f"and by config.json it is {list(shape)}"
             )
     return [
-        name for name in checkpoint.shapes if name.startswith(BODY) and name not in expected and name not in BUFFERS
+        name
+        for name in checkpoint.shapes
+        if name.startswith(family.body) and name not in expected and name not in BUFFERS
     ]
 
 
 def load_parameters(
-    checkpoint: Checkpoint,
-    encoder: Encoder,
-    config: ModelConfig,
-    module: str,
-    dtype: torch.dtype,
-    device: torch.device,
+    checkpoint: Checkpoint, network: Network, family: Family, module: str, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Read one part of the encoder ("embeddings", "layers.3") from the checkpoint.
+    """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
 
     Raises RequestError when a tensor has a number that is not finite.
     """
-    encoder.get_submodule(module).load_state_dict(
-        dict(module_tensors(checkpoint, encoder, config.family, module, dtype, device)), assign=True
-    )
+    part = network.get_submodule(module)
+    read = {
+        name: read_parameter(checkpoint, source_of(f"{module}.{name}", family), dtype).to(device)
+        for name, _ in part.named_parameters()
+    }
+    part.load_state_dict(read, assign=True)
 
 
-def module_tensors(
-    checkpoint: Checkpoint,
-    encoder: Encoder,
-    family: str,
-    module: str,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Iterator[tuple[str, Tensor]]:
-    for name, _ in encoder.get_submodule(module).named_parameters():
-        yield name, checkpoint.read(checkpoint_name(f"{module}.{name}", family), dtype).to(device)
+def read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
+    """What becomes of a checkpoint's tensors by what a `Source` says. Raises RequestError as `Checkpoint.read` does."""
+    tensors = [checkpoint.read(name, dtype) for name in source.names]
+    if source.transposed:
+        tensors = [tensor.t().contiguous() for tensor in tensors]
+    tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+    # A part is copied, so that the whole is not kept in memory for it.
+    return tensor if source.parts == 1 else tensor.chunk(source.parts)[source.part].clone()
 
 
 def some_of(names: list[str], most: int = 3) -> str:

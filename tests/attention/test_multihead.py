@@ -1,4 +1,4 @@
-"""MultiHeadAttention against torch.nn.MultiheadAttention with its weights; its paths against each other."""
+"""MultiHeadAttention against torch.nn.MultiheadAttention with its weights."""
 
 import pytest
 import torch
@@ -78,78 +78,13 @@ def test_it_is_torchs_forward_and_gradient(case):
     inputs = [x] if memory is None else [x, memory]
     theirs_back = torch.autograd.grad(expected.square().sum(), inputs, retain_graph=True)
     expected.square().sum().backward()
-    for path in (output, mha.forward_keeping(x, memory, mask)):
-        mha.zero_grad()
-        back = torch.autograd.grad(path.square().sum(), inputs, retain_graph=True)
-        path.square().sum().backward()
-        torch.testing.assert_close(back, theirs_back)
-        parts = (mha.query, mha.key, mha.value, mha.output)
-        ours = [part.weight.grad for part in parts]
-        ours += [part.bias.grad for part in parts if part.bias is not None]
-        torch.testing.assert_close(ours, gradients(theirs))
-
-
-@given(settings_of(), st.data())
-@settings(max_examples=75)
-def test_every_path_is_the_formula(case, data):
-    """Whichever heads' weights are asked for: the same output, these heads' weights, and no other's."""
-    mha, x, memory, mask = case
-    heads = data.draw(st.permutations(range(mha.heads)).flatmap(
-        lambda order: st.integers(0, mha.heads).map(lambda count: list(order[:count]))
-    ))  # fmt: skip
-    if mask is not None and data.draw(st.booleans()):
-        mask = mask.clone()
-        mask[:, :, 0] = False  # a row that may attend to nothing
-    with torch.inference_mode():
-        output, weights, _ = mha(x, memory, mask)
-        keys = weights.shape[-1]
-        maps = torch.full((len(x), len(heads), x.shape[1], keys), torch.nan, dtype=F64)
-        torch.testing.assert_close(mha.forward_keeping(x, memory, mask, heads, maps), output)
-        torch.testing.assert_close(maps, weights[:, heads])
-        if memory is None and heads:
-            maps.fill_(torch.nan)
-            mha.maps_into(maps, x, mask, heads)
-            torch.testing.assert_close(maps, weights[:, heads])
-
-
-@given(settings_of().filter(lambda case: case[2] is None), st.data())
-def test_queries_and_keys_that_are_kept_are_those_of_the_formula(case, data):
-    """Of some of the heads whose weights are kept; the maps and the output are what they are without."""
-    mha, x, _, mask = case
-    heads = data.draw(st.lists(st.integers(0, mha.heads - 1), min_size=1, unique=True), label="heads")
-    neurons = data.draw(st.lists(st.sampled_from(heads), unique=True), label="neurons")
-    with torch.inference_mode():
-        query, key, _ = mha.project(x)
-        output, weights, _ = mha(x, mask=mask)
-        for path in (mha.forward_keeping, mha.maps_into):
-            maps = torch.full((*weights[:, heads].shape,), torch.nan, dtype=F64)
-            vectors = {head: torch.full((2, *query[:, head].shape), torch.nan, dtype=F64) for head in neurons}
-            if path == mha.maps_into:
-                mha.maps_into(maps, x, mask, heads, vectors)
-            else:
-                torch.testing.assert_close(mha.forward_keeping(x, None, mask, heads, maps, vectors), output)
-            torch.testing.assert_close(maps, weights[:, heads])
-            for head, (kept_query, kept_key) in vectors.items():
-                torch.testing.assert_close(kept_query, query[:, head])
-                torch.testing.assert_close(kept_key, key[:, head])
-
-
-@pytest.mark.parametrize("heads", [[], [2], [3, 0], [1, 0, 2, 3]])
-def test_each_head_takes_one_path(heads, monkeypatch):
-    """Those that are asked for the explicit one, the others the fused one, and none both."""
-    from attncli.attention import multihead
-
-    fused, explicit = [], []
-    for name, seen in (("attend_output", fused), ("attend_texts_into", explicit)):
-        path = getattr(multihead, name)
-        query = 0 if name == "attend_output" else 1
-        monkeypatch.setattr(
-            multihead, name, lambda *a, path=path, seen=seen, query=query: (seen.append(a[query].shape[1]), path(*a))[1]
-        )
-    with torch.inference_mode():
-        maps = torch.empty(1, len(heads), 3, 3)
-        MultiHeadAttention(8, 4).forward_keeping(torch.randn(1, 3, 8), heads=heads, maps=maps)
-    assert (sum(explicit), sum(fused)) == (len(heads), 4 - len(heads))
+    back = torch.autograd.grad(output.square().sum(), inputs, retain_graph=True)
+    output.square().sum().backward()
+    torch.testing.assert_close(back, theirs_back)
+    parts = (mha.query, mha.key, mha.value, mha.output)
+    ours = [part.weight.grad for part in parts]
+    ours += [part.bias.grad for part in parts if part.bias is not None]
+    torch.testing.assert_close(ours, gradients(theirs))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -157,18 +92,10 @@ def test_half_precision_stays_near(dtype):
     torch.manual_seed(0)
     mha, x, mask = MultiHeadAttention(32, 4), torch.randn(2, 9, 32), causal_mask(9)
     exact = mha(x, mask=mask)
-    mha, x, maps = mha.to(dtype), x.to(dtype), torch.empty(2, 2, 9, 9, dtype=dtype)
     with torch.inference_mode():
-        output, weights, _ = mha(x, mask=mask)
-        kept = mha.forward_keeping(x, mask=mask, heads=[3, 1], maps=maps)
-    near = {"rtol": 0, "atol": 0.03}
-    for found, expected in (
-        (output, exact.output),
-        (kept, exact.output),
-        (weights, exact.weights),
-        (maps, exact.weights[:, [3, 1]]),
-    ):
-        torch.testing.assert_close(found.float(), expected, **near)
+        output, weights, _ = mha.to(dtype)(x.to(dtype), mask=mask)
+    for found, expected in ((output, exact.output), (weights, exact.weights)):
+        torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.03)
 
 
 @pytest.mark.parametrize(
@@ -190,18 +117,15 @@ def test_a_mask_of_any_shape_that_broadcasts(mask):
     with torch.inference_mode():
         output, weights, _ = mha(x, mask=mask)
         assert (weights[~mask.expand_as(weights)] == 0).all()
-        for heads in ([0, 1, 2], [2], [2, 0], []):
-            maps = torch.empty(2, len(heads), 5, 5, dtype=F64)
-            torch.testing.assert_close(mha.forward_keeping(x, None, mask, heads, maps), output)
-            torch.testing.assert_close(maps, weights[:, heads])
+        torch.testing.assert_close(output, mha.output(mha.join_heads(weights @ mha.project(x)[2])))
 
 
 def test_where_nothing_may_be_attended_to_only_the_output_bias_is_left():
     mha, x = MultiHeadAttention(8, 2), torch.randn(1, 3, 8)
     nothing = torch.zeros(3, 3, dtype=torch.bool)
-    for output in (mha(x, mask=nothing).output, mha.forward_keeping(x, mask=nothing)):
-        torch.testing.assert_close(output, mha.output.bias.expand(1, 3, 8))
-        output.sum().backward()
+    output = mha(x, mask=nothing).output
+    torch.testing.assert_close(output, mha.output.bias.expand(1, 3, 8))
+    output.sum().backward()
     assert all(part.grad.isfinite().all() for part in mha.parameters() if part.grad is not None)
 
 
@@ -234,12 +158,8 @@ def test_heads_must_divide_the_model(d_model, heads):
         MultiHeadAttention(d_model, heads)
 
 
-def test_another_score_takes_the_explicit_path_only():
+def test_another_score_is_that_of_every_head():
     mha, x = MultiHeadAttention(8, 2, score=dot), torch.randn(1, 3, 8)
     weights = mha(x).weights
     query, key, _ = mha.project(x)
     torch.testing.assert_close(weights, (query @ key.mT).softmax(dim=-1))
-    with pytest.raises(ValueError, match="scaled dot"):
-        mha.forward_keeping(x)
-    with pytest.raises(ValueError, match="scaled dot"):
-        mha.maps_into(torch.empty(1, 1, 3, 3), x, heads=[0])

@@ -84,7 +84,7 @@ def model(tiny) -> Any:
 
 def test_every_mask_hides_what_it_says_and_no_two_the_same(model):
     tokens = model.tokenizer.encode("the cat sat", pad_to=9)
-    masks = {name: model.mask([tokens], name)[0, 0].expand(9, 9) for name in names(choices.Mask)}
+    masks = {name: next(model.take([tokens], Request(mask=name))).masks[0] for name in names(choices.Mask)}
     real = torch.tensor([not padding for padding in tokens.padding])
     everything = torch.ones(9, 9, dtype=torch.bool)
     assert torch.equal(masks.pop("none"), everything)
@@ -92,7 +92,7 @@ def test_every_mask_hides_what_it_says_and_no_two_the_same(model):
     assert torch.equal(masks.pop("causal"), everything.tril() & real)
     assert not masks
     with pytest.raises(RequestError, match="no mask 'future'"):
-        model.mask([tokens], "future")
+        model.hidden_states(tokens, "future")
 
 
 @pytest.mark.parametrize("measure", names(choices.Measure))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
 from attncli.base import choices
+from attncli.checks import passes
 from attncli.checks.agreement import compare, difference, same_strongest, worst
 from attncli.checks.tolerance import TOLERANCES
 from attncli.models.random import random_model
@@ -115,18 +116,17 @@ def test_a_changed_row_of_a_projection_is_named_with_its_layer(both, layer, part
 @pytest.mark.parametrize("part", ["query", "value", "output"])
 def test_against_torch_only_the_changed_layer_differs(both, part, monkeypatch):
     model, _, texts = both()
-    attention = model.encoder.layers[2].attention
-    forward_keeping = attention.forward_keeping
+    theirs = passes.torch_attention
 
-    def wrong(*arguments, **options):
-        weight = getattr(attention, part).weight
-        weight += 0.1
-        try:
-            return forward_keeping(*arguments, **options)
-        finally:
-            weight -= 0.1
+    def wrong(attention):
+        """torch's, with another number in a weight of layer 2's."""
+        if attention is not model.network.layer(2).attention:
+            return theirs(attention)
+        changed = copy.deepcopy(attention)
+        getattr(changed, part).weight.add_(0.1)
+        return theirs(changed)
 
-    monkeypatch.setattr(attention, "forward_keeping", wrong)
+    monkeypatch.setattr(passes, "torch_attention", wrong)
     found = compare(model, texts)
     assert not found.same
     faulty = {fault.split(" differ")[0] for fault in found.faults()}

@@ -82,7 +82,7 @@ def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
     np.testing.assert_allclose(weights(ALL_MAPS), theirs, atol=1e-5)
     np.testing.assert_allclose(weights(FIRST_HEAD), theirs[:, :1, :1], atol=1e-5)
     np.testing.assert_allclose(weights(LAST_HEAD), theirs[:, -1:, :1], atol=1e-5)
-    ours = torch.cat(results[NO_MAPS])
+    ours = torch.stack(results[NO_MAPS])
     torch.testing.assert_close(ours, results[EAGER].last_hidden_state, atol=1e-4, rtol=0)
     torch.testing.assert_close(ours, results[SDPA].last_hidden_state, atol=1e-4, rtol=0)
     assert not results[SDPA].attentions

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from walks import made_up, walked
 
 from attncli import load_model
 from attncli.checks.flops import encoder_flops
@@ -23,15 +24,16 @@ def model(request, tiny):
 @settings(max_examples=10)
 @given(texts=st.integers(1, 3), tokens=st.integers(1, 30), heads=st.sets(st.integers(0, 3), min_size=1))
 def test_they_are_as_torch_counts_them(model, texts, tokens, heads):
-    ids = torch.randint(10, 20, (texts, tokens), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(10, 20, (texts, tokens), generator=torch.Generator().manual_seed(0)).tolist()
+    texts_made = [made_up(one) for one in ids]
     kept = sorted(head for head in heads if head < model.config.heads) or [0]
     layers = model.config.layers
     for wanted, expected in (
-        ({"hidden": True}, encoder_flops(model.config, texts, tokens, layers)),
+        ({"layers": [], "whole": True}, encoder_flops(model.config, texts, tokens, layers)),
         ({"layers": [1], "heads": kept}, encoder_flops(model.config, texts, tokens, 1, len(kept))),
     ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(linear, "ONEDNN_LINEAR", None)  # torch's counter does not know that operator
-            with torch.inference_mode(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-                model.encoder(ids, **wanted)
+            with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+                walked(model.network, texts_made, **wanted)
         assert counter.get_total_flops() == expected

@@ -41,7 +41,7 @@ def test_both_programs_give_the_layers_asked_for_in_their_order(tiny, layers, ma
 def test_torch_has_copies_of_the_weights(tiny):
     model = load_model(str(tiny()), device="cpu")
     model.need(1)
-    attention = model.encoder.layer(0).attention
+    attention = model.network.layer(0).attention
     theirs = torch_attention(attention)
     assert torch.equal(theirs.in_proj_weight.chunk(3)[1], attention.key.weight)
     assert theirs.out_proj.weight.data_ptr() != attention.output.weight.data_ptr()

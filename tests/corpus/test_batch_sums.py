@@ -13,8 +13,8 @@ from attncli.analysis.distances import divergence_sums
 from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
-from attncli.corpus import batch_sums
 from attncli.corpus.reducer import Reducer
+from attncli.models import attending
 
 TEXTS = [
     "The cat sat on the mat, and the dog did not.",
@@ -158,8 +158,8 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
         made.append(weights.numel())
         return attend_into(weights, *others)
 
-    attend_into = batch_sums.attend_into
-    monkeypatch.setattr(batch_sums, "attend_into", watched)
+    attend_into = attending.attend_into
+    monkeypatch.setattr(attending, "attend_into", watched)
     sums_of(Reducer(model, Counting(distances=True), block_weights=20_000), corpus(model, ["the cat " * 190]))
     assert max(made) <= 20_000 < 4 * 382**2
 
@@ -177,7 +177,7 @@ def test_divergences_are_those_of_the_records(minilm, measure, words):
 def test_scores_that_are_no_numbers_are_refused(tiny):
     model = attncli.load_model(str(tiny()), device="cpu")
     model.need(2)
-    model.encoder.layer(1).attention.query.weight.fill_(math.nan)
+    model.network.layer(1).attention.query.weight.fill_(math.nan)
     reducer = Reducer(model)
     with pytest.raises(RequestError, match="layer 1, head 0"):
         sums_of(reducer, corpus(model, ["the cat"]))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from records import tokens_of
 
 from attncli.analysis.statistics import LINEAR, factors
-from attncli.corpus.packed import Run
 from attncli.corpus.units import Units
 from attncli.text.windows import Window
 
@@ -24,9 +23,8 @@ def window(pieces: list[int]) -> Window:
     return Window(0, 1, (0, len(place)), tokens_of(len(place)), nothing, place, nothing > 0)
 
 
-def run_of(windows: list[Window], block: int | None = None) -> Run:
-    length = len(windows[0])
-    return Run(windows, slice(0, len(windows)), slice(0, length * len(windows)), block or length)
+def units_of(windows: list[Window], words: bool, block: int | None = None) -> Units:
+    return Units(windows, words, block or len(windows[0]), CPU)
 
 
 PIECES = st.lists(st.integers(1, 5), min_size=1, max_size=12)
@@ -35,8 +33,8 @@ PIECES = st.lists(st.integers(1, 5), min_size=1, max_size=12)
 @given(PIECES, st.integers(1, 20))
 def test_blocks_are_whole_words_and_no_larger_than_asked_unless_a_word_is(pieces, size):
     one = window(pieces)
-    units = Units(run_of([one], size), True, CPU)
-    blocks = list(units.blocks(size))
+    units = units_of([one], True, size)
+    blocks = list(units.blocks())
     assert [token for block in blocks for token in range(block.start, block.stop)] == list(range(len(one)))
     assert all(block.start in one.starts for block in blocks)
     for block in blocks:
@@ -49,13 +47,13 @@ def test_blocks_are_whole_words_and_no_larger_than_asked_unless_a_word_is(pieces
 @given(PIECES, st.integers(1, 20))
 def test_blocks_of_tokens_are_as_large_as_asked(pieces, size):
     one = window(pieces)
-    blocks = list(Units(run_of([one], size), False, CPU).blocks(size))
+    blocks = list(units_of([one], False, size).blocks())
     assert [block.stop - block.start for block in blocks[:-1]] == [size] * (len(blocks) - 1)
 
 
 def test_merging_by_hand():
     """Words "a b" + "c" and "a" + "b c": to the pieces of a word weights add up, from them they are averaged."""
-    units = Units(run_of([window([2, 1]), window([1, 2])]), True, CPU)
+    units = units_of([window([2, 1]), window([1, 2])], True)
     weights = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.0, 0.6, 0.4]]).expand(2, 1, 3, 3)
     found = units.merged(weights, slice(0, 3))
     assert found[0, 0].flatten().tolist() == pytest.approx([0.475, 0.525, 0.6, 0.4])
@@ -63,7 +61,7 @@ def test_merging_by_hand():
 
 
 def test_windows_with_fewer_words_are_filled_up_with_nothing():
-    units = Units(run_of([window([1, 1, 1]), window([3])]), True, CPU)
+    units = units_of([window([1, 1, 1]), window([3])], True)
     found = units.merged(torch.full((2, 4, 3, 3), 1 / 3), slice(0, 3))
     assert found.shape == (2, 4, 3, 3)
     assert found[1, :, 0, 0].tolist() == pytest.approx([1.0] * 4)
@@ -75,9 +73,9 @@ def test_factors_and_counts_of_blocks_are_those_of_the_window(pieces, size, word
     assume(sum(pieces) > 1)  # [CLS] and [SEP]
     begin, end = sorted(data.draw(st.integers(0, sum(pieces))) for _ in range(2))
     one = replace(window(pieces), counted=(begin, end))
-    units = Units(run_of([one], size), words, CPU)
+    units = units_of([one], words, size)
     counted = one.in_words if words else one
-    rows = [(units.factors(block), units.counts(block)) for block in units.blocks(size)]
+    rows = [(units.factors(block), units.counts(block)) for block in units.blocks()]
     whole = factors(counted, 0, len(counted))
     assert torch.equal(torch.cat([made for made, _ in rows], dim=2)[0], torch.from_numpy(whole))
     assert torch.cat([counts for _, counts in rows], dim=2)[0, 0].nonzero().flatten().tolist() == [
@@ -86,7 +84,7 @@ def test_factors_and_counts_of_blocks_are_those_of_the_window(pieces, size, word
 
 
 def test_a_shorter_window_counts_for_nothing_beyond_its_words():
-    units = Units(run_of([window([1, 1, 1]), window([3])]), True, CPU)
+    units = units_of([window([1, 1, 1]), window([3])], True)
     made, counts = units.factors(slice(0, 3)), units.counts(slice(0, 3))
     assert made.shape == (2, len(LINEAR), 3, 3) and not made[1, :, 1:].any() and not made[1, :, :, 1:].any()
     assert counts[:, 0].tolist() == [[True, True, True], [True, False, False]]

@@ -55,15 +55,15 @@ def test_a_file_that_transformers_wrote(family, tmp_path):
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
 def test_robertas_positions_start_behind_its_padding(family):
     config = ModelConfig.from_dict({"model_type": family, "max_position_embeddings": 514, "pad_token_id": 1})
-    assert (config.position_offset, config.max_tokens) == (2, 512)
+    assert (config.padding_position, config.max_tokens) == (1, 512)
     config = ModelConfig.from_dict({"model_type": family, "max_position_embeddings": 514, "pad_token_id": 3})
-    assert (config.position_offset, config.max_tokens) == (4, 510)
+    assert (config.padding_position, config.max_tokens) == (3, 510)
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
 def test_the_others_start_at_zero_whatever_their_padding(family):
     config = ModelConfig.from_dict({"model_type": family, "pad_token_id": 7})
-    assert (config.position_offset, config.max_tokens) == (0, 512)
+    assert (config.padding_position, config.max_tokens) == (None, 512)
 
 
 def test_distilbert_has_no_segments_and_the_others_have():

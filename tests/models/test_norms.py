@@ -43,9 +43,9 @@ def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     model = load_model(str(tiny(family)), device="cpu", dtype="float64")
     tokens = model.tokenizer.encode("The cat sat.")
     record = norms(model, tokens, mask="causal")
-    _, states = model.hidden_states(tokens, model.mask([tokens], "causal"))
+    states = model.hidden_states(tokens, "causal")
     for layer in record.layers:
-        attention = model.encoder.layer(layer).attention
+        attention = model.network.layer(layer).attention
         x = states[layer][None, :1]
         with torch.inference_mode():
             brought = attention.forward(x).output[0, 0] - attention.output.bias

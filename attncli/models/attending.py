@@ -1,0 +1,180 @@
+"""What can happen where queries meet keys (`attncli.models.walk.Attend`): keep something, or change it.
+
+Each has another one inside, which does the rest; the innermost is `attend_heads`. In whatever order they are put into
+each other, what one keeps does not depend on the others; a change reaches everything after it.
+
+    maps = KeepMaps(rows, layers, heads, like)
+    for _ in walk(network, rows, maps):
+        pass
+    maps.kept[0]  # of the first run, [text, layer, head, query, key]
+
+What is kept has the dtype and the device of `like`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from attncli.models.kernels import attend_into, attend_output
+from attncli.models.norms import transformed_lengths
+from attncli.models.rows import Rows
+from attncli.models.walk import Attend, Heads
+
+CACHED = 2**20  # weights that a processor's cache holds until they are multiplied with the values
+
+
+def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
+    """The formula; by torch's fused kernel where nobody looks at the weights, else as many texts as fit the cache."""
+    if weights is None:
+        return attend_output(heads.query, heads.key, heads.value, heads.mask)
+    output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
+    together = max(1, CACHED // weights[0].numel()) if weights.device.type == "cpu" else len(weights)
+    for start in range(0, len(weights), together):
+        texts = slice(start, start + together)
+        some, place = heads.some_texts(texts), weights[texts]
+        room = place if place.is_contiguous() else place.new_empty(place.shape)
+        output[texts] = attend_into(room, some.query, some.key, some.value, some.mask)
+        if room is not place:
+            place.copy_(room)
+    return output
+
+
+def attend_apart(heads: Heads, places: Sequence[int], weights: Tensor, inside: Attend) -> Tensor:
+    """The outputs of all heads, where only the weights of those at these `places` are looked at."""
+    others = [place for place in range(len(heads.numbers)) if place not in places]
+    if not others:
+        return inside(heads, weights)
+    output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
+    output[:, places] = inside(heads.only(places), weights)
+    output[:, others] = inside(heads.only(others))
+    return output
+
+
+class KeepMaps:
+    """Keeps the weights of some heads of some layers, in the order in which they are asked for.
+
+    kept: of each run `[text, layer, head, query, key]`. A map is written there and nowhere else; heads that nobody asks
+    for go through the fused kernel.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        layers: Sequence[int],
+        heads: Sequence[int],
+        like: Tensor,
+        inside: Attend = attend_heads,
+    ) -> None:
+        self.layers = list(layers)
+        self.heads = list(heads)
+        self.inside = inside
+        self.kept = [
+            like.new_empty(len(run.texts), len(layers), len(heads), run.length, run.length) for run in rows.runs
+        ]
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        ours = [place for place, number in enumerate(heads.numbers) if number in self.heads]
+        if heads.layer not in self.layers or not ours:
+            return self.inside(heads, weights)
+        kept = self.kept[heads.run.number][heads.texts, self.layers.index(heads.layer), :, heads.queries]
+        where = [self.heads.index(heads.numbers[place]) for place in ours]
+        if weights is not None:  # somebody else looks at all of them
+            output = self.inside(heads, weights)
+            kept[:, where] = weights[:, ours]
+        elif where == list(range(len(self.heads))):
+            output = attend_apart(heads, ours, kept, self.inside)
+        else:
+            room = kept[:, where]  # a copy, in the order of these heads
+            output = attend_apart(heads, ours, room, self.inside)
+            kept[:, where] = room
+        return output
+
+
+class KeepVectors:
+    """Keeps queries and keys of some heads, which are (layer, head).
+
+    kept: of each run `[2, text, head, token, head_dim]`, queries and then keys, in the order asked for.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        heads: Sequence[tuple[int, int]],
+        like: Tensor,
+        head_dim: int,
+        inside: Attend = attend_heads,
+    ) -> None:
+        self.heads = list(heads)
+        self.inside = inside
+        self.kept = [like.new_empty(2, len(run.texts), len(heads), run.length, head_dim) for run in rows.runs]
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        queries, keys = self.kept[heads.run.number]
+        for place, number in enumerate(heads.numbers):
+            if (heads.layer, number) in self.heads:
+                where = self.heads.index((heads.layer, number))
+                queries[heads.texts, where, heads.queries] = heads.query[:, place]
+                keys[heads.texts, where] = heads.key[:, place]
+        return self.inside(heads, weights)
+
+
+class KeepLengths:
+    """Keeps the lengths of some heads' transformed values, ‖v W_O‖ (`attncli.models.norms`).
+
+    kept: of each run `[text, layer, head, token]`, in the order in which they are asked for.
+    """
+
+    def __init__(
+        self, rows: Rows, layers: Sequence[int], heads: Sequence[int], like: Tensor, inside: Attend = attend_heads
+    ) -> None:
+        self.layers = list(layers)
+        self.heads = list(heads)
+        self.inside = inside
+        self.kept = [like.new_empty(len(run.texts), len(layers), len(heads), run.length) for run in rows.runs]
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        ours = [place for place, number in enumerate(heads.numbers) if number in self.heads]
+        if heads.layer in self.layers and ours:
+            chosen = heads.only(ours)
+            where = [self.heads.index(number) for number in chosen.numbers]
+            of_layer = self.kept[heads.run.number][heads.texts, self.layers.index(heads.layer)]
+            of_layer[:, where] = transformed_lengths(heads.attention, chosen.value, chosen.numbers)
+        return self.inside(heads, weights)
+
+
+class KeepHead:
+    """Keeps what goes into one head, and its values.
+
+    kept: by the number of the text, x `[token, hidden_size]` and values `[token, head_dim]`.
+    """
+
+    def __init__(self, layer: int, head: int, inside: Attend = attend_heads) -> None:
+        self.layer = layer
+        self.head = head
+        self.inside = inside
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        if heads.layer == self.layer and self.head in heads.numbers:
+            values = heads.value[:, heads.numbers.index(self.head)]
+            self.kept.update(zip(heads.run.texts[heads.texts], zip(heads.given, values, strict=True), strict=True))
+        return self.inside(heads, weights)
+
+
+class Gates:
+    """Multiplies the outputs of some heads, which are (layer, head), by a number for each text: 0 silences a head.
+
+    Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3, equation 2.
+    """
+
+    def __init__(self, gates: Mapping[tuple[int, int], Sequence[float]], inside: Attend = attend_heads) -> None:
+        self.gates = gates
+        self.inside = inside
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        output = self.inside(heads, weights)
+        for place, number in enumerate(heads.numbers):
+            if (gates := self.gates.get((heads.layer, number))) is not None:
+                of_texts = output.new_tensor([gates[text] for text in heads.run.texts[heads.texts]])
+                output[:, place] *= of_texts[:, None, None]
+        return output

@@ -1,0 +1,41 @@
+"""DistilBERT (Sanh et al. 2019): BERT without segments, under names of its own."""
+
+from typing import Any
+
+from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    return {"segments": 0}
+
+
+FAMILY = Family(
+    name="distilbert",
+    types={"distilbert": {"num_hidden_layers": 6}},
+    tensors={
+        "embeddings.tokens": whole("embeddings.word_embeddings"),
+        "embeddings.positions.table": whole("embeddings.position_embeddings"),
+        "embeddings.norm": whole("embeddings.LayerNorm"),
+        "layers.{n}.attention.query": whole("transformer.layer.{n}.attention.q_lin"),
+        "layers.{n}.attention.key": whole("transformer.layer.{n}.attention.k_lin"),
+        "layers.{n}.attention.value": whole("transformer.layer.{n}.attention.v_lin"),
+        "layers.{n}.attention.output": whole("transformer.layer.{n}.attention.out_lin"),
+        "layers.{n}.attention_norm": whole("transformer.layer.{n}.sa_layer_norm"),
+        "layers.{n}.feed_forward.up": whole("transformer.layer.{n}.ffn.lin1"),
+        "layers.{n}.feed_forward.down": whole("transformer.layer.{n}.ffn.lin2"),
+        "layers.{n}.feed_forward_norm": whole("transformer.layer.{n}.output_layer_norm"),
+    },
+    prefix="distilbert.",
+    body=("embeddings.", "transformer."),
+    keys={
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "hidden_size": "dim",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+        "layer_norm_eps": None,
+        "type_vocab_size": None,
+    },
+    settings=settings,
+)

@@ -1,0 +1,81 @@
+"""What a family of encoders is: data. The network is built by it, and its checkpoints are read by it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from attncli.models.families.values import Values
+
+
+class Source(NamedTuple):
+    """Where a module's tensors lie in a checkpoint: modules there, {n} for the layer's number.
+
+    The tensors of several `names` are put under each other; of what there is then, cut into `parts` equal parts of its
+    rows, it is number `part`. `transposed`: there a matrix is `[in, out]`, and not torch's `[out, in]`.
+    """
+
+    names: tuple[str, ...]
+    part: int = 0
+    parts: int = 1
+    transposed: bool = False
+
+    def shape(self, own: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of each of the names' tensors, for one of ours of this shape."""
+        there = (own[0] * self.parts // len(self.names), *own[1:])
+        return there[::-1] if self.transposed else there
+
+
+def whole(name: str) -> Source:
+    """The tensors of a module as they are."""
+    return Source((name,))
+
+
+def split(name: str, part: int, parts: int) -> Source:
+    """Some of the rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
+    return Source((name,), part, parts)
+
+
+def fuse(*names: str) -> Source:
+    """Several modules as one, in this order."""
+    return Source(names)
+
+
+def transpose(name: str) -> Source:
+    """A module whose matrix is `[in, out]`."""
+    return Source((name,), transposed=True)
+
+
+def nothing_else(values: Values) -> dict[str, Any]:
+    """A family whose config.json says what BERT's says."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Family:
+    """What tells a family of encoders from BERT.
+
+    types: the model types of config.json that are of this family, and for each what transformers takes for keys that a
+    config.json leaves out, where that is not what it takes for BERT.
+    tensors: our modules, and where their tensors lie in a checkpoint. Layers that share theirs name the same ones.
+    prefix: before every name, where the encoder is a part of a larger model; body: how names within the encoder begin.
+    keys: BERT's words in config.json, and the family's for the same; None for what it can't be told.
+    settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
+    mask of each layer, the kind of the feed-forward part.
+    """
+
+    name: str
+    types: Mapping[str, Mapping[str, Any]]
+    tensors: Mapping[str, Source]
+    prefix: str
+    body: tuple[str, ...]
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    settings: Callable[[Values], dict[str, Any]] = nothing_else
+
+    def source(self, module: str) -> Source:
+        """Where a module of ours lies: "layers.3.attention.query"."""
+        parts = module.split(".")
+        if parts[0] != "layers":
+            return self.tensors[module]
+        number, parts[1] = parts[1], "{n}"
+        source = self.tensors[".".join(parts)]
+        return source._replace(names=tuple(name.format(n=number) for name in source.names))

@@ -1,0 +1,29 @@
+"""RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020), CamemBERT (Martin et al. 2020).
+
+A position's number counts the real tokens before it, from `padding_idx + 1` on; [PAD] has the number `padding_idx`.
+There is one kind of segment as published; where a checkpoint has more, transformers tells the network of none.
+"""
+
+from typing import Any
+
+from attncli.models.families.bert import TENSORS
+from attncli.models.families.family import Family
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    return {"padding_position": values.pad_id, "tells_segments": False}
+
+
+FAMILY = Family(
+    name="roberta",
+    types={
+        "roberta": {"vocab_size": 50265, "pad_token_id": 1},
+        "xlm-roberta": {"pad_token_id": 1},
+        "camembert": {"pad_token_id": 1},
+    },
+    tensors=TENSORS,
+    prefix="roberta.",
+    body=("embeddings.", "encoder."),
+    settings=settings,
+)

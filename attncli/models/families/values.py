@@ -1,0 +1,54 @@
+"""What a config.json says, in BERT's words and with what transformers takes for what it leaves out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attncli.base.errors import RequestError
+
+# What transformers takes for a key of BERT's that config.json leaves out.
+DEFAULTS: dict[str, Any] = {
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 0,
+}
+
+
+class Values:
+    """data: what a config.json holds; keys: the family's own words for BERT's; defaults: of its model type."""
+
+    def __init__(self, data: Mapping[str, Any], keys: Mapping[str, str | None], defaults: Mapping[str, Any]) -> None:
+        self.data = data
+        self.keys = keys
+        self.defaults = {**DEFAULTS, **defaults}
+
+    def value(self, key: str) -> Any:
+        """Whatever stands there."""
+        name = self.keys.get(key, key)
+        default = self.defaults.get(key)
+        return default if name is None else self.data.get(name, default)
+
+    def count(self, key: str, least: int = 1, most: int = 10_000_000) -> int:
+        """Raises RequestError when it is no whole number in this range."""
+        number = self.value(key)
+        if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+            raise RequestError(f"{key} is {number!r}, not a whole number from {least} to {most}")
+        return number
+
+    def small(self, key: str) -> float:
+        """Raises RequestError when it is no number in [0, 1)."""
+        number = self.value(key)
+        if not isinstance(number, float | int) or isinstance(number, bool) or not 0 <= number < 1:
+            raise RequestError(f"{key} is {number!r}, not a small number")
+        return float(number)
+
+    @property
+    def pad_id(self) -> int:
+        """[PAD]'s number in the vocabulary. Raises RequestError when it can't be one."""
+        return 0 if self.value("pad_token_id") is None else self.count("pad_token_id", least=0)

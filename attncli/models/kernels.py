@@ -1,0 +1,42 @@
+"""The fast forms of attention with the scaled dot product: the same numbers as `attncli.attention.attend`.
+
+`attend_output` gives the output alone, through torch's fused kernel, for when nobody looks at the weights.
+`attend_into` writes the weights into storage that the caller owns, for when maps are kept. Tests hold the three to be
+the same thing, and so does `attncli compare`.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.attention.attend import check_shapes
+
+
+def attend_output(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The output of `attend` with the scaled dot product, and no weights: torch's fused kernel.
+
+    Same shapes and rules as `attend`. Returns `[..., query, d_v]`.
+    """
+    check_shapes(key, value, mask)
+    if mask is None:
+        return F.scaled_dot_product_attention(query, key, value)
+    mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels take no fewer dimensions
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels leave NaN there
+
+
+def attend_into(weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
+
+    Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing
+    is recorded for gradients. A map is written once, where it will stay, and multiplied with the values
+    while it is still in the processor's cache.
+    """
+    check_shapes(key, value, mask)
+    torch.matmul(query / query.shape[-1] ** 0.5, key.transpose(-2, -1), out=weights)
+    if mask is not None:
+        weights.masked_fill_(~mask, -torch.inf)
+    torch.softmax(weights, dim=-1, out=weights)
+    if mask is not None:
+        weights.masked_fill_(~mask, 0.0)
+    return weights @ value

@@ -1,0 +1,124 @@
+"""Texts one after another as rows of one matrix, without [PAD] unless a text brings some.
+
+What is done token by token (projections, the feed-forward part) is done to all rows at once; attention, to a run of
+texts of one length at a time. A single text is a batch of one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from attncli.attention import MASKS, self_mask
+from attncli.models.config import ModelConfig
+from attncli.text.tokens import Tokens
+
+ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
+
+
+@dataclass(frozen=True)
+class Run:
+    """Texts of one length, and where they are.
+
+    texts: their numbers in the batch, as it was given; rows: their rows.
+    masks: for each layer bool `[1 or text, 1, 1 or query, key]`, True = may attend; None where nothing is hidden.
+    """
+
+    number: int
+    texts: list[int]
+    rows: slice
+    length: int
+    masks: list[Tensor | None]
+
+    def tokens(self, rows: Tensor) -> Tensor:
+        """Its part of `[row, size]`, as `[text, token, size]`."""
+        return rows[self.rows].unflatten(0, (len(self.texts), self.length))
+
+    def heads(self, rows: Tensor) -> Tensor:
+        """Its part of `[1, head, row, head_dim]`, as `[text, head, token, head_dim]`."""
+        return rows[0, :, self.rows].unflatten(1, (len(self.texts), self.length)).transpose(0, 1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch: numbers of tokens, segments and positions, `[row]` each, and the runs that they are of.
+
+    positions: None where the network is not to be told the order of the tokens. idle: rows behind them, of nothing.
+    """
+
+    ids: Tensor
+    segments: Tensor
+    positions: Tensor | None
+    runs: list[Run]
+    idle: int
+
+    def texts(self, rows: Tensor) -> list[Tensor]:
+        """Each text's part of `[row, size]`, `[token, size]`, in the order in which the texts were given."""
+        parts = {text: part for run in self.runs for text, part in zip(run.texts, run.tokens(rows), strict=True)}
+        return [parts[text] for text in sorted(parts)]
+
+
+def every_text(length: int) -> int:
+    """As many texts of a length in one run as there are."""
+    return torch.iinfo(torch.int64).max
+
+
+def as_rows(
+    texts: Sequence[Tokens],
+    config: ModelConfig,
+    mask: str,
+    device: torch.device,
+    positions: bool = True,
+    together: Callable[[int], int] = every_text,
+) -> Rows:
+    """The batch of these texts under a mask of MASKS, the shortest first.
+
+    positions: whether the network is told the order of the tokens; together: texts in one run, at most, by length.
+    """
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    runs: list[Run] = []
+    row = 0
+    for length, same in groupby(order, key=lambda number: len(texts[number])):
+        numbers = list(same)
+        for start in range(0, len(numbers), most := max(1, together(length))):
+            some = numbers[start : start + most]
+            ids, segments, real = numbers_of([texts[number] for number in some], config, device)
+            rows = slice(row, row + ids.numel())
+            runs.append(Run(len(runs), some, rows, length, layer_masks(real, config, mask)))
+            parts.append((ids.flatten(), segments.flatten(), position_numbers(ids, config).flatten()))
+            row = rows.stop
+    joined_ids, joined_segments, joined_positions = (torch.cat(part) for part in zip(*parts, strict=True))
+    idle = -row % ROWS if len(texts) > 1 else 0
+    return Rows(joined_ids, joined_segments, joined_positions if positions else None, runs, idle)
+
+
+def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """ids, segments, and whether a token is no [PAD], `[text, token]`; some networks are told of one segment only."""
+    ids = torch.tensor([tokens.ids for tokens in texts], device=device)
+    real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts], device=device)
+    if config.tells_segments and config.segments > 1:
+        return ids, torch.tensor([tokens.segments for tokens in texts], device=device), real
+    return ids, torch.zeros_like(ids), real
+
+
+def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
+    """`[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number and real tokens count on from there."""
+    if config.padding_position is None:
+        return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    real = (ids != config.pad_id).long()
+    return real.cumsum(dim=1) * real + config.padding_position
+
+
+def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[Tensor | None]:
+    """For each layer, what the mask of this name and the layer's own rules allow; None where that is everything.
+
+    real: whether a token is no [PAD], bool `[text, token]`. Layers with the same rules share a mask, and so do texts
+    without [PAD].
+    """
+    real = real[:1] if bool(real.all()) else real
+    made = {rules: self_mask(real, *MASKS[name], *rules) for rules in set(config.rules)}
+    shown = {rules: None if bool(mask.all()) else mask for rules, mask in made.items()}
+    return [shown[rules] for rules in config.rules]

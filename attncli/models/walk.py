@@ -1,0 +1,164 @@
+"""The one loop over a network's layers, and the one place in it where a head's queries meet its keys.
+
+    rows of token, segment and position numbers
+      │ embeddings
+      ▼
+      x ──► yielded ──► layer.before ──► query, key, value of every head
+      ▲                                     │ run by run (texts of one length)
+      │                                     ▼
+      └── layer.after ◄── heads joined ◄── attend(Heads)      <- what happens here is handed in
+
+What happens there is an `Attend`: a function of the heads that gives their outputs. The plain one is `attend_heads`;
+those of `attncli.models.attending` keep or change something and leave the rest to the one inside them, so that they
+compose. Nothing else walks a network.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncli.attention import MultiHeadAttention
+from attncli.models.network import Network
+from attncli.models.rows import Rows, Run
+
+
+class Heads(NamedTuple):
+    """Some heads of a layer on a run of texts, where their queries meet their keys.
+
+    layer; numbers: of the heads along the second axis; run, and which of its texts and of their queries these are: all,
+    save where something takes some after the other.
+    query `[text, head, query, head_dim]`; key and value `[text, head, key, head_dim]`, values of width 0 where nobody
+    needs them; mask bool `[1 or text, 1 or head, 1 or query, key]`, None where nothing is hidden.
+    given: what the layer's projections were given, `[text, token, hidden_size]`; attention: the layer's.
+    """
+
+    layer: int
+    numbers: Sequence[int]
+    run: Run
+    texts: slice
+    queries: slice
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    given: Tensor
+    attention: MultiHeadAttention
+
+    def only(self, places: Sequence[int]) -> "Heads":
+        """Those at these places of `numbers`."""
+        return self._replace(
+            numbers=[self.numbers[place] for place in places],
+            query=self.query[:, places],
+            key=self.key[:, places],
+            value=self.value[:, places],
+            mask=self.mask if self.mask is None or self.mask.shape[1] == 1 else self.mask[:, places],
+        )
+
+    def some_texts(self, texts: slice) -> "Heads":
+        """The same for some of a run's texts."""
+        return self._replace(
+            texts=texts,
+            query=self.query[texts],
+            key=self.key[texts],
+            value=self.value[texts],
+            mask=self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts],
+            given=self.given[texts],
+        )
+
+    def some_queries(self, queries: slice) -> "Heads":
+        """The same for some of the texts' queries."""
+        return self._replace(
+            queries=queries,
+            query=self.query[:, :, queries],
+            mask=self.mask if self.mask is None or self.mask.shape[2] == 1 else self.mask[:, :, queries],
+        )
+
+    @property
+    def bare(self) -> "Heads":
+        """What makes the weights, and no more: values, and what the projections were given, of width 0."""
+        return self._replace(value=self.key[..., :0], given=self.key[:, 0, :, :0])
+
+
+class Attend(Protocol):
+    """What happens where queries meet keys."""
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        """The outputs of these heads, `[text, head, query, head_dim]`.
+
+        weights: room for the heads' weights `[text, head, query, key]`, where whoever calls wants to look at them.
+        """
+
+
+class Ending(NamedTuple):
+    """Where a walk ends: at these heads of this layer. Nothing else of the layer is computed, and nothing after it.
+
+    values: whether their values are needed too.
+    """
+
+    layer: int
+    heads: Sequence[int]
+    values: bool = False
+
+
+def walk(network: Network, rows: Rows, attend: Attend, ending: Ending | None = None) -> Iterator[Tensor]:
+    """Go through the network. Yields x `[row, hidden_size]` before the first layer and after every one.
+
+    With an `ending`, not after that layer. The caller says whether gradients are wanted (`torch.inference_mode`).
+    """
+    x = network.embeddings(rows.ids, rows.segments, rows.positions)
+    x = F.pad(x, (0, 0, 0, rows.idle)) if rows.idle else x
+    yield x
+    for number in range(len(network.layers)):
+        layer = network.layer(number)
+        last = ending if ending is not None and ending.layer == number else None
+        given = layer.before(x)
+        query, key, value = project(layer.attention, given[None], last)  # [1, head, row, head_dim] each
+        numbers = range(layer.attention.heads) if last is None else last.heads
+        attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
+        for run in rows.runs:
+            heads = Heads(
+                layer=number,
+                numbers=numbers,
+                run=run,
+                texts=slice(0, len(run.texts)),
+                queries=slice(0, run.length),
+                query=run.heads(query),
+                key=run.heads(key),
+                value=run.heads(value),
+                mask=run.masks[number],
+                given=run.tokens(given),
+                attention=layer.attention,
+            )
+            output = attend(heads)  # [text, head, token, head_dim]
+            run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
+        if last is not None:
+            return
+        x = layer.after(x, attended)
+        if number == len(network.layers) - 1 and network.final_norm is not None:
+            x = network.final_norm(x)
+        yield x
+
+
+def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value, `[batch, head, token, head_dim]`, of all heads, or of those that the walk ends at.
+
+    Values that nobody needs have a width of 0: their weighted sum costs nothing.
+    """
+    if ending is None:
+        return attention.project(x)
+    parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
+    projected = [attention.split_heads(some_heads(attention, part, x, ending.heads)) for part in parts]
+    query, key = projected[:2]
+    return query, key, projected[2] if ending.values else key[..., :0]
+
+
+def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
+    """A projection of x for some heads, side by side: head i has the rows i * head_dim to (i + 1) * head_dim."""
+    if list(heads) == list(range(attention.heads)):
+        every: Tensor = part(x)
+        return every
+    weight = part.weight.unflatten(0, (attention.heads, -1))[list(heads)].flatten(0, 1)
+    bias = None if part.bias is None else part.bias.unflatten(0, (attention.heads, -1))[list(heads)].flatten()
+    return F.linear(x, weight, bias)

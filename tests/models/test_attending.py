@@ -1,0 +1,122 @@
+"""What happens where queries meet keys: whatever is kept does not depend on what else is, and changes are changes."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from windows import corpus
+
+from attncli import load_model
+from attncli.analysis.statistics import Counting
+from attncli.attention import MASKS
+from attncli.corpus.batch_sums import BatchSums, BlockSums
+from attncli.models.attending import Gates, KeepHead, KeepLengths, KeepMaps, KeepVectors, attend_heads
+from attncli.models.rows import as_rows
+from attncli.models.walk import walk
+
+TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
+KEEPERS = ("maps", "maps of one head", "vectors", "lengths", "head", "sums", "gates")
+GATED = {(1, 2): [0.0, 1.0, 0.5, 2.0, -1.0], (3, 0): [0.0] * 5}
+CHOSEN = st.permutations(range(4)).flatmap(
+    lambda order: st.integers(1, len(order)).map(lambda count: list(order[:count]))
+)
+
+
+@pytest.fixture(scope="module")
+def model(tiny):
+    loaded = load_model(str(tiny("bert")), device="cpu", dtype="float64")
+    loaded.need(loaded.config.layers)
+    return loaded
+
+
+class Kept:
+    """A walk in which some are put into each other, the last outermost."""
+
+    def __init__(self, model, names, layers, heads, mask, block_weights=10**6):
+        windows = [one for [one] in corpus(model, TEXTS)]
+        rows = as_rows([one.tokens for one in windows], model.config, mask, model.device)
+        like = torch.empty(0, dtype=model.dtype)
+        self.pairs = [(layer, head) for layer in layers for head in heads]
+        self.by_name = {}
+        attend = attend_heads
+        for name in names:
+            make = {
+                "maps": partial(KeepMaps, rows, layers, heads, like),
+                "maps of one head": partial(KeepMaps, rows, [2], [3], like),
+                "vectors": partial(KeepVectors, rows, self.pairs, like, model.config.head_dim),
+                "lengths": partial(KeepLengths, rows, layers, heads, like),
+                "head": partial(KeepHead, 2, 1),
+                "sums": lambda inside: BlockSums(
+                    BatchSums(model, Counting(mask, distances=True), block_weights, inside), windows, rows
+                ),
+                "gates": partial(Gates, GATED),
+            }[name]
+            attend = self.by_name[name] = make(inside=attend)
+        with torch.inference_mode():
+            self.states = list(walk(model.network, rows, attend))
+
+    def found(self, name) -> list[Tensor]:
+        one = self.by_name[name]
+        if name == "sums":
+            with torch.inference_mode():
+                return [torch.from_numpy(one.totals), *map(torch.from_numpy, one.divergences())]
+        if name == "head":
+            return [part for text in sorted(one.kept) for part in one.kept[text]]
+        return [] if name == "gates" else one.kept
+
+
+@given(
+    names=st.permutations(KEEPERS).flatmap(lambda order: st.integers(1, len(order)).map(lambda few: order[:few])),
+    layers=CHOSEN,
+    heads=CHOSEN,
+    mask=st.sampled_from(list(MASKS)),
+    block_weights=st.sampled_from([1, 40, 300, 10**6]),
+)
+@settings(max_examples=60)
+def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers, heads, mask, block_weights):
+    """Maps, vectors, norms and sums, put into each other in any order: each is what it is without the others."""
+    together = Kept(model, names, layers, heads, mask, block_weights)
+    changed = [name for name in names if name == "gates"]
+    for name in names:
+        alone = Kept(model, [*changed, name] if name != "gates" else changed, layers, heads, mask)
+        for one, other in zip(together.found(name), alone.found(name), strict=True):
+            torch.testing.assert_close(one, other)
+        for one, other in zip(together.states, alone.states, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("head", [(0, 1), (3, 2)])
+def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
+    """Beside transformers, whose columns of W_O for this head are set to 0, in stats as in the maps."""
+    from transformers import BertModel
+
+    layer, number = head
+    texts = ["The cat sat on the mat.", "It did not, and the dog slept on in the warm sun.", "No."]
+    theirs = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
+    tokens = [minilm.tokenizer.encode(text) for text in texts]
+    found = [one.weights for one in minilm.take(tokens, inside=Gates({head: [0.0] * 3}))]
+    reducer = BatchSums(minilm, Counting(), 2**20, inside=Gates({head: [0.0] * 3}))
+    sums = reducer.parts([one for [one] in corpus(minilm, texts)])
+    for one, weights, part in zip(tokens, found, sums, strict=True):
+        with torch.no_grad():
+            expected = torch.cat(theirs(torch.tensor([one.ids]), output_attentions=True).attentions)
+        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=0)
+        strongest = expected.amax(-1).sum(-1).double().numpy()
+        np.testing.assert_allclose(part.totals[..., 1], strongest, atol=1e-4)
+        plain = next(minilm.attend_tokens([one])).weights
+        assert np.abs(plain[layer + 1 :] - expected[layer + 1 :].numpy()).max() > 1e-3
+
+
+def test_a_gate_is_of_its_text(model):
+    """A number for each text: of 1 it changes nothing, of 0 it silences the head for that text alone."""
+    tokens = [model.tokenizer.encode(text) for text in TEXTS]
+    plain = [one.weights for one in model.take(tokens)]
+    gated = [one.weights for one in model.take(tokens, inside=Gates({(0, 1): [1.0, 0.0, 1.0, 0.5, 1.0]}))]
+    changed = [not torch.allclose(one, other) for one, other in zip(plain, gated, strict=True)]
+    assert changed == [False, True, False, True, False]

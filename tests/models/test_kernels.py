@@ -1,0 +1,68 @@
+"""The fast forms of attention against the formula, over random shapes, masks and dtypes."""
+
+import pytest
+import torch
+from attention_cases import cases, close, torchs_own
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli.attention import attend
+from attncli.models.kernels import attend_into, attend_output
+
+
+@given(cases())
+@settings(max_examples=150)
+def test_the_output_alone_is_that_of_the_formula(case):
+    output = attend_output(*case)
+    expected = attend(*case).output
+    assert output.dtype == expected.dtype and output.shape == expected.shape
+    close(output, expected, case)
+    close(output, torchs_own(case), case)
+
+
+@given(cases(leading=st.lists(st.integers(1, 4), min_size=1, max_size=2)))
+@settings(max_examples=100)
+def test_writing_into_storage_is_the_same(case):
+    output, weights, _ = attend(*case)
+    kept = torch.full_like(weights, torch.nan)
+    found = attend_into(kept, *case)
+    close(kept, weights, case)
+    close(found, output, case)
+    if case.mask is not None:
+        assert (kept[~case.mask.expand_as(kept)] == 0).all()
+
+
+@given(cases(dtypes=(torch.float64,)), st.integers(0, 2**32))
+def test_gradients_of_the_output_are_those_of_the_formula_and_finite(case, seed):
+    case = case.map(lambda part: part.requires_grad_())
+    expected, output = attend(*case).output, attend_output(*case)
+    upstream = torch.randn(expected.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    wanted, found = (torch.autograd.grad(one, case[:3], upstream) for one in (expected, output))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.isfinite().all()
+        close(one, other, case)
+
+
+def test_leading_dimensions_broadcast():
+    query, key, value = torch.randn(2, 3, 4, 8), torch.randn(1, 1, 5, 8), torch.randn(3, 5, 6)
+    torch.testing.assert_close(attend_output(query, key, value), attend(query, key, value).output)
+
+
+def test_a_mask_holds_however_low_the_scores_are():
+    query, key = torch.tensor([[[1e5]]]), torch.tensor([[[-1e5], [3.0]]])
+    value, mask, weights = torch.tensor([[[7.0], [8.0]]]), torch.tensor([True, False]), torch.empty(1, 1, 2)
+    assert attend_output(query, key, value, mask).tolist() == [[[7.0]]]
+    assert attend_into(weights, query, key, value, mask).tolist() == [[[7.0]]]
+    assert weights.tolist() == [[[1.0, 0.0]]]
+
+
+@pytest.mark.parametrize(
+    "function", [attend_output, lambda *case: attend_into(torch.empty(2, case[1].shape[-2]), *case)]
+)
+def test_what_does_not_fit_is_refused(function):
+    query, key, value = torch.randn(2, 3), torch.randn(4, 3), torch.randn(5, 3)
+    with pytest.raises(ValueError, match="4 keys, 5 values"):
+        function(query, key, value)
+    for mask in (torch.zeros(2, 5), torch.ones(2, 5, dtype=torch.int64)):
+        with pytest.raises(ValueError, match=rf"boolean.*{mask.dtype}"):
+            function(query, value, value, mask)

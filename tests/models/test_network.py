@@ -1,0 +1,141 @@
+"""Our networks against transformers (eager), on small random ones of every family."""
+
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import FAMILIES, make_config, make_network
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from walks import Walked, made_up, network_of, walked
+
+from attncli.models.network import Network
+
+MASKS = ("none", "padding", "causal")
+
+
+def run_both(
+    family: str,
+    mask: str,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    batch: int = 2,
+    length: int = 9,
+    **changes: Any,
+) -> tuple[Walked, Any, Network]:
+    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too."""
+    config = make_config(family, **changes)
+    theirs = make_network(config, seed=seed)
+    network = network_of(theirs, dtype)
+    random = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, config.vocab_size, (batch, length), generator=random)
+    ids[:, 2] = config.pad_token_id
+    real = torch.rand(batch, length, generator=random) < 0.7
+    real[:, 0] = True  # no row is without anything to attend to: there transformers' numbers mean nothing
+    kinds = getattr(config, "type_vocab_size", 1)
+    segments = torch.randint(0, kinds, (batch, length), generator=random)
+    told = network.config.tells_segments and kinds > 1
+    with torch.no_grad():
+        expected = theirs.to(dtype)(
+            ids,
+            attention_mask=their_mask(mask, real, dtype),
+            output_attentions=True,
+            output_hidden_states=True,
+            **({"token_type_ids": segments} if told else {}),
+        )
+    texts = [made_up(*of_text) for of_text in zip(ids.tolist(), real.tolist(), segments.tolist(), strict=True)]
+    ours, without = walked(network, texts, mask, whole=True), walked(network, texts, mask)
+    torch.testing.assert_close(without.weights, ours.weights)
+    return ours, expected, network
+
+
+def their_mask(name: str, real: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """A mask as transformers takes it."""
+    if name != "causal":
+        return real.long() if name == "padding" else None
+    allowed = real[:, None, None] & torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
+    return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
+
+
+def close(ours: Walked, theirs: Any, weights: float, hidden: float) -> None:
+    torch.testing.assert_close(torch.stack(ours.weights), torch.stack(theirs.attentions, dim=1), rtol=0, atol=weights)
+    assert len(ours.states[0]) == len(theirs.hidden_states)
+    torch.testing.assert_close(torch.stack(ours.states, dim=1), torch.stack(theirs.hidden_states), rtol=0, atol=hidden)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_under_every_mask(family, mask):
+    ours, theirs, _ = run_both(family, mask)
+    close(ours, theirs, 1e-12, 1e-11)
+    ours, theirs, _ = run_both(family, mask, torch.float32)
+    close(ours, theirs, 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_whatever_the_shape(family, data):
+    draw = data.draw
+    heads = draw(st.integers(1, 5), label="heads")
+    changes = {
+        "num_attention_heads": heads,
+        "hidden_size": heads * draw(st.integers(1, 7), label="head_dim"),
+        "num_hidden_layers": draw(st.integers(1, 4), label="layers"),
+        "intermediate_size": draw(st.integers(1, 40), label="intermediate_size"),
+        "hidden_act": draw(st.sampled_from(["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"])),
+        "max_position_embeddings": draw(st.integers(20, 40), label="positions"),
+        "pad_token_id": draw(st.integers(0, 6), label="pad_token_id"),
+    }
+    if family != "distilbert":
+        changes["layer_norm_eps"] = draw(st.sampled_from([1e-12, 1e-5, 1e-2]))
+        changes["type_vocab_size"] = draw(st.integers(1, 4), label="segments")
+    if family == "electra":
+        changes["embedding_size"] = draw(st.sampled_from([changes["hidden_size"], 3, 30]))
+    ours, theirs, _ = run_both(
+        family,
+        draw(st.sampled_from(MASKS), label="mask"),
+        seed=draw(st.integers(0, 2**32), label="seed"),
+        batch=draw(st.integers(1, 3), label="batch"),
+        length=draw(st.integers(3, 12), label="length"),
+        **changes,
+    )
+    close(ours, theirs, 1e-9, 1e-8)
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_embeddings_are_widened_only_where_they_are_narrow(family):
+    _, _, network = run_both(family, "none", **({"embedding_size": 32} if family == "electra" else {}))
+    assert network.embeddings.project is None
+    _, _, narrow = run_both("electra", "none", embedding_size=7)
+    assert narrow.embeddings.project.weight.shape == (32, 7)
+
+
+@pytest.mark.parametrize(("family", "matter"), [("bert", True), ("electra", True), ("roberta", False)])
+def test_segments_matter_where_the_network_is_told_of_them(family, matter):
+    network = run_both(family, "none", type_vocab_size=2)[2]
+    zero, one = walked(network, [made_up([3, 4, 5]), made_up([3, 4, 5], None, [0, 1, 1])], whole=True).states
+    assert torch.allclose(zero, one) != matter
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
+    network = run_both(family, "none")[2]
+    texts, order = [made_up([9, 8, 7, 6, 5]), made_up([5, 7, 9, 8, 6])], [4, 2, 0, 1, 3]
+    plain, moved = walked(network, texts, whole=True, positions=False).states
+    ordered = walked(network, texts, whole=True).states[1]
+    torch.testing.assert_close(moved, plain[:, order])
+    assert not torch.allclose(ordered, moved)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+def test_half_precision_stays_near(family, dtype):
+    """No further from the exact numbers than transformers in the same dtype, give or take."""
+    exact = torch.stack(run_both(family, "padding")[0].weights)
+    ours, theirs, _ = run_both(family, "padding", dtype)
+    our_error = (torch.stack(ours.weights).double() - exact).abs().mean()
+    their_error = (torch.stack(theirs.attentions, dim=1).double() - exact).abs().mean()
+    assert ours.weights[0].dtype == dtype
+    assert 0 < our_error < 2 * their_error < 0.01

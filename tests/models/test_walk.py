@@ -1,0 +1,154 @@
+"""One walk: what is asked for comes out, for texts of mixed lengths, and nothing else is computed."""
+
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import FAMILIES, make_config, make_network
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from walks import made_up, network_of, walked
+
+from attncli.attention import MASKS, self_mask
+
+F64 = torch.float64
+TEXTS = st.lists(st.lists(st.integers(5, 40), min_size=1, max_size=12), min_size=1, max_size=6)
+
+
+def prefixes(order: list[int]) -> st.SearchStrategy[list[int]]:
+    return st.integers(1, len(order)).map(lambda count: list(order[:count]))
+
+
+CHOSEN = st.permutations(range(4)).flatmap(prefixes)
+
+
+def tiny_network(family: str, dtype: torch.dtype = F64) -> Any:
+    return network_of(make_network(make_config(family)), dtype)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(ids=TEXTS, mask=st.sampled_from(list(MASKS)), data=st.data())
+@settings(max_examples=10)
+def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
+    network = tiny_network(family)
+    real = [[True, *data.draw(st.lists(st.booleans(), min_size=len(one) - 1, max_size=len(one) - 1))] for one in ids]
+    texts = [made_up(*one) for one in zip(ids, real, strict=True)]
+    together = walked(network, texts, mask, whole=True)
+    for number, one in enumerate(texts):
+        alone = walked(network, [one], mask, whole=True)
+        torch.testing.assert_close(together.weights[number], alone.weights[0])
+        torch.testing.assert_close(together.states[number], alone.states[0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mask", MASKS)
+def test_every_layer_is_the_formula(family, mask):
+    """`MultiHeadAttention.forward` on what goes into a layer: its weights; with the rest written out, its output."""
+    network = tiny_network(family)
+    real = [True, True, False, True, False]
+    [weights], [states], _ = walked(network, [made_up([5, 9, 7, 6, 5], real)], mask, whole=True)
+    allowed = self_mask(torch.tensor([real]), *MASKS[mask])
+    with torch.inference_mode():
+        for number in range(4):
+            layer = network.layer(number)
+            x = states[number]
+            output, expected, _ = layer.attention(layer.before(x)[None], mask=allowed)
+            torch.testing.assert_close(weights[number], expected[0])
+            x = layer.attention_norm(x + output[0])
+            x = layer.feed_forward_norm(x + layer.feed_forward.down(layer.feed_forward.up(x)))
+            torch.testing.assert_close(states[number + 1], x)
+
+
+@given(family=st.sampled_from(FAMILIES), layers=CHOSEN, heads=CHOSEN, mask=st.sampled_from(list(MASKS)))
+@settings(max_examples=30)
+def test_a_request_gets_these_layers_and_heads_in_its_order(family, layers, heads, mask):
+    texts = [made_up([5, 6, 7, 8, 9, 5], [True] * 4 + [False] * 2), made_up([9, 8, 7, 6, 9, 5]), made_up([7])]
+    every = walked(tiny_network(family), texts, mask).weights
+    some = walked(tiny_network(family), texts, mask, layers, heads).weights
+    for one, whole in zip(some, every, strict=True):
+        torch.testing.assert_close(one, whole[layers][:, heads])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(layers=CHOSEN, heads=CHOSEN, data=st.data())
+@settings(max_examples=10)
+def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):
+    """What its own projections give, in the last layer that runs and in those before, in the order asked for."""
+    theirs = make_network(make_config(family)).double()
+    pairs = [(layer, head) for layer in layers for head in heads]
+    asked = data.draw(st.lists(st.sampled_from(pairs), unique=True), label="vectors")
+    made: dict[str, list[Tensor]] = {"query": [], "key": []}
+    for name, module in theirs.named_modules():  # in the order of the layers
+        kind = {"query": "query", "q_lin": "query", "key": "key", "k_lin": "key"}.get(name.rpartition(".")[-1])
+        if kind is not None:
+            module.register_forward_hook(lambda _, inputs, output, kind=kind: made[kind].append(output))
+    ids = [[5, 6, 7, 8, 9, 5], [9, 8, 7, 6, 9, 5]]
+    with torch.inference_mode():
+        theirs(torch.tensor(ids))
+    found = walked(network_of(theirs, F64), [made_up(one) for one in ids], "none", layers, heads, asked).vectors
+    assert found[0].shape == (2, len(asked), 6, 8) and len(made["query"]) == len(made["key"]) == 4
+    for text, of_text in enumerate(found):
+        for kind, ours in zip(("query", "key"), of_text, strict=True):
+            for place, (layer, head) in enumerate(asked):
+                expected = made[kind][layer][text, :, 8 * head : 8 * (head + 1)]
+                torch.testing.assert_close(ours[place], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("layers", [[3], [0, 2], [0, 1, 2, 3]])
+@pytest.mark.parametrize("heads", [[1], [0, 1, 2, 3]])
+def test_keeping_queries_and_keys_takes_no_more_arithmetic(layers, heads):
+    """They are what was projected anyway."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    network, counts = tiny_network("bert"), []
+    for vectors in ([], [(layer, head) for layer in layers for head in heads]):
+        with FlopCounterMode(display=False) as counter:
+            walked(network, [made_up([2, 3, 4])], "none", layers, heads, vectors)
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 0
+
+
+class Forbidden(torch.nn.Module):
+    """What must not run."""
+
+    def forward(self, *_: Any, **__: Any) -> Tensor:
+        raise AssertionError("this was not asked for")
+
+
+def test_nothing_runs_after_the_last_weights_asked_for():
+    """The layer's own maps need its queries and keys; neither its values nor what comes after."""
+    network = tiny_network("bert")
+    texts = [made_up([2, 3, 4])]
+    expected = walked(network, texts, layers=[1, 2], heads=[0]).weights[0]
+    network.layers[2].attention.query = Forbidden()
+    network.layers[1].attention.value = network.layers[1].feed_forward.up = Forbidden()
+    torch.testing.assert_close(walked(network, texts, layers=[1], heads=[0]).weights[0][0], expected[0])
+    with pytest.raises(AssertionError, match="not asked for"):
+        walked(network, texts, layers=[2], heads=[0])
+
+
+def test_one_head_allocates_one_heads_maps():
+    """Every tensor that the request makes is counted: none is as large as the maps of two heads."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            for part in result if isinstance(result, tuple | list) else [result]:
+                if isinstance(part, Tensor):
+                    largest = max(largest, part.untyped_storage().nbytes())
+            return result
+
+    length = 200
+    config = make_config("bert", max_position_embeddings=length, hidden_size=16, num_attention_heads=4)
+    network = network_of(make_network(config))
+    text = made_up(torch.randint(0, config.vocab_size, (length,)).tolist())
+    with Watch():
+        [kept] = walked(network, [text], layers=[3], heads=[2]).weights
+    one_map = length * length * 4
+    assert kept.untyped_storage().nbytes() == one_map
+    assert largest < 2 * one_map

@@ -1,0 +1,94 @@
+"""Walks through a network in memory: texts of token numbers, and what is kept of them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.models.attending import KeepMaps, KeepVectors
+from attncli.models.config import ModelConfig
+from attncli.models.network import Network, empty_network
+from attncli.models.rows import Rows, as_rows
+from attncli.models.walk import Ending, walk
+from attncli.models.weights import Checkpoint, StateDict, check_shapes, load_parameters
+from attncli.text.tokens import Tokens
+
+CPU = torch.device("cpu")
+
+
+def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype = torch.float32) -> Network:
+    """A network with these tensors of a checkpoint, all of which it uses."""
+    checkpoint = Checkpoint([StateDict(tensors)], "a network in memory")
+    network = empty_network(config)
+    assert check_shapes(checkpoint, network, config.family) == []
+    for module in network.parts:
+        load_parameters(checkpoint, network, config.family, module, dtype, CPU)
+    return network
+
+
+def network_of(theirs: Any, dtype: torch.dtype = torch.float32) -> Network:
+    """Ours, with what transformers' network holds."""
+    return loaded(ModelConfig.from_dict(theirs.config.to_dict()), theirs.state_dict(), dtype)
+
+
+def made_up(ids: Sequence[int], real: Sequence[bool] | None = None, segments: Sequence[int] | None = None) -> Tokens:
+    """Tokens of these numbers; those that are not `real` are hidden as [PAD] is."""
+    count = len(ids)
+    return Tokens(
+        text=[str(number) for number in ids],
+        ids=list(ids),
+        segments=list(segments or [0] * count),
+        words=list(range(count)),
+        offsets=[(0, 0)] * count,
+        special=[False] * count,
+        padding=[not one for one in real or [True] * count],
+    )
+
+
+class Walked(NamedTuple):
+    """weights of each text `[layer, head, query, key]`; states, if the walk was whole, of each `[state, token, size]`;
+    vectors of each `[2, head, token, head_dim]`.
+    """
+
+    weights: list[Tensor]
+    states: list[Tensor]
+    vectors: list[Tensor]
+
+
+def walked(
+    network: Network,
+    texts: Sequence[Tokens],
+    mask: str = "padding",
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    vectors: Sequence[tuple[int, int]] = (),
+    whole: bool = False,
+    positions: bool = True,
+) -> Walked:
+    """Go through the network, as far as is asked for; `layers` and `heads` are all by default."""
+    config = network.config
+    layers = range(config.layers) if layers is None else layers
+    heads = range(config.heads) if heads is None else heads
+    like = next(network.parameters()).new_empty(0)
+    with torch.inference_mode():
+        rows = as_rows(texts, config, mask, CPU, positions)
+        kept = KeepVectors(rows, vectors, like, config.head_dim)
+        maps = KeepMaps(rows, layers, heads, like, kept)
+        states = list(walk(network, rows, maps, None if whole else Ending(max(layers), heads)))
+    parts = [rows.texts(state) for state in states]
+    return Walked(
+        by_text(rows, [list(one) for one in maps.kept]),
+        [torch.stack(one) for one in zip(*parts, strict=True)] if whole else [],
+        by_text(rows, [list(one.transpose(0, 1)) for one in kept.kept]),
+    )
+
+
+def by_text(rows: Rows, of_runs: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """What was kept of each run's texts, in the order of the texts."""
+    found = {
+        text: one
+        for run, of_run in zip(rows.runs, of_runs, strict=True)
+        for text, one in zip(run.texts, of_run, strict=True)
+    }
+    return [found[text] for text in sorted(found)]
