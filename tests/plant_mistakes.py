@@ -3,14 +3,14 @@
     python tests/plant_mistakes.py                             all of them, in copies of this checkout
     python tests/plant_mistakes.py --commit c9f3e11            in copies of a commit
     python tests/plant_mistakes.py --tests "-n 2" --only NAME  one of them, with arguments for pytest
+    python tests/plant_mistakes.py --compare                   others, in what `attncli compare` is to find by itself
 
-The mistakes are such as a careful programmer makes, in what users look at. They were chosen before any was run, and one
-that is missed stays in the list: it says which test is wanting. They are found by their text and not by their file, so
-that code may move; whoever rewords a line that stands here rewords it here too.
+The mistakes, in what users look at, are in mistakes.py.
 """
 
 import argparse
 import io
+import json
 import os
 import re
 import shlex
@@ -23,75 +23,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+
+from mistakes import FOR_COMPARE, MISTAKES, Mistake
 
 CHECKOUT = Path(__file__).parents[1]
-
-
-class Mistake(NamedTuple):
-    """In place of `old`, which stands once in all of the package, `new`."""
-
-    name: str
-    old: str
-    new: str
-
-
-MISTAKES = (
-    Mistake(
-        "mask forgotten where no map is kept",
-        "return attend_output(heads.query, heads.key, heads.value, heads.mask)",
-        "return attend_output(heads.query, heads.key, heads.value)",
-    ),
-    Mistake(
-        "hard_max hides with 0, not with -inf",
-        "hidden = scores if mask is None else scores.masked_fill(~mask, -torch.inf)",
-        "hidden = scores if mask is None else scores.masked_fill(~mask, 0.0)",
-    ),
-    Mistake(
-        "second LayerNorm has torch's epsilon",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size)",
-    ),
-    Mistake("RoBERTa numbers [PAD] on", "real.cumsum(dim=1) * real +", "real.cumsum(dim=1) +"),
-    Mistake("token between two windows counts twice", "(places < window.counted[1])", "(places <= window.counted[1])"),
-    Mistake(
-        "second text of RoBERTa's pair is in the first segment",
-        "segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))",
-        "segments.append(kind)",
-    ),
-    Mistake("JSON has 4 digits", '"weights": self.map(layer, head).', '"weights": self.map(layer, head).round(4).'),
-    Mistake(
-        "[PAD] is taken for a separator",
-        "separators = np.array(keys.special) & ~np.array(keys.padding)",
-        "separators = np.array(keys.special)",
-    ),
-    Mistake(
-        "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
-    ),
-    Mistake("words: mean over the key's pieces", "rows, axis=-2) / sizes[:, None]", "rows, axis=-2) / sizes"),
-    Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
-    Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
-    Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
-    Mistake(
-        "--limit counts in every file anew",
-        "yield from islice(chain.from_iterable(every), self.limit)",
-        "yield from chain.from_iterable(islice(some, self.limit) for some in every)",
-    ),
-    Mistake("law of [PAD] has no [PAD]", "vectors(model, padded, mask))", "vectors(model, tokens, mask))"),
-    Mistake("first [END] ends all texts", "(written == END).any(dim=1).all()", "(written == END).any(dim=1).any()"),
-    Mistake("run --json -o prints no record", "        records = iter(kept)\n", ""),
-    Mistake(
-        "compare --dtype float64 never ends with 1",
-        'tells a mistake, which stays, from rounding, which goes")\n        raise typer.Exit(1)',
-        'tells a mistake, which stays, from rounding, which goes")\n            raise typer.Exit(1)',
-    ),
-    Mistake(
-        "Ctrl-C leaves a temporary file",
-        "        except BaseException:\n            with suppress(OSError):",
-        "        except Exception:\n            with suppress(OSError):",
-    ),
-    Mistake("isolates may reorder a line", r"\u202e\u2066\u2067\u2068\u2069\u200e", r"\u202e\u200e"),
-)
+SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 
 
 @contextmanager
@@ -153,19 +89,38 @@ def python(folder: Path, environment: dict[str, str], *arguments: str) -> "subpr
     )
 
 
+def differing(folder: Path) -> str | None:
+    """What `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = python(folder, environment, "-m", "attncli", "compare", "--json", SENTENCE)
+    if done.returncode not in (0, 1):
+        return done.stderr.strip().splitlines()[-1]
+    document = json.loads(done.stdout)
+    layers = ["layers"] if any(past(layer, document["tolerance"]) for layer in document["layers"]) else []
+    return ", ".join(layers + [way["way"] for way in document["ways"] if not way["same"]]) or None
+
+
+def past(layer: dict[str, float | None], tolerance: dict[str, float]) -> bool:
+    """Whether a layer of what `compare --json` prints is past the tolerance."""
+    return any(layer[name] is None or layer[name] > allowed for name, allowed in tolerance.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--commit", help="plant them in this commit instead of the checkout")
     parser.add_argument("--tests", default="", metavar="ARGS", help='more for pytest, as in --tests "-n 2"')
-    names = [one.name for one in MISTAKES]
+    parser.add_argument("--compare", action="store_true", help="what compare finds, not what tests find")
+    names = [one.name for one in (*MISTAKES, *FOR_COMPARE)]
     parser.add_argument("--only", choices=names, action="append", metavar="NAME", help="this one; can be given again")
     asked = parser.parse_args()
     arguments = shlex.split(asked.tests)
-    chosen = [one for one in MISTAKES if one.name in (asked.only or names)]
+    chosen = [one for one in (FOR_COMPARE if asked.compare else MISTAKES) if one.name in (asked.only or names)]
     with copied(asked.commit) as folder:
-        rooms = [room(folder, find(folder, one)) for one in chosen]
+        rooms = ["compare" if asked.compare else room(folder, find(folder, one)) for one in chosen]
+        for one in chosen:
+            find(folder, one)
         for tests in dict.fromkeys(rooms):  # one whose tests fail anyway would seem to catch everything
-            failed = failing(folder, tests, arguments)
+            failed = differing(folder) if asked.compare else failing(folder, tests, arguments)
             if failed is not None:
                 raise SystemExit(f"{tests}: without any mistake there fails {failed}")
     caught = 0
@@ -174,7 +129,7 @@ def main() -> None:
             path = find(folder, mistake)
             path.write_text(path.read_text(encoding="utf-8").replace(mistake.old, mistake.new), encoding="utf-8")
             begun = time.monotonic()
-            failed = failing(folder, tests, arguments)
+            failed = differing(folder) if asked.compare else failing(folder, tests, arguments)
             taken = time.monotonic() - begun
         caught += failed is not None
         verdict = "MISSED" if failed is None else "caught"

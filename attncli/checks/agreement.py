@@ -39,11 +39,44 @@ class LayerAgreement:
 
 
 @dataclass(frozen=True)
+class Way:
+    """A way in which numbers are made (`attncli.checks.ways`), over the first texts.
+
+    of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
+    where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what
+    rounding explains.
+    """
+
+    name: str
+    of: str
+    difference: float | None
+    allowed: float
+    note: str = ""
+
+    @property
+    def same(self) -> bool:
+        """NaN is past every tolerance."""
+        return self.difference is None or self.difference <= self.allowed
+
+    def document(self) -> dict[str, Any]:
+        """As `compare --json` prints it. A difference that is no finite number is null."""
+        return {
+            "way": self.name,
+            "of": self.of,
+            "difference": finite(self.difference),
+            "allowed": self.allowed,
+            "same": self.same,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
 class Agreement:
     """What `compare` found.
 
     tokens: all of them; queries: those whose rows were compared (see `rows_that_count`).
     embeddings: as `hidden` of a layer, before the first; None against torch.
+    ways: the other ways in which numbers are made; none against torch.
     """
 
     against: choices.Against
@@ -55,6 +88,7 @@ class Agreement:
     tolerance: Tolerance
     embeddings: float | None
     layers: list[LayerAgreement]
+    ways: tuple[Way, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -67,6 +101,9 @@ class Agreement:
         for layer in self.layers:
             measured.append((f"layer {layer.layer} weights", layer.weights, weights))
             measured.append((f"layer {layer.layer} {self.vectors}", layer.hidden, hidden))
+        measured += [
+            (f"{way.name} ({way.of})", way.difference, way.allowed) for way in self.ways if way.difference is not None
+        ]
         return [
             f"{what} are not numbers" if math.isnan(most) else f"{what} differ by {most:.1e}, past {short(allowed)}"
             for what, most, allowed in measured
@@ -84,7 +121,9 @@ class Agreement:
         faults = self.faults()
         if not faults:
             weights, hidden = self.tolerance
-            return f"the same: weights within {short(weights)}, {self.vectors} within {short(hidden)}"
+            compared = sum(way.difference is not None for way in self.ways)
+            ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
+            return f"the same: weights within {short(weights)}, {self.vectors} within {short(hidden)}{ways}"
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return f"NOT the same: {faults[0]}{more}"
 
@@ -108,6 +147,7 @@ class Agreement:
                 }
                 for layer in self.layers
             ],
+            "ways": [way.document() for way in self.ways],
             "same": self.same,
         }
 

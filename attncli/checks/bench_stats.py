@@ -8,7 +8,6 @@
 """
 
 import json
-import math
 import random
 import subprocess
 import sys
@@ -21,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis.statistics import LINEAR, Sums, factors
-from attncli.base.arrays import Doubles, Floats
+from attncli.analysis.statistics import Sums
 from attncli.base.errors import RequestError
+from attncli.checks.plain_sums import plain_sums
 from attncli.checks.timing import median_seconds
 from attncli.corpus.reading import Reading
 from attncli.corpus.reducer import Reducer
@@ -177,21 +176,10 @@ def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) 
         weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
         for place, text in enumerate(batch):
             length = len(text)
-            linear = factors(text, 0, length).reshape(len(LINEAR), -1).T
-            totals = np.stack([figures_in_numpy(layer[place, :, :length, :length], linear) for layer in weights])
-            one = Sums.of_text(length, length * math.log(length), totals)
+            one = plain_sums(text, np.stack([layer[place, :, :length, :length] for layer in weights]))
             sums = one if sums is None else sums + one
     assert sums is not None
     return sums
-
-
-def figures_in_numpy(weights: Floats, linear: Floats) -> Doubles:
-    """The sums over queries of `[head, query, key]`, `[head, figure]`; linear `[query x key, figure]` (`factors`)."""
-    logs = np.log(np.maximum(weights, np.float32(1e-37)))
-    entropy = -(weights * logs).sum(axis=(1, 2))
-    strongest = weights.max(axis=-1).sum(axis=-1)
-    rest = weights.reshape(len(weights), -1) @ linear
-    return np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64)
 
 
 # --- memory ---------------------------------------------------------------------------------------------

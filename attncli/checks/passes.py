@@ -95,6 +95,9 @@ class KeepAttention:
         self.given[heads.layer], self.made[heads.layer] = heads.given, (heads.attention, output)
         return output
 
+    def attention(self, layer: int) -> MultiHeadAttention:
+        return self.made[layer][0]
+
     def output(self, layer: int) -> Tensor:
         """Of its attention: `[token, hidden_size]`."""
         attention, output = self.made[layer]

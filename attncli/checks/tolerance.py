@@ -27,4 +27,4 @@ TOLERANCES = {
 
 def short(tolerance: float) -> str:
     """1e-05, 0.25"""
-    return f"{tolerance:.0e}" if tolerance < 0.01 else f"{tolerance:g}"
+    return f"{tolerance:.0e}" if 0 < tolerance < 0.01 else f"{tolerance:g}"

@@ -47,7 +47,9 @@ def compare(
     """Compare this program's forward pass with that of transformers, or its attention with torch's.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
-    whose strongest key is the same. Ends with exit code 1 when a difference is more than rounding explains:
+    whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here: one
+    layer, one head, pairs, [PAD], masks, vectors, norms, sums over a corpus, tokens; on the first texts.
+    Ends with exit code 1 when a difference is more than rounding explains:
 
     \b
       float32   1e-5 on weights, 1e-4 on hidden states     float64   1e-10 on both
@@ -60,11 +62,11 @@ def compare(
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
       attncli compare --model bert-base --weights random "The cat sat on the mat."
     """
-    from attncli.cli.progress import one_by_one
+    from attncli.cli.progress import one_by_one, progress
 
     inputs = read_inputs(text, pair, file)
     loaded, reference = open_both(model, weights, device, dtype)
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from attncli.checks import agreement
     from attncli.models.transformers_peer import load_reference
@@ -79,6 +81,13 @@ def compare(
     elif reference is None:
         reference = load_reference(loaded.place.path, loaded.device, loaded.dtype)
     found = agreement.compare(loaded, one_by_one(texts, len(texts)), mask, layers, reference)
+    if reference is not None:
+        from attncli.checks.beside import Both
+        from attncli.checks.ways import WAYS, by_every_way
+
+        with progress(len(WAYS), "ways") as advance:
+            both = Both(loaded, reference, inputs, pad_to, mask, layers)
+            found = replace(found, ways=tuple(by_every_way(both, advance)))
     nowhere = {"path": None, "sha256": None} if random else {}
     document = {
         "model": {**asdict(loaded.info), **nowhere},
@@ -88,9 +97,10 @@ def compare(
     if json:
         output.json_document(document)
     else:
-        from attncli.render.terminal.agreement import agreement_table, agreement_title
+        from attncli.render.terminal.agreement import agreement_table, agreement_title, ways_table
 
-        output.show(agreement_title(document), agreement_table(document))
+        ways = [ways_table(document)] if found.ways else []
+        output.show(agreement_title(document), agreement_table(document), *ways)
         output.data(found.verdict)
     if not found.same:
         if dtype != "float64":

@@ -1,6 +1,6 @@
 """The same checkpoint in transformers, to compare with. The one place that imports transformers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -78,6 +78,24 @@ class Reference:
             made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
+    @contextmanager
+    def watched(self, modules: Iterable[str]) -> Iterator[dict[str, Tensor]]:
+        """What modules of the network, by their names there, make of the last text that is run: `[token, size]`."""
+        made: dict[str, Tensor] = {}
+
+        def watch(name: str) -> Any:
+            def keep(module: Any, inputs: Any, output: Tensor) -> None:
+                made[name] = output[0]
+
+            return self.network.get_submodule(name).register_forward_hook(keep)
+
+        hooks = [watch(name) for name in modules]
+        try:
+            yield made
+        finally:
+            for hook in hooks:
+                hook.remove()
+
     @cached_property
     def knows_segments(self) -> bool:
         """RoBERTa was trained without segments, and DistilBERT has none."""
@@ -93,6 +111,14 @@ class Reference:
         if seen.shape[2] == 1:
             return seen[:, 0, 0].long()
         return torch.zeros_like(seen, dtype=self.dtype).masked_fill(~seen, torch.finfo(self.dtype).min)
+
+
+def peer_tokenizer(directory: Path) -> Any:
+    """The tokenizer of a checkpoint as transformers reads it. Raises RequestError when it can't."""
+    from transformers import AutoTokenizer
+
+    with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"):
+        return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
 
 
 def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:

@@ -29,6 +29,18 @@ def agreement_table(document: dict[str, Any]) -> Table:
     return table
 
 
+def ways_table(document: dict[str, Any]) -> Table:
+    """One row a way in which numbers are made. What is past its tolerance is red."""
+    table = plain_table("way", "what", "difference", "allowed")
+    table.columns[1].justify = "left"
+    for way in document["ways"]:
+        alike = way["same"] and way["difference"] is None
+        found = Text("not compared") if alike else difference_text(way["difference"], way["allowed"])
+        what = f"{way['of']}: {way['note']}" if way["note"] else way["of"]
+        table.add_row(Text(way["way"]), Text(printable(what)), found, allowed_text(way["allowed"]))
+    return table
+
+
 def agreement_title(document: dict[str, Any]) -> Text:
     """What is compared with what, on what: it stands above the table, which may be narrower."""
     name = printable(document["model"]["name"])
@@ -49,6 +61,11 @@ def difference_text(difference: float | None, allowed: float) -> Text:
     if difference is None:
         return Text("NaN", style=PAST)
     return Text(f"{difference:.1e}" if difference else "0", style="" if difference <= allowed else PAST)
+
+
+def allowed_text(allowed: float) -> str:
+    """1e-05, 0.25, none"""
+    return f"{allowed:.0e}" if 0 < allowed < 0.01 else f"{allowed:g}" if allowed else "none"
 
 
 def agreeing(part: float) -> str:

@@ -1,0 +1,123 @@
+"""The model and transformers' network on some texts: what both make of them, for `attncli.checks.ways`.
+
+What the other side gives is transformers' own: its weights and vectors, what its projections make, and norms of these.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from attncli.checks.agreement import difference, rows_that_count
+from attncli.models.families.family import Source
+from attncli.models.model import Model, Taken
+from attncli.models.transformers_peer import Reference
+from attncli.record import Input, Request
+from attncli.record.selection import Selection
+from attncli.text.tokens import Tokens
+
+SOME = 3  # texts go every way, the first ones
+PROJECTIONS = ("query", "key", "value")
+
+
+class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
+    """There is nothing on the other side."""
+
+
+class Theirs(NamedTuple):
+    """What transformers makes of a text.
+
+    weights `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
+    every one; parts: by "query", "key" and "value", those of all heads, `[layer, head, token, head_dim]`.
+    """
+
+    weights: Tensor
+    states: list[Tensor]
+    parts: dict[str, Tensor]
+
+
+class Both:
+    """The model and its peer, and some texts; `layers` are those that are compared."""
+
+    def __init__(
+        self,
+        model: Model,
+        reference: Reference,
+        inputs: Sequence[Input],
+        pad_to: int | None = None,
+        mask: str = "padding",
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        self.model = model
+        self.reference = reference
+        self.inputs = inputs[:SOME]
+        self.pad_to = pad_to
+        self.mask = mask
+        self.layers = list(range(model.config.layers) if layers is None else layers)
+        self.texts = list(model.tokenize(self.inputs, pad_to))
+        self.met: dict[tuple[Any, ...], Theirs] = {}
+
+    @cached_property
+    def sources(self) -> dict[str, list[Source]]:
+        """Where transformers has the projections, by layer."""
+        layers, family = range(self.model.config.layers), self.model.config.family
+        return {part: [family.source(f"layers.{layer}.attention.{part}") for layer in layers] for part in PROJECTIONS}
+
+    def theirs(self, tokens: Tokens, mask: str | None = None) -> Theirs:
+        """By default under the mask that was asked for. A text is run once."""
+        mask = self.mask if mask is None else mask
+        key = (tuple(tokens.ids), tuple(tokens.segments), tuple(tokens.padding), mask)
+        if key not in self.met:
+            names = {name for sources in self.sources.values() for source in sources for name in source.names}
+            with self.reference.watched(names) as made:
+                weights, states = self.reference.run(tokens, mask)
+            parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
+            self.met[key] = Theirs(torch.stack(weights), states, parts)
+        return self.met[key]
+
+    def heads_of(self, made: dict[str, Tensor], sources: Sequence[Source]) -> Tensor:
+        """What projections made, one a layer, by head."""
+        whole = [torch.cat([made[name] for name in source.names], dim=-1) for source in sources]
+        own = [one.chunk(source.parts, dim=-1)[source.part] for one, source in zip(whole, sources, strict=True)]
+        return torch.stack(own).unflatten(-1, (self.model.config.heads, -1)).transpose(1, 2)
+
+    def their_norms(self, tokens: Tokens) -> Tensor:
+        """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
+        theirs, found = self.theirs(tokens), []
+        for layer, values in enumerate(theirs.parts["value"].double()):
+            [name] = self.model.config.family.source(f"layers.{layer}.attention.output").names
+            output = self.reference.network.get_submodule(name).weight.unflatten(1, (len(values), -1)).double()
+            with torch.inference_mode():
+                found.append(torch.einsum("htd,Dhd->htD", values, output).norm(dim=-1))
+        return theirs.weights.double() * torch.stack(found)[:, :, None]
+
+    def taken(
+        self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
+    ) -> Iterator[Taken]:
+        """What the model gives, by default of the layers that are compared; `more` are fields of the Request."""
+        return self.model.take(texts, Request(self.layers if layers is None else layers, heads, self.mask, **more))
+
+    def rows(self, tokens: Tokens) -> list[int]:
+        """The tokens whose rows of weights, and whose vectors, are compared."""
+        return rows_that_count(tokens, self.model.dtype, "transformers")
+
+    def apart(self, taken: Taken, mask: str | None = None) -> float:
+        """How far the weights of a text that the model gives are from transformers'."""
+        expected = self.theirs(taken.tokens, mask).weights[taken.asked.layers][:, taken.asked.heads]
+        rows = self.rows(taken.tokens)
+        return difference(taken.weights[..., rows, :], expected[..., rows, :])
+
+
+def allowed_by_hand(tokens: Tokens, mask: str) -> npt.NDArray[np.bool_]:
+    """What a mask of this name allows at the most, bool `[query, key]`, written out once more."""
+    length = len(tokens)
+    allowed = np.ones((length, length), dtype=bool)
+    for query in range(length):
+        for key in range(length):
+            future, nothing = key > query, tokens.padding[key]
+            allowed[query, key] = not ((mask == "causal" and future) or (mask != "none" and nothing))
+    return allowed

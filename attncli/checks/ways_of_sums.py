@@ -1,0 +1,54 @@
+"""What `stats` adds up, beside the same in numpy from transformers' weights (see `attncli.checks.ways`)."""
+
+import numpy as np
+
+from attncli.analysis.statistics import Counting, Sums
+from attncli.checks.agreement import worst
+from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand
+from attncli.checks.plain_sums import plain_sums
+from attncli.corpus.reducer import Reducer
+from attncli.text.windows import windows
+
+
+def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -> tuple[Sums, Sums]:
+    """What `stats` adds up over the texts, and the same in numpy from transformers' weights.
+
+    Raises NothingToCompare when every text is longer than the model reads at once.
+    """
+    cut = [windows(number, one.text, both.model.tokenizer) for number, one in enumerate(both.inputs)]
+    some = [one for one in cut if len(one) == 1]
+    if not some:
+        raise NothingToCompare("every text is longer than the model reads at once")
+    found = Reducer(both.model, Counting(both.mask, distances, measure)).reduce(some)
+    expected = Sums.nothing(both.model.config.layers, both.model.config.heads, distances)
+    for [window] in some:
+        weights = both.theirs(window.tokens).weights.double()
+        if measure == "norm":
+            norms_there = both.their_norms(window.tokens)
+            weights = norms_there / norms_there.sum(dim=-1, keepdim=True)
+        allowed = allowed_by_hand(window.tokens, both.mask)
+        expected = expected + plain_sums(window, weights.cpu().numpy(), allowed, distances)
+    return found, expected
+
+
+def sums(both: Both, measure: str = "weight") -> float:
+    """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger."""
+    found, expected = sums_of_both(both, measure)
+    return worst(
+        float((np.abs(ours - theirs) / np.maximum(1, np.abs(theirs))).max())
+        for ours, theirs in (
+            (found.figures[both.layers], expected.figures[both.layers]),
+            (found.spread[both.layers], expected.spread[both.layers]),
+            (np.array(found.limit / found.queries), np.array(expected.limit / expected.queries)),
+        )
+    )
+
+
+def distances(both: Both) -> float:
+    """The mean Jensen-Shannon divergence between each two heads of these layers."""
+    found, expected = sums_of_both(both, distances=True)
+    heads = both.model.config.heads
+    chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
+    assert found.divergence is not None and expected.divergence is not None
+    apart = (found.divergence - expected.divergence)[np.ix_(chosen, chosen)]
+    return float(np.abs(apart).max()) / expected.queries
