@@ -43,7 +43,10 @@ def tokens(text, words, segments=None, special=None) -> Tokens:
 
 
 def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) -> AttentionRecord:
-    """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0."""
+    """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0.
+
+    mask: `[query, key]`, or `[layer, query, key]` where every layer has its own.
+    """
     weights = np.asarray(weights, dtype=np.float32)
     weights = weights.reshape(-1, *weights.shape[-3:]) if weights.ndim > 2 else weights[None, None]
     layers, heads, length, _ = weights.shape
@@ -55,7 +58,7 @@ def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) 
         layers=list(range(layers)),
         heads=list(range(heads)),
         tokens=tokens,
-        mask=mask,
+        masks=mask,
         mask_name=mask_name,
         model=ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 8 * heads),
     )
@@ -82,7 +85,7 @@ def cross_records(draw) -> AttentionRecord:
     return replace(
         record,
         weights=weights / weights.sum(axis=-1, keepdims=True),
-        mask=np.ones((len(record.tokens), keys), dtype=bool),
+        masks=np.ones((len(record.tokens), keys), dtype=bool),
         key_tokens=tokens_of(keys),
         kind="cross",
     )

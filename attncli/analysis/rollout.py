@@ -73,7 +73,7 @@ def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mappin
         weights=np.stack(list(shares.values()), axis=1).astype(np.float32),
         layers=list(layers),
         heads=list(range(len(shares))),
-        mask=reachable(record.mask),
+        masks=reachable(record.mask),
         measure="weight" if record.measure == "weight" else "share of norm",
         model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
         vectors=None,

@@ -27,6 +27,6 @@ def merge_words(record: AttentionRecord) -> AttentionRecord:
         weights=weights,
         tokens=word_tokens(record.tokens),
         key_tokens=None if record.key_tokens is None else word_tokens(record.key_tokens),
-        mask=some,
+        masks=some,
         vectors=None,
     )

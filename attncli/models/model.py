@@ -159,7 +159,7 @@ class Model(Engine):
                 layers=list(layers),
                 heads=list(heads),
                 tokens=tokens,
-                mask=np.broadcast_to(its_mask, (length, length)),
+                masks=np.broadcast_to(its_mask, (length, length)),
                 mask_name=mask,
                 model=self.info,
                 vectors=Vectors(list(vectors), query, key) if vectors else None,

@@ -268,7 +268,7 @@ class TransformersModel(Engine):
             layers=layers,
             heads=heads,
             tokens=maps.tokens,
-            mask=allowed(maps.weights).cpu().numpy(),
+            masks=allowed(maps.weights).cpu().numpy(),
             mask_name="causal" if maps.part == "decoder" else request.mask,
             model=ModelInfo(
                 self.place.name, str(self.place.path), self.sha256, *count, getattr(config, "hidden_size", 0)

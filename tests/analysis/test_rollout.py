@@ -42,7 +42,7 @@ def test_rows_sum_to_1_and_a_real_token_holds_nothing_of_padding(record):
 def test_a_token_that_attends_to_nothing_stays_what_it_is(record):
     weights, mask = record.weights.copy(), record.mask.copy()
     weights[:, :, 1], mask[1] = 0, False
-    silent = replace(record, weights=weights, mask=mask)
+    silent = replace(record, weights=weights, masks=mask)
     assert (mean_maps(silent)[:, 1] == 0).all()
     np.testing.assert_array_equal(rollout(residual_steps(silent))[:, 1], np.eye(len(record.tokens))[[1] * len(weights)])
 

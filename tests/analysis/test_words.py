@@ -71,7 +71,7 @@ def test_merging_twice_changes_nothing_more(record):
 def test_a_word_may_attend_where_a_piece_of_it_may(record):
     causal = np.tril(np.ones_like(record.mask))
     groups = word_groups(record.tokens)
-    merged = merge_words(replace(record, mask=causal))
+    merged = merge_words(replace(record, masks=causal))
     for query, rows in enumerate(groups):
         for key, columns in enumerate(groups):
             assert merged.mask[query, key] == causal[np.ix_(rows, columns)].any()
