@@ -27,6 +27,7 @@ from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
 
 ON_ANY = ("padding", "none")  # the masks that transformers puts on any network; a decoder hides the future by itself
+KINDS = ("layer_types", "attention_layers")  # where a configuration says of each layer what it sees
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
@@ -101,9 +102,9 @@ class TransformersModel(Engine):
         """One text after the other; layers and heads are counted in the part asked for.
 
         A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. A record's mask is where any head of any layer gives any
-        weight: transformers does not say what it hides (the future, what lies outside a window, [PAD]), and what is
-        hidden has no weight anywhere.
+        the start token and the target's tokens but the last. A layer's mask is where any head of any layer of its kind
+        (`layer_kinds`) gives any weight: transformers does not say what it hides (the future, what lies outside a
+        window, [PAD]), and what is hidden has no weight in any of them.
         """
         self.check(request)
         for text, pair in inputs:
@@ -148,6 +149,17 @@ class TransformersModel(Engine):
         if request.target is not None:
             raise RequestError(f"{self.place.name} is one {only}, which writes nothing: leave --target out")
         return only
+
+    def layer_kinds(self, part: str, count: int) -> list[str]:
+        """What kind of attention each of the `count` layers of a part has; layers of one kind hide the same.
+
+        The names are the configuration's. Of a cross-attention, and where it has none, all are of one kind.
+        """
+        config = self.stack(part).config.get_text_config()
+        for kinds in (getattr(config, name, None) or [] for name in KINDS):
+            if len(kinds) == count and part != "cross":
+                return list(kinds)
+        return ["attention"] * count
 
     def stack(self, part: str) -> Any:
         """The half of the network that a part is in."""
@@ -262,13 +274,14 @@ class TransformersModel(Engine):
         weights = torch.stack([maps.weights[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
             raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
+        masks = masks_of(maps.weights, self.layer_kinds(maps.part, count[0]))
         config = self.stack(maps.part).config.get_text_config()
         return AttentionRecord(
             weights=weights.numpy(),
             layers=layers,
             heads=heads,
             tokens=maps.tokens,
-            masks=allowed(maps.weights).cpu().numpy(),
+            masks=torch.stack([masks[layer] for layer in layers]).cpu().numpy(),
             mask_name="causal" if maps.part == "decoder" else request.mask,
             model=ModelInfo(
                 self.place.name, str(self.place.path), self.sha256, *count, getattr(config, "hidden_size", 0)
@@ -276,6 +289,12 @@ class TransformersModel(Engine):
             key_tokens=maps.key_tokens,
             kind=maps.part,
         )
+
+
+def masks_of(maps: Sequence[Tensor], kinds: Sequence[str]) -> list[Tensor]:
+    """For every layer, where any head of any layer of its kind gives any weight at all: bool `[query, key]` each."""
+    masks = {kind: allowed([one for one, its in zip(maps, kinds, strict=True) if its == kind]) for kind in {*kinds}}
+    return [masks[kind] for kind in kinds]
 
 
 def allowed(maps: Sequence[Tensor]) -> Tensor:
