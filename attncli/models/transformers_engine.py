@@ -5,7 +5,7 @@ attncli's own encoder in `encoder.py`; this file is for the rest. With `referenc
 imports transformers, and no code that a checkpoint brings is run.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
+from attncli.models.transformers_masks import allowed, layer_kinds, masks_of
 from attncli.models.transformers_peer import quiet, refusals
 from attncli.models.transformers_tokens import Backend, pieces
 from attncli.record import AttentionRecord, Input, ModelInfo, Request
@@ -27,7 +28,6 @@ from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
 
 ON_ANY = ("padding", "none")  # the masks that transformers puts on any network; a decoder hides the future by itself
-KINDS = ("layer_types", "attention_layers")  # where a configuration says of each layer what it sees
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
@@ -102,9 +102,8 @@ class TransformersModel(Engine):
         """One text after the other; layers and heads are counted in the part asked for.
 
         A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. A layer's mask is where any head of any layer of its kind
-        (`layer_kinds`) gives any weight: transformers does not say what it hides (the future, what lies outside a
-        window, [PAD]), and what is hidden has no weight in any of them.
+        the start token and the target's tokens but the last. Every layer's mask is found by where its weights are
+        (`attncli.models.transformers_masks`).
         """
         self.check(request)
         for text, pair in inputs:
@@ -149,17 +148,6 @@ class TransformersModel(Engine):
         if request.target is not None:
             raise RequestError(f"{self.place.name} is one {only}, which writes nothing: leave --target out")
         return only
-
-    def layer_kinds(self, part: str, count: int) -> list[str]:
-        """What kind of attention each of the `count` layers of a part has; layers of one kind hide the same.
-
-        The names are the configuration's. Of a cross-attention, and where it has none, all are of one kind.
-        """
-        config = self.stack(part).config.get_text_config()
-        for kinds in (getattr(config, name, None) or [] for name in KINDS):
-            if len(kinds) == count and part != "cross":
-                return list(kinds)
-        return ["attention"] * count
 
     def stack(self, part: str) -> Any:
         """The half of the network that a part is in."""
@@ -274,8 +262,9 @@ class TransformersModel(Engine):
         weights = torch.stack([maps.weights[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
             raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
-        masks = masks_of(maps.weights, self.layer_kinds(maps.part, count[0]))
         config = self.stack(maps.part).config.get_text_config()
+        kinds = ["cross"] * count[0] if maps.part == "cross" else layer_kinds(config, count[0])
+        masks = masks_of(maps.weights, kinds)
         return AttentionRecord(
             weights=weights.numpy(),
             layers=layers,
@@ -289,14 +278,3 @@ class TransformersModel(Engine):
             key_tokens=maps.key_tokens,
             kind=maps.part,
         )
-
-
-def masks_of(maps: Sequence[Tensor], kinds: Sequence[str]) -> list[Tensor]:
-    """For every layer, where any head of any layer of its kind gives any weight at all: bool `[query, key]` each."""
-    masks = {kind: allowed([one for one, its in zip(maps, kinds, strict=True) if its == kind]) for kind in {*kinds}}
-    return [masks[kind] for kind in kinds]
-
-
-def allowed(maps: Sequence[Tensor]) -> Tensor:
-    """Where any head of any layer gives any weight at all: bool `[query, key]`."""
-    return torch.stack([(layer > 0).any(dim=0) for layer in maps]).any(dim=0)

@@ -8,7 +8,7 @@ from foreign_checkpoints import LAYERED, NETWORKS, TEXT, WINDOW
 from foreign_models import attend
 
 from attncli import load_record
-from attncli.models.transformers_engine import masks_of
+from attncli.models.transformers_masks import masks_of
 
 LOCAL = {"gemma2": [True, False, True], "gpt_neo": [True, True, False], "modernbert": [False, True, True, False]}
 
