@@ -70,7 +70,7 @@ class BatchSums:
         self.check_finite(totals)
         windows = [window for units, _ in divided for window in units.windows]
         return [
-            Part(1, window.queries, self.limit(window), its_totals, divergence)
+            Part(1, window.queries, np.full(len(its_totals), self.limit(window)), its_totals, divergence)
             for window, its_totals, divergence in zip(windows, totals, divergences, strict=True)
         ]
 
