@@ -105,7 +105,7 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
             numbers = json.loads(str(file["about"]))
             arrays = {name: file[name] for name in ARRAYS if name in file}
         begun = numbers["asked"]
-        limit = of_each(numbers["limit"], len(nothing.sums.limit))
+        limit = of_each(numbers["limit"], len(arrays["totals"]))
         loaded = SoFar(
             Sums(numbers["texts"], numbers["queries"], limit, **arrays),
             numbers["done"],

@@ -53,7 +53,7 @@ def test_the_limit_of_every_layer_is_kept_and_one_number_is_of_all(tmp_path):
         with np.load(path) as file:
             assert json.loads(str(file["about"]))["limit"] == written
         assert load_so_far(path, ASKED, nothing).sums.limit.tolist() == limit
-    with pytest.raises(RequestError, match="nothing to go on from"):
+    with pytest.raises(RequestError, match="another model"):
         load_so_far(path, ASKED, SoFar(Sums.nothing(3, 3)))
 
 
