@@ -44,7 +44,7 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tup
             weights = masked.map(layer, head)
             moved = total_variation(weights, unmasked.map(layer, head))[queries]
             effects[layer, head] = MaskEffect(
-                moved=float(moved.mean()),
+                moved=float(moved.mean()) if len(moved) else 0.0,
                 forbidden=float(weights[hidden].sum(dtype=np.float64)),
             )
     return effects

@@ -46,11 +46,11 @@ def test_every_layer_is_held_against_its_own_mask(record):
     unmasked = replace(record, weights=np.full_like(record.weights, 1 / len(record.tokens)))
     effects = mask_effects(record, unmasked)
     for layer in record.layers:
-        if not record.mask_of(layer)[:-1].any():
-            continue  # nothing to take the mean of
         alone = mask_effects(record.select(layer), unmasked.select(layer))
         assert {head: effects[head] for head in alone} == alone
         assert all(effect.forbidden == 0 for effect in alone.values())
+        hides_all = not record.mask_of(layer)[:-1].any()
+        assert all((effect.moved == 0) == hides_all for effect in alone.values())
 
 
 def test_weight_on_a_position_that_another_layer_allows_is_forbidden():
