@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from checkpoints import MERGES, byte_vocabulary, write_tokenizer
+from checkpoints import MERGES, byte_vocabulary, vocabulary, write_tokenizer
 
 TEXT = "the cat sat on the mat"
 ANSWER = "a cat on a mat"
@@ -39,6 +39,7 @@ MARIAN_ENDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0
 
 ENCODER_DECODERS = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "mistral")
+LAYERED = ("gemma2", "gpt_neo", "modernbert")  # some of whose layers see WINDOW far and others everything
 
 
 def foreign_config(family: str, vocab_size: int) -> Any:
@@ -50,6 +51,35 @@ def foreign_config(family: str, vocab_size: int) -> Any:
         return transformers.LlamaConfig(vocab_size=vocab_size, **LLAMA)
     if family == "mistral":
         return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
+    if family == "gemma2":
+        return transformers.Gemma2Config(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA)
+    if family == "gpt_neo":
+        return transformers.GPTNeoConfig(
+            vocab_size=vocab_size,
+            hidden_size=32,
+            num_layers=3,
+            num_heads=4,
+            max_position_embeddings=40,
+            attention_types=[[["local"], 2], [["global"], 1]],
+            window_size=WINDOW,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    if family == "modernbert":
+        return transformers.ModernBertConfig(
+            vocab_size=vocab_size,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            max_position_embeddings=40,
+            local_attention=2 * WINDOW - 2,
+            pad_token_id=0,
+            bos_token_id=2,
+            eos_token_id=3,
+            cls_token_id=2,
+            sep_token_id=3,
+        )
     if family == "mamba":
         return transformers.MambaConfig(vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2)
     if family == "t5":
@@ -72,6 +102,9 @@ NETWORKS = {
     "gpt2": "GPT2LMHeadModel",
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gpt_neo": "GPTNeoForCausalLM",
+    "modernbert": "ModernBertModel",
     "mamba": "MambaForCausalLM",
     "t5": "T5ForConditionalGeneration",
     "bart": "BartForConditionalGeneration",
@@ -92,7 +125,8 @@ def make_foreign(directory: Path, family: str, more_numbers: int = 0) -> Path:
             for parameter in network.parameters():
                 if parameter.dim() > 1:
                     parameter.normal_(std=0.3)  # so that no row is even
-    network.generation_config.no_repeat_ngram_size = 1  # greedy output of random weights says one thing for ever
+    if network.can_generate():
+        network.generation_config.no_repeat_ngram_size = 1  # greedy output of random weights says one thing for ever
     network.save_pretrained(directory)
     return directory
 
@@ -102,7 +136,11 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
     if family == "bart":
         write_tokenizer(directory, "roberta", pad_id=1)
         return len(byte_vocabulary())
-    if family in ("gpt2", "mamba"):
+    if family == "modernbert":
+        write_tokenizer(directory, "bert", pad_id=0)
+        transformers.BertTokenizer.from_pretrained(directory).save_pretrained(directory)
+        return len(vocabulary())
+    if family in ("gpt2", "gpt_neo", "mamba"):
         tokens = ["<|endoftext|>", *byte_vocabulary()[4:-1]]
         (directory / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
         (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
@@ -112,7 +150,7 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         pieces += [(token, -2.0) for token in WORDS] + [(token, -5.0) for token in ("▁", *LETTERS)]
         transformers.T5Tokenizer(vocab=pieces, extra_ids=0).save_pretrained(directory)
         return len(pieces)
-    if family in ("llama", "mistral"):
+    if family in ("llama", "mistral", "gemma2"):
         tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS, "▁c", "at"]
         vocab = {token: number for number, token in enumerate(tokens)}
         merges = [("▁", "c"), ("a", "t")]

@@ -25,7 +25,7 @@ def with_tokens(record, texts):
     tokens = Tokens(
         list(texts), [0] * length, [0] * length, [None] * length, [(0, 0)] * length, [False] * length, [False] * length
     )
-    return replace(record, tokens=tokens, weights=weights, mask=record.mask[:length, :length])
+    return replace(record, tokens=tokens, weights=weights, masks=record.masks[:, :length, :length])
 
 
 def written(drawn):

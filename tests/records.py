@@ -43,7 +43,10 @@ def tokens(text, words, segments=None, special=None) -> Tokens:
 
 
 def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) -> AttentionRecord:
-    """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0."""
+    """A record of weights `[query, key]` or `[layer, head, query, key]`, numbered from 0.
+
+    mask: `[query, key]`, or `[layer, query, key]` where every layer has its own.
+    """
     weights = np.asarray(weights, dtype=np.float32)
     weights = weights.reshape(-1, *weights.shape[-3:]) if weights.ndim > 2 else weights[None, None]
     layers, heads, length, _ = weights.shape
@@ -55,7 +58,7 @@ def record_of(weights, mask=None, mask_name: str = "padding", padding: int = 0) 
         layers=list(range(layers)),
         heads=list(range(heads)),
         tokens=tokens,
-        mask=mask,
+        masks=mask,
         mask_name=mask_name,
         model=ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 8 * heads),
     )
@@ -73,6 +76,20 @@ def attention_records(draw, padding: int = 0) -> AttentionRecord:
 
 
 @st.composite
+def layered_records(draw, padding: int = 0) -> AttentionRecord:
+    """Records whose layers have masks of their own, no two the same; all that may be attended to has some weight."""
+    layers, heads = draw(st.integers(2, 4)), draw(st.integers(1, 3))
+    length = draw(st.integers(3, 9)) + padding
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    masks = numbers.random((layers, length, length)) < draw(st.sampled_from([0.2, 0.5, 0.9]))
+    masks[..., length - padding :] = False
+    masks[:, 0, :3] = [[number & 4, number & 2, number & 1] for number in numbers.permutation(8)[:layers]]
+    raised = (numbers.random((layers, heads, length, length)) + 0.01) * masks[:, None]
+    sums = raised.sum(axis=-1, keepdims=True)
+    return record_of(np.divide(raised, sums, out=raised, where=sums > 0), masks, padding=padding)
+
+
+@st.composite
 def cross_records(draw) -> AttentionRecord:
     """Records of a cross-attention: what is written looks at what was read, which has another length."""
     record = draw(attention_records())
@@ -82,7 +99,7 @@ def cross_records(draw) -> AttentionRecord:
     return replace(
         record,
         weights=weights / weights.sum(axis=-1, keepdims=True),
-        mask=np.ones((len(record.tokens), keys), dtype=bool),
+        masks=np.ones((len(record.tokens), keys), dtype=bool),
         key_tokens=tokens_of(keys),
         kind="cross",
     )

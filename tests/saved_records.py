@@ -12,8 +12,12 @@ NATIVE = (".npz", ".safetensors")
 
 
 @st.composite
-def records(draw) -> AttentionRecord:
-    """Any numbers of layers and heads in any order, words and characters of every kind, all masks."""
+def any_records(draw) -> AttentionRecord:
+    """Any numbers of layers and heads in any order, words and characters of every kind, all masks.
+
+    A mask that says the same of every query is stored once, in no memory of its own, as a model makes it; or every
+    layer has its own.
+    """
     record = draw(cross_records() | attention_records(padding=draw(st.integers(0, 3))))
     layers, heads, length, keys = record.weights.shape
     head_dim = draw(st.integers(1, 5))
@@ -25,7 +29,7 @@ def records(draw) -> AttentionRecord:
         heads=numbers.permutation(30)[:heads].tolist(),
         model=dataclasses.replace(record.model, layers=30, heads=30),
         tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
-        mask=numbers.random(keys) < 0.5,
+        masks=numbers.random(draw(st.sampled_from([(keys,), (layers, length, keys)]))) < 0.5,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
         kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
         measure=draw(st.sampled_from(["weight", "norm", "share of norm"])),
@@ -41,15 +45,6 @@ def with_vectors(record: AttentionRecord, neurons: list[tuple[int, int]], head_d
     query, key = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7 for shape in sizes)
     key += query.size
     return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
-
-
-def with_whole_mask(record: AttentionRecord) -> AttentionRecord:
-    """As a model makes it: a mask that says the same of every query is stored once, in no memory of its own."""
-    shape = len(record.tokens), len(record.keys)
-    return dataclasses.replace(record, mask=np.broadcast_to(record.mask, shape))
-
-
-records_of_models = records().map(with_whole_mask)
 
 
 def same(found: AttentionRecord, expected: AttentionRecord) -> None:

@@ -43,7 +43,7 @@ def records(aligner: Aligner, alignment: Alignment) -> list[AttentionRecord]:
             layers=list(range(layers)),
             heads=list(range(heads)),
             tokens=queries,
-            mask=mask,
+            masks=mask,
             mask_name=mask_name,
             model=model,
             key_tokens=keys,

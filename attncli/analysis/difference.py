@@ -40,7 +40,7 @@ class Difference:
 
     moved: `[layer, head]`, in their order: how much weight must move to make one map the other, the total variation
     distance (`attncli.analysis.masking.total_variation`), mean over the queries that count in either: real tokens
-    that may attend to something. 0 is no difference; 1 is that no weight is where it was.
+    that may attend to something in the head's layer. 0 is no difference; 1 is that no weight is where it was.
     """
 
     first: AttentionRecord
@@ -61,7 +61,8 @@ class Difference:
         """The cells that differ most, largest first, of the queries that count; those that are equal are left out."""
         first, second = self.first.weights, self.second.weights
         change = np.abs(second - first)
-        change[:, :, ~counted_in_either(self.first, self.second)] = 0
+        for of_layer, layer in zip(change, self.first.layers, strict=True):
+            of_layer[:, ~counted_in_either(self.first, self.second, layer)] = 0
         order = np.argsort(-change, axis=None, kind="stable")[:count]
         return [
             Cell(
@@ -93,8 +94,13 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
     layers = common("layer", first.layers, second.layers)
     heads = common("head", first.heads, second.heads)
     first, second = (row_shares(one.select(layers, heads)) for one in (first, second))
-    moved = total_variation(first.weights, second.weights)[:, :, counted_in_either(first, second)]
-    return Difference(first, second, moved.mean(axis=-1) if moved.shape[-1] else np.zeros(moved.shape[:2]))
+    variation = total_variation(first.weights, second.weights)
+    moved = np.zeros(variation.shape[:2])
+    for place, layer in enumerate(layers):
+        queries = counted_in_either(first, second, layer)
+        if queries.any():
+            moved[place] = variation[place][:, queries].mean(axis=-1)
+    return Difference(first, second, moved)
 
 
 def common(what: str, first: list[int], second: list[int]) -> list[int]:
@@ -107,9 +113,9 @@ def common(what: str, first: list[int], second: list[int]) -> list[int]:
     return both
 
 
-def counted_in_either(first: AttentionRecord, second: AttentionRecord) -> Bools:
-    """bool `[query]`: the queries that count in one or the other."""
-    either: Bools = counted_queries(first) | counted_queries(second)
+def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: int) -> Bools:
+    """bool `[query]`: the queries that count in a layer of one or the other."""
+    either: Bools = counted_queries(first, layer) | counted_queries(second, layer)
     return either
 
 

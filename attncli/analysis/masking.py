@@ -33,19 +33,19 @@ def total_variation(weights: Floats, other: Floats) -> Doubles:
 
 
 def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tuple[int, int], MaskEffect]:
-    """What the mask of `masked` did to each head, by (layer, head). Both records are of the same tokens.
+    """What the masks of `masked` did to each head, by (layer, head). Both records are of the same tokens.
 
     From the second layer on the head's input differs as well, because the layers below were masked too.
     """
-    queries = counted_queries(masked)
     effects = {}
     for layer in masked.layers:
+        queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer)
         for head in masked.heads:
             weights = masked.map(layer, head)
             moved = total_variation(weights, unmasked.map(layer, head))[queries]
             effects[layer, head] = MaskEffect(
-                moved=float(moved.mean()),
-                forbidden=float(weights[~masked.mask].sum(dtype=np.float64)),
+                moved=float(moved.mean()) if len(moved) else 0.0,
+                forbidden=float(weights[hidden].sum(dtype=np.float64)),
             )
     return effects
 

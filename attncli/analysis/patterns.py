@@ -1,7 +1,7 @@
 """What kind of head is it? Entropy, where the weight goes, and the pattern that takes most of it.
 
 All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
-nothing may be attended to do not count either.
+nothing may be attended to, by the mask of the head's layer, do not count either.
 """
 
 from dataclasses import dataclass
@@ -41,9 +41,9 @@ def entropy(weights: Floats) -> Doubles:
     return result
 
 
-def counted_queries(record: AttentionRecord) -> Bools:
-    """bool `[query]`: real tokens that may attend to something."""
-    queries: Bools = ~np.array(record.tokens.padding) & record.mask.any(axis=1)
+def counted_queries(record: AttentionRecord, layer: int) -> Bools:
+    """bool `[query]`: real tokens that may attend to something in this layer, by its number in the model."""
+    queries: Bools = ~np.array(record.tokens.padding) & record.mask_of(layer).any(axis=1)
     return queries
 
 
@@ -70,10 +70,11 @@ def pattern_keys(record: AttentionRecord) -> dict[str, Bools]:
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
-    queries = counted_queries(record)
-    keys = {name: of_pattern[queries] for name, of_pattern in pattern_keys(record).items()}
+    every = pattern_keys(record)
     summaries = {}
     for layer in record.layers:
+        queries = counted_queries(record, layer)
+        keys = {name: of_pattern[queries] for name, of_pattern in every.items()}
         for head in record.heads:
             weights = record.map(layer, head)[queries]
             shares = {name: float(weights[keys[name]].sum() / max(len(weights), 1)) for name in PATTERNS}
@@ -88,7 +89,7 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
 
 def most_attended(record: AttentionRecord, layer: int, head: int, count: int) -> list[tuple[int, float]]:
     """The keys that get most of a head's weight, and the mean weight each gets: strongest first."""
-    weights = record.map(layer, head)[counted_queries(record)]
+    weights = record.map(layer, head)[counted_queries(record, layer)]
     return strongest(weights.mean(axis=0) if len(weights) else weights.sum(axis=0), count)
 
 

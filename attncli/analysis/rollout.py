@@ -65,24 +65,29 @@ def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mappin
     """Shares `[layer, token, input token]` by method as one record, so that they are saved and drawn as maps are.
 
     It is of a network like the model with a head a method, in their order, and the model's name says so:
-    "minilm (raw, rollout, flow)" has heads 0, 1 and 2. The mask is where a share can be: what a token reaches by any
-    number of layers.
+    "minilm (raw, rollout, flow)" has heads 0, 1 and 2. A layer's mask is where a share can be: what a token reaches
+    through this layer and those below.
     """
+    numbers = sorted(record.layers)
+    paths = reachable([record.mask_of(layer) for layer in numbers])
     return replace(
         record,
         weights=np.stack(list(shares.values()), axis=1).astype(np.float32),
         layers=list(layers),
         heads=list(range(len(shares))),
-        mask=reachable(record.mask),
+        masks=paths[[numbers.index(layer) for layer in layers]],
         measure="weight" if record.measure == "weight" else "share of norm",
         model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
         vectors=None,
     )
 
 
-def reachable(mask: Bools) -> Bools:
-    """Which input tokens a token has a path to, its own residual among them; bool `[query, key]`, both ways."""
-    paths: Bools = mask | np.eye(len(mask), dtype=bool)
-    while not np.array_equal(paths, further := (paths.astype(np.float32) @ paths.astype(np.float32)) > 0):
-        paths = further
+def reachable(masks: Sequence[Bools]) -> Bools:
+    """Which input tokens the tokens of each layer have a path to, their own residual among them: `[layer, query, key]`.
+
+    masks: bool `[query, key]` of every layer, from layer 0 on.
+    """
+    paths: Bools = np.stack(masks) | np.eye(len(masks[0]), dtype=bool)
+    for layer in range(1, len(paths)):
+        paths[layer] = paths[layer].astype(np.float32) @ paths[layer - 1].astype(np.float32) > 0
     return paths

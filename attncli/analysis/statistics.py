@@ -102,13 +102,14 @@ class Sums:
     totals: the sum over all queries of each figure; means and squares: the sums over all texts of the text's mean of
     it, and of that mean's square. float64 `[layer, head, figure]`.
     limit: the sum over all queries of ln(how many keys it may attend to), which is the most that entropy can be.
+    float64 `[layer]`.
     divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads
     (`attncli.analysis.distances`), `[layers * heads, layers * heads]`; None where nobody asked for it.
     """
 
     texts: int
     queries: int
-    limit: float
+    limit: Doubles
     totals: Doubles
     means: Doubles
     squares: Doubles
@@ -117,13 +118,16 @@ class Sums:
     @classmethod
     def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
         zero = np.zeros((layers, heads, len(FIGURES)))
-        return cls(0, 0, 0.0, zero, zero, zero, np.zeros((layers * heads, layers * heads)) if divergence else None)
+        between = np.zeros((layers * heads, layers * heads)) if divergence else None
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, between)
 
     @classmethod
-    def of_text(cls, queries: int, limit: float, totals: Doubles, divergence: Doubles | None = None) -> "Sums":
-        """Of one whole text, from the sums over its queries."""
+    def of_text(
+        cls, queries: int, limit: Doubles | float, totals: Doubles, divergence: Doubles | None = None
+    ) -> "Sums":
+        """Of one whole text, from the sums over its queries; `limit` may be one number for all layers."""
         mean = totals / queries
-        return cls(1, queries, limit, totals, mean, mean**2, divergence)
+        return cls(1, queries, np.broadcast_to(limit, len(totals)), totals, mean, mean**2, divergence)
 
     def __add__(self, other: "Sums") -> "Sums":
         both = (self.divergence, other.divergence)
@@ -181,7 +185,7 @@ class Statistics:
     measure: "weight", or "share of norm", as in a record; words: between words, not tokens.
     texts, tokens: how many were counted, words for tokens where they were put together; partial: it was interrupted,
     and there are more of them.
-    entropy_limit: the entropy, over these tokens, of a head that looks at everything alike.
+    entropy_limit: the entropy, over these tokens, of a head that looks at everything alike. float64 `[layer]`.
     figures: means over all tokens; spread: how far texts are apart, as the standard deviation of their means.
     float64 `[layer, head, figure]`, in the order of FIGURES.
     distances: between heads, where they were asked for.
@@ -191,7 +195,7 @@ class Statistics:
     mask: str
     texts: int
     tokens: int
-    entropy_limit: float
+    entropy_limit: Doubles
     figures: Doubles
     spread: Doubles
     partial: bool = False

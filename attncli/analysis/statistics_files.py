@@ -11,6 +11,7 @@ import numpy as np
 
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, HeadStatistics, Statistics
+from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import first_line
@@ -70,8 +71,20 @@ def about(statistics: Statistics) -> dict[str, Any]:
         "texts": statistics.texts,
         "tokens": statistics.tokens,
         "partial": statistics.partial,
-        "entropy_limit": statistics.entropy_limit,
+        "entropy_limit": one_or_each(statistics.entropy_limit),
     }
+
+
+def one_or_each(limit: Doubles) -> float | list[float]:
+    """A limit `[layer]` as it stands in files: one number where it is the same for all layers, else a list."""
+    numbers: list[float] = limit.tolist()
+    return numbers[0] if len(set(numbers)) == 1 else numbers
+
+
+def of_each(limit: Any, layers: int) -> Doubles:
+    """A limit `[layer]` from what stands in a file. Raises ValueError or TypeError when it is none of these layers."""
+    numbers = [float(number) for number in limit] if isinstance(limit, list) else float(limit)
+    return np.broadcast_to(np.array(numbers), layers)
 
 
 def write_json(statistics: Statistics, path: Path) -> None:
@@ -147,7 +160,7 @@ def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict
         mask=str(found["mask"]),
         texts=int(found["texts"]),
         tokens=int(found["tokens"]),
-        entropy_limit=float(found["entropy_limit"]),
+        entropy_limit=of_each(found["entropy_limit"], found["model"]["layers"]),
         figures=np.asarray(figures, dtype=np.float64),
         spread=np.asarray(spread, dtype=np.float64),
         partial=bool(found["partial"]),

@@ -76,7 +76,7 @@ def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> d
     [layer], [head] = record.layers, record.heads
     assert record.vectors is not None
     queries, keys = record.vectors.of(layer, head)
-    steps = row_steps(queries[query], keys, value, record.mask[query], record.map(layer, head)[query])
+    steps = row_steps(queries[query], keys, value, record.mask_of(layer)[query], record.map(layer, head)[query])
     columns = {name: getattr(steps, name).tolist() for name in BY_KEY}
     return {
         "model": asdict(record.model),

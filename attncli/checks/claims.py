@@ -80,7 +80,7 @@ def softmax_saturates(head: OneHead) -> Claim:
     """The Jacobian of softmax, diag(w) - w wᵀ, on this head's scores, not divided and divided."""
     query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
     mask = mask_of(head)
-    rows = torch.from_numpy(counted_queries(head.record))
+    rows = torch.from_numpy(counted_queries(head.record, head.record.layers[0]))
     figures = {
         "not divided": jacobian_norm(masked_softmax(dot(query, key), mask)[rows]),
         "divided": jacobian_norm(masked_softmax(scaled_dot(query, key), mask)[rows]),

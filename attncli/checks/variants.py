@@ -38,7 +38,7 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     """The head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`."""
     query, key, value = (torch.from_numpy(part) for part in (head.query, head.key, head.value))
     mask = mask_of(head)
-    queries = counted_queries(head.record)
+    queries = counted_queries(head.record, head.record.layers[0])
     own = head.record.weights[0, 0][queries]
     found = []
     for name in SCORES:

@@ -113,7 +113,7 @@ def under_mask(both: Both, mask: str) -> float:
         differences += [difference(states[layer + 1][rows], expected[layer + 1][rows]) for layer in both.layers]
         hidden = torch.from_numpy(~allowed_by_hand(one.tokens, mask))
         differences.append(float((one.weights.cpu() * hidden).abs().sum()))
-        differences.append(float((both.model.record(one, request).mask & hidden.numpy()).sum()))
+        differences.append(float((both.model.record(one, request).masks & hidden.numpy()).sum()))
     return worst(differences)
 
 
@@ -149,7 +149,7 @@ def vectors(both: Both) -> float:
         query, key = one.vectors.unflatten(1, (len(both.layers), -1)).double()  # [layer, head, token, head_dim]
         for part, ours in (("query", query), ("key", key)):
             differences.append(difference(ours[:, :, rows], theirs.parts[part][both.layers][:, :, rows]))
-        hidden = ~torch.stack(one.masks)[:, None]
+        hidden = ~one.masks[:, None]
         weights = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(dim=-1)
         differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
     return worst(differences)

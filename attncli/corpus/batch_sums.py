@@ -70,7 +70,7 @@ class BatchSums:
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
         limits = sums.limits()
         return [
-            Part(1, window.queries, float(limits[number, 0]), sums.totals[number], divergences[number])
+            Part(1, window.queries, limits[number], sums.totals[number], divergences[number])
             for number, window in enumerate(sums.windows)
         ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.statistics import Sums
-from attncli.analysis.statistics_files import GARBLED
+from attncli.analysis.statistics_files import GARBLED, of_each, one_or_each
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
@@ -82,7 +82,7 @@ def save_so_far(so_far: SoFar, asked: dict[str, Any], path: Path) -> None:
     numbers = {
         "texts": sums.texts,
         "queries": sums.queries,
-        "limit": sums.limit,
+        "limit": one_or_each(sums.limit),
         "done": so_far.done,
         "ahead": sorted(so_far.ahead),
         "asked": asked,
@@ -105,8 +105,9 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
             numbers = json.loads(str(file["about"]))
             arrays = {name: file[name] for name in ARRAYS if name in file}
         begun = numbers["asked"]
+        limit = of_each(numbers["limit"], len(arrays["totals"]))
         loaded = SoFar(
-            Sums(numbers["texts"], numbers["queries"], numbers["limit"], **arrays),
+            Sums(numbers["texts"], numbers["queries"], limit, **arrays),
             numbers["done"],
             frozenset(numbers["ahead"]),
         )

@@ -15,7 +15,7 @@ class Part(NamedTuple):
 
     windows: int
     queries: int
-    limit: float
+    limit: Doubles
     totals: Doubles
     divergence: Doubles | None
 

@@ -44,14 +44,14 @@ class Taken(NamedTuple):
     """What a walk took of a text, in the model's own dtype.
 
     weights `[layer, head, query, key]`, or norms where the request asks for them; vectors `[2, head, token, head_dim]`,
-    queries and then keys; masks: of each layer that is asked for, bool `[query, key]`.
+    queries and then keys; masks: of the layers that are asked for, bool `[layer, query, key]`.
     """
 
     tokens: Tokens
     asked: Asked
     weights: Tensor
     vectors: Tensor
-    masks: list[Tensor]
+    masks: Tensor
 
 
 class Model(Engine):
@@ -153,11 +153,10 @@ class Model(Engine):
                 weights = maps.kept[run.number]
                 if norms:
                     weights *= lengths.kept[run.number][..., None, :]
-                masks = [every_key(run.masks[layer], run.length, self.device) for layer in asked.layers]
+                masks = of_layers([run.masks[layer] for layer in asked.layers], len(run.texts), run.length, self.device)
                 for place, number in enumerate(run.texts):
-                    own = [mask[place if len(mask) > 1 else 0, 0] for mask in masks]
                     of_text = vectors.kept[run.number][:, place]
-                    taken[number] = Taken(group[number], asked, weights[place], of_text, own)
+                    taken[number] = Taken(group[number], asked, weights[place], of_text, masks[place])
         yield from (taken.pop(number) for number in range(len(group)))
 
     def record(self, taken: Taken, request: Request) -> AttentionRecord:
@@ -172,7 +171,7 @@ class Model(Engine):
             layers=list(taken.asked.layers),
             heads=list(taken.asked.heads),
             tokens=taken.tokens,
-            mask=taken.masks[0].cpu().numpy(),
+            masks=taken.masks.cpu().numpy(),
             mask_name=request.mask,
             model=self.info,
             vectors=Vectors(list(taken.asked.vectors), *vectors) if taken.asked.vectors and not norms else None,
@@ -242,8 +241,10 @@ class Model(Engine):
                 self.loaded.add(module)
 
 
-def every_key(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
-    """A mask written out: bool `[1 or text, 1, query, key]`; None hides nothing."""
-    if mask is None:
-        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-    return mask.expand(*mask.shape[:2], length, length)
+def of_layers(masks: Sequence[Tensor | None], texts: int, length: int, device: torch.device) -> Tensor:
+    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
+    everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in masks]
+    if all(mask is masks[0] for mask in masks):
+        return whole[0].expand(texts, len(masks), length, length)
+    return torch.cat(whole, dim=1)

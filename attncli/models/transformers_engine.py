@@ -5,7 +5,7 @@ attncli's own encoder in `encoder.py`; this file is for the rest. With `referenc
 imports transformers, and no code that a checkpoint brings is run.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
+from attncli.models.transformers_masks import allowed, layer_kinds, masks_of
 from attncli.models.transformers_peer import quiet, refusals
 from attncli.models.transformers_tokens import Backend, pieces
 from attncli.record import AttentionRecord, Input, ModelInfo, Request
@@ -101,9 +102,8 @@ class TransformersModel(Engine):
         """One text after the other; layers and heads are counted in the part asked for.
 
         A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. A record's mask is where any head of any layer gives any
-        weight: transformers does not say what it hides (the future, what lies outside a window, [PAD]), and what is
-        hidden has no weight anywhere.
+        the start token and the target's tokens but the last. Every layer's mask is found by where its weights are
+        (`attncli.models.transformers_masks`).
         """
         self.check(request)
         for text, pair in inputs:
@@ -263,12 +263,14 @@ class TransformersModel(Engine):
         if not weights.isfinite().all():
             raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
         config = self.stack(maps.part).config.get_text_config()
+        kinds = ["cross"] * count[0] if maps.part == "cross" else layer_kinds(config, count[0])
+        masks = masks_of(maps.weights, kinds)
         return AttentionRecord(
             weights=weights.numpy(),
             layers=layers,
             heads=heads,
             tokens=maps.tokens,
-            mask=allowed(maps.weights).cpu().numpy(),
+            masks=torch.stack([masks[layer] for layer in layers]).cpu().numpy(),
             mask_name="causal" if maps.part == "decoder" else request.mask,
             model=ModelInfo(
                 self.place.name, str(self.place.path), self.sha256, *count, getattr(config, "hidden_size", 0)
@@ -276,8 +278,3 @@ class TransformersModel(Engine):
             key_tokens=maps.key_tokens,
             kind=maps.part,
         )
-
-
-def allowed(maps: Sequence[Tensor]) -> Tensor:
-    """Where any head of any layer gives any weight at all: bool `[query, key]`."""
-    return torch.stack([(layer > 0).any(dim=0) for layer in maps]).any(dim=0)

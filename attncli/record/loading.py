@@ -66,8 +66,9 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
         raise ValueError(f"weights are {weights.dtype} {list(weights.shape)} for {queries} queries and {keys} keys")
     if 0 in weights.shape:
         raise ValueError("it holds no weights")
-    if mask.dtype != np.bool_ or mask.shape != (queries, keys):
-        raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {queries} queries and {keys} keys")
+    if mask.dtype != np.bool_ or mask.shape not in ((queries, keys), (len(layers), queries, keys)):
+        wanted = f"{len(layers)} layers, {queries} queries and {keys} keys"
+        raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {wanted}")
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError("a weight is negative or not a number")
     model = ModelInfo(**rest["model"])

@@ -12,6 +12,7 @@ from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.record import files
+from attncli.record.masks import agree, compact, masks_of_layers
 from attncli.record.parts import ModelInfo, Vectors
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
@@ -28,7 +29,8 @@ class AttentionRecord:
     where `measure` is "norm".
     layers, heads: the numbers, in the model, of what stands along the first two axes.
     tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
-    mask: bool `[query, key]`, True = may attend; mask_name: "padding", "causal" or "none".
+    masks: bool `[layer, query, key]`, True = may attend; where the layers agree a view of one `[query, key]`, which may
+    be given for all of them. mask_name: "padding", "causal" or "none".
     vectors: the queries and keys of some of these heads, where they were asked for.
     kind: which attention it is: "encoder" or "decoder", both of a text to itself, or "cross", of what a decoder
     writes (tokens) to what an encoder has read (key_tokens).
@@ -40,13 +42,28 @@ class AttentionRecord:
     layers: list[int]
     heads: list[int]
     tokens: Tokens
-    mask: Bools
+    masks: Bools
     mask_name: str
     model: ModelInfo
     vectors: Vectors | None = None
     key_tokens: Tokens | None = None
     kind: str = "encoder"
     measure: str = "weight"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
+
+    @property
+    def compact_masks(self) -> Bools:
+        """The one mask `[query, key]` of all layers where they agree, else `masks`: what files hold."""
+        return compact(self.masks)
+
+    @property
+    def mask(self) -> Bools:
+        """The one mask of all layers, `[query, key]`. Raises RequestError where they have different ones."""
+        if not agree(self.masks):
+            raise RequestError("the layers have different masks: use record.masks, or select layers")
+        return self.masks[0]
 
     @property
     def unusual(self) -> list[str]:
@@ -69,6 +86,16 @@ class AttentionRecord:
         one: Floats = self.weights[self.layers.index(layer), self.heads.index(head)]
         return one
 
+    def mask_of(self, layer: int) -> Bools:
+        """The `[query, key]` mask of one layer, by its number in the model.
+
+        Raises KeyError when the record does not hold that layer.
+        """
+        if layer not in self.layers:
+            raise KeyError(f"layer {layer} is not in this record")
+        one: Bools = self.masks[self.layers.index(layer)]
+        return one
+
     def select(self, layers: Selection | None = None, heads: Selection | None = None) -> "AttentionRecord":
         """The same record with fewer layers or heads, named as in `Model.attend`: numbers are the model's.
 
@@ -83,6 +110,7 @@ class AttentionRecord:
             weights=self.weights[np.ix_(rows, columns)],
             layers=layers,
             heads=heads,
+            masks=self.masks[0] if agree(self.masks) else self.masks[rows],
             vectors=None if self.vectors is None else self.vectors.select(layers, heads),
         )
 
@@ -110,7 +138,7 @@ class AttentionRecord:
             "layers": np.array(self.layers, dtype=np.int64),
             "heads": np.array(self.heads, dtype=np.int64),
             "segments": np.array(self.tokens.segments, dtype=np.int64),
-            "mask": np.ascontiguousarray(self.mask),
+            "mask": np.ascontiguousarray(self.compact_masks),
         }
         if self.vectors is not None:
             numbers["neurons"] = np.array(self.vectors.heads, dtype=np.int64)

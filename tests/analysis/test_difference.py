@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from records import attention_records, record_of
+from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference, document
 from attncli.base.errors import RequestError
@@ -67,6 +67,28 @@ def test_a_case_computed_by_hand():
         (1, 1, 1),
         (2, 0, -0.5),
     ]
+
+
+@given(layered_records(padding=1))
+def test_a_query_counts_in_the_layers_whose_masks_let_it_attend_to_something(first):
+    second = replace(first, weights=first.weights[::-1], masks=first.masks[::-1])
+    found = difference(first, second)
+    cells = []
+    for layer in found.first.layers:
+        alone = difference(first.select(layer), second.select(layer))
+        assert [found.of(layer, head) for head in alone.first.heads] == alone.moved[0].tolist()
+        cells += alone.largest(found.moved.size * 100)
+    assert sorted(cells, key=repr) == sorted(found.largest(len(cells) + 1), key=repr)
+
+
+def test_rows_that_the_masks_of_a_layer_hide_do_not_count():
+    """Of layer 1 the first row alone; it moved whole, and the others can't."""
+    masks = np.ones((2, 2, 2), dtype=bool)
+    masks[1, 1] = False
+    first, second = (
+        record_of(np.array([[row, row], [row, [0, 0]]])[:, None], masks) for row in ([1.0, 0.0], [0.0, 1.0])
+    )
+    assert difference(first, second).moved.tolist() == [[1], [1]]
 
 
 @given(pairs())

@@ -1,9 +1,11 @@
 """How much weight a mask moves, and where weight may not be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
-from records import attention_records, record_of
+from records import attention_records, layered_records, record_of
 
 from attncli.analysis.masking import leak_to_padding, mask_effects, total_variation
 
@@ -37,6 +39,25 @@ def test_taking_the_future_away_moves_exactly_its_weight(record):
     for (layer, head), effect in mask_effects(masked, record).items():
         assert effect.forbidden == 0
         assert effect.moved == pytest.approx(float(hidden[layer, head].sum(axis=-1).mean()), abs=1e-5)
+
+
+@given(layered_records(padding=1))
+def test_every_layer_is_held_against_its_own_mask(record):
+    unmasked = replace(record, weights=np.full_like(record.weights, 1 / len(record.tokens)))
+    effects = mask_effects(record, unmasked)
+    for layer in record.layers:
+        alone = mask_effects(record.select(layer), unmasked.select(layer))
+        assert {head: effects[head] for head in alone} == alone
+        assert all(effect.forbidden == 0 for effect in alone.values())
+        hides_all = not record.mask_of(layer)[:-1].any()
+        assert all((effect.moved == 0) == hides_all for effect in alone.values())
+
+
+def test_weight_on_a_position_that_another_layer_allows_is_forbidden():
+    masks = np.stack([np.ones((4, 4), dtype=bool), np.tri(4, dtype=bool)])
+    record = record_of(np.full((2, 1, 4, 4), 0.25), masks)
+    effects = mask_effects(record, record)
+    assert (effects[0, 0].forbidden, effects[1, 0].forbidden) == (0, 6 * 0.25)
 
 
 def test_weight_on_forbidden_positions_is_found():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, record_of
+from records import attention_records, cross_records, layered_records, record_of
 
 from attncli.analysis.patterns import PATTERNS, counted_queries, entropy, most_attended, strongest, summarise
 from attncli.record import AttentionRecord
@@ -58,10 +58,9 @@ def records_that_look_at_padding(draw) -> AttentionRecord:
 
 @given(st.one_of(attention_records(), records_that_look_at_padding()))
 def test_shares_are_means_of_the_cells_that_they_name(record):
-    counted = counted_queries(record)
     length = len(record.tokens)
     for (layer, head), summary in summarise(record).items():
-        weights = record.map(layer, head)
+        weights, counted = record.map(layer, head), counted_queries(record, layer)
         queries = [query for query in range(length) if counted[query]]
         by_hand = {
             "self": [weights[query, query] for query in queries],
@@ -101,9 +100,28 @@ def test_strongest_are_the_largest_in_order(weights, count):
 @given(attention_records())
 def test_most_attended_is_the_mean_over_queries(record):
     [(key, weight)] = most_attended(record, record.layers[0], record.heads[0], 1)
-    means = record.map(record.layers[0], record.heads[0])[counted_queries(record)].mean(axis=0)
+    means = record.map(record.layers[0], record.heads[0])[counted_queries(record, record.layers[0])].mean(axis=0)
     assert weight == pytest.approx(float(means.max()))
     assert means[key] == means.max()
+
+
+@given(layered_records(padding=1))
+def test_a_query_counts_where_its_own_layer_lets_it_attend_to_something(record):
+    for layer, masks in zip(record.layers, record.masks, strict=True):
+        assert counted_queries(record, layer).tolist() == [*masks.any(axis=-1)[:-1].tolist(), False]
+        alone = record.select(layer)
+        for head in record.heads:
+            assert summarise(record)[layer, head] == summarise(alone)[layer, head]
+            assert most_attended(record, layer, head, 3) == most_attended(alone, layer, head, 3)
+
+
+def test_a_head_whose_layer_hides_some_queries_all_keys():
+    """The rows of zeros in layer 1 do not make its entropy smaller, nor its shares."""
+    masks = np.ones((2, 4, 4), dtype=bool)
+    masks[1, 2:] = False
+    summaries = summarise(record_of(np.full((2, 1, 4, 4), 0.25) * masks[:, None], masks))
+    assert [summaries[layer, 0].entropy for layer in (0, 1)] == pytest.approx([np.log(4)] * 2)
+    assert [summaries[layer, 0].shares["first"] for layer in (0, 1)] == pytest.approx([0.25] * 2)
 
 
 def test_real_heads(minilm):
@@ -119,6 +137,6 @@ def test_a_key_of_another_text_is_neither_the_query_nor_its_neighbour(record):
         assert [summary.shares[name] for name in ("self", "previous", "next")] == [0, 0, 0]
         assert summary.label in ("first", "separator", "broad")
     for (layer, head), summary in summarise(record).items():
-        weights = record.map(layer, head)[counted_queries(record)]
+        weights = record.map(layer, head)[counted_queries(record, layer)]
         assert summary.shares["first"] == pytest.approx(weights[:, 0].mean(), abs=1e-6)
         assert summary.shares["separator"] == pytest.approx(weights[:, -1].mean(), abs=1e-6)

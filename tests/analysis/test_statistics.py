@@ -61,6 +61,15 @@ def test_sums_of_parts_of_a_corpus_add_up_to_the_sums_of_all(texts, where):
     assert np.allclose(parts.spread, whole.spread, atol=1e-7)
 
 
+def test_the_most_that_entropy_can_be_is_each_layers_own():
+    """A window of two keys in layer 0, four keys in layer 1; two queries of one text, three of another."""
+    zero = np.zeros((2, 3, len(FIGURES)))
+    texts = [Sums.of_text(count, count * np.log([2, 4]), zero) for count in (2, 3)]
+    found = Statistics.of(texts[0] + texts[1], MODEL)
+    assert found.entropy_limit == pytest.approx(np.log([2, 4]))
+    assert Sums.nothing(2, 3).limit.tolist() == [0, 0]
+
+
 @given(st.integers(3, 14), st.integers(0, 14), st.integers(0, 14), st.integers(0, 2**32 - 1))
 def test_factors_of_blocks_are_those_of_the_whole_and_rows_that_do_not_count_are_nothing(length, one, other, seed):
     begin, end = sorted(min(border, length) for border in (one, other))
@@ -117,7 +126,7 @@ def test_the_clearest_head_has_the_largest_share():
     statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL)
     clear = statistics.clearest("next")
     assert (clear.layer, clear.head, clear.label) == (1, 2, "next")
-    assert statistics.entropy_limit == 2.5
+    assert statistics.entropy_limit.tolist() == [2.5, 2.5]
     assert statistics.figure("next").tolist() == [[0, 0.6, 0], [0, 0, 0.7]]
     assert [(one.layer, one.head) for one in statistics.heads] == [
         (layer, head) for layer in (0, 1) for head in range(3)

@@ -40,6 +40,22 @@ def test_loaded_statistics_are_the_saved_ones(tmp_path, suffix, distances):
     assert_same(load_statistics(path), made(distances))
 
 
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("limit, written", [([1.5, 1.5], 1.5), ([1.5, 0.5], [1.5, 0.5])])
+def test_the_limit_of_entropy_is_one_number_where_it_is_the_same_for_all_layers(tmp_path, suffix, limit, written):
+    statistics = replace(made(), entropy_limit=np.array(limit))
+    assert document(statistics)["entropy_limit"] == written
+    save_statistics(statistics, tmp_path / f"stats{suffix}")
+    assert load_statistics(tmp_path / f"stats{suffix}").entropy_limit.tolist() == limit
+
+
+@pytest.mark.parametrize("limit", [[1.5, 1.5, 1.5], [], None, [None, 1.5], [[1.5], [1.5]], {}])
+def test_limits_of_other_layers_are_refused(tmp_path, limit):
+    (tmp_path / "stats.json").write_text(json.dumps({**document(made()), "entropy_limit": limit}))
+    with pytest.raises(RequestError, match="no whole"):
+        load_statistics(tmp_path / "stats.json")
+
+
 def test_a_csv_has_a_row_a_head(tmp_path):
     save_statistics(made(), tmp_path / "stats.csv")
     with (tmp_path / "stats.csv").open(newline="") as file:

@@ -1,14 +1,17 @@
 """One row of one head: its steps lead from q, k and v to the weights and the output."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from heads import heads
 from hypothesis import given
 from hypothesis import strategies as st
+from records import record_of
 
 from attncli.analysis.steps import BY_KEY, document, row_steps
+from attncli.record import Vectors
 
 
 @st.composite
@@ -81,3 +84,13 @@ def test_the_document_has_the_steps_of_a_head_s_row_key_by_key(head, data):
     assert made["query"]["q"] == head.query[query].tolist() and made["query"]["x"] == head.x[query].tolist()
     assert [row["v"] for row in made["keys"]] == head.value.tolist()
     assert made["output_norm"] == pytest.approx(np.linalg.norm(made["output"]))
+
+
+def test_keys_are_hidden_by_the_mask_of_the_heads_own_layer():
+    masks = np.stack([np.tri(4, dtype=bool), np.tri(4, dtype=bool).T])
+    numbers = np.random.default_rng(0).normal(size=(2, 2, 4, 3)).astype(np.float32)
+    vectors = Vectors([(0, 0), (1, 0)], *numbers)
+    record = replace(record_of(np.full((2, 1, 4, 4), 0.25), masks), vectors=vectors)
+    for layer, expected in enumerate(([True, True, False, False], [False, True, True, True])):
+        made = document(record.select(layer), np.ones((4, 5), np.float32), numbers[0, 0], 1)
+        assert [row["allowed"] for row in made["keys"]] == expected

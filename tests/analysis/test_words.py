@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, record_of, tokens
+from records import attention_records, cross_records, layered_records, record_of, tokens
 
 from attncli.analysis.words import merge_words
 from attncli.record import Vectors
@@ -71,10 +71,21 @@ def test_merging_twice_changes_nothing_more(record):
 def test_a_word_may_attend_where_a_piece_of_it_may(record):
     causal = np.tril(np.ones_like(record.mask))
     groups = word_groups(record.tokens)
-    merged = merge_words(replace(record, mask=causal))
+    merged = merge_words(replace(record, masks=causal))
     for query, rows in enumerate(groups):
         for key, columns in enumerate(groups):
             assert merged.mask[query, key] == causal[np.ix_(rows, columns)].any()
+
+
+@given(layered_records(), st.integers(1, 3))
+def test_each_layer_lets_a_word_attend_where_it_lets_a_piece(record, size):
+    words = [None if special else place // size for place, special in enumerate(record.tokens.special)]
+    cut = with_words(record, words)
+    merged = merge_words(cut)
+    assert merged.masks.shape == (len(record.layers), len(merged.tokens), len(merged.tokens))
+    for layer in record.layers:
+        np.testing.assert_array_equal(merged.mask_of(layer), merge_words(cut.select(layer)).mask)
+        assert not merged.weights[merged.layers.index(layer)][:, ~merged.mask_of(layer)].any()
 
 
 def test_a_word_stands_for_all_characters_of_its_pieces():

@@ -56,7 +56,7 @@ def test_a_query_that_may_look_nowhere_has_no_weights_and_does_not_count(seed):
 
 def test_figures_are_means_over_the_queries_that_are_real_tokens(trained):
     one = trained()
-    real = counted_queries(one.record)
+    real = counted_queries(one.record, 4)
     assert real.tolist() == [True] * 16 + [False] * 2
     own = one.record.map(4, 3)[real].astype(float)
     for found in variants(one):

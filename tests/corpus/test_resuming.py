@@ -1,5 +1,8 @@
 """How far a corpus has been counted, and files to go on from."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,6 +43,18 @@ def test_what_to_go_on_from_is_what_was_saved(tmp_path, divergence):
     assert (found.done, found.ahead) == (7, {9, 12})
     for name, value in vars(expected.sums).items():
         assert np.array_equal(getattr(found.sums, name), value)
+
+
+def test_the_limit_of_every_layer_is_kept_and_one_number_is_of_all(tmp_path):
+    """As all files had it before layers had masks of their own."""
+    path, nothing = tmp_path / "state", SoFar(Sums.nothing(2, 3))
+    for limit, written in (([8.0, 8.0], 8.0), ([8.0, 5.0], [8.0, 5.0])):
+        save_so_far(SoFar(replace(so_far().sums, limit=np.array(limit))), ASKED, path)
+        with np.load(path) as file:
+            assert json.loads(str(file["about"]))["limit"] == written
+        assert load_so_far(path, ASKED, nothing).sums.limit.tolist() == limit
+    with pytest.raises(RequestError, match="another model"):
+        load_so_far(path, ASKED, SoFar(Sums.nothing(3, 3)))
 
 
 @pytest.mark.parametrize("other", [{"model": "1" * 64}, {"--mask": "causal"}, {"--stride": 3}])

@@ -49,8 +49,8 @@ def test_rows_are_divided_by_their_sums_and_those_of_zeros_stay():
 
 
 def test_parts_of_a_text_add_up():
-    one, other = (Part(1, n, n / 2, np.full((1, 1, 2), n), np.full((1, 1), n)) for n in (3, 4))
+    one, other = (Part(1, n, np.array([n / 2, n / 4]), np.full((1, 1, 2), n), np.full((1, 1), n)) for n in (3, 4))
     both = one.join(other)
-    assert (both.windows, both.queries, both.limit) == (2, 7, 3.5)
+    assert (both.windows, both.queries, both.limit.tolist()) == (2, 7, [3.5, 1.75])
     assert both.totals.tolist() == [[[7, 7]]] and both.divergence.tolist() == [[7]]
     assert one.join(other._replace(divergence=None)).divergence is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import record_of
 from safetensors.numpy import load_file
-from saved_records import NATIVE, records_of_models, same, with_vectors
+from saved_records import NATIVE, any_records, same, with_vectors
 
 from attncli import RequestError, load_record, load_records, save_records
 from attncli.record import AttentionRecord
@@ -21,7 +21,7 @@ from attncli.record import AttentionRecord
 
 
 @pytest.mark.parametrize("suffix", NATIVE)
-@given(record=records_of_models)
+@given(record=any_records())
 @settings(max_examples=30)
 def test_one_text_comes_back_as_it_was(suffix, record, folder):
     path = folder / f"one{suffix}"
@@ -31,7 +31,7 @@ def test_one_text_comes_back_as_it_was(suffix, record, folder):
     same(again, record)
 
 
-@given(several=st.lists(records_of_models, min_size=1, max_size=13))
+@given(several=st.lists(any_records(), min_size=1, max_size=13))
 @settings(max_examples=15)
 def test_many_texts_come_back_in_their_order(several, folder):
     path = folder / "many.safetensors"
@@ -63,6 +63,16 @@ def test_safetensors_has_the_same_tensors(folder):
     tensors = load_file(folder / "r.safetensors")
     assert set(tensors) == {"weights", "layers", "heads", "segments", "mask"}
     assert np.array_equal(tensors["weights"], record.weights)
+
+
+@pytest.mark.parametrize("suffix", NATIVE)
+def test_a_mask_is_written_once_where_the_layers_agree(suffix, folder):
+    window = np.tri(5, k=1, dtype=bool)
+    agreeing, differing = np.stack([window, window]), np.stack([window, window.T])
+    for masks, expected in ((window, window), (agreeing, window), (differing, differing)):
+        record_of(np.full((2, 3, 5, 5), 0.2), mask=masks).save(folder / f"mask{suffix}")
+        file = load_file(folder / "mask.safetensors") if suffix == ".safetensors" else np.load(folder / "mask.npz")
+        assert file["mask"].dtype == bool and np.array_equal(file["mask"], expected)
 
 
 def test_vectors_are_three_more_arrays_where_there_are_any(folder):
@@ -101,7 +111,7 @@ def test_reading_a_record_needs_no_torch(folder):
 # --- for other programs ---------------------------------------------------------------------------------
 
 
-@given(several=st.lists(records_of_models, min_size=1, max_size=3))
+@given(several=st.lists(any_records(), min_size=1, max_size=3))
 @settings(max_examples=15)
 def test_json_is_the_document_of_run(several, folder):
     save_records(several, folder / "r.json")
@@ -130,7 +140,7 @@ def csv_can_hold(record: AttentionRecord) -> bool:
     return not set("\r\0") & set("".join(record.tokens.text + record.keys.text))
 
 
-@given(several=st.lists(records_of_models.filter(csv_can_hold), min_size=1, max_size=2))
+@given(several=st.lists(any_records().filter(csv_can_hold), min_size=1, max_size=2))
 @settings(max_examples=10)
 def test_csv_has_a_row_a_cell(several, folder):
     save_records(several, folder / "r.csv")

@@ -137,6 +137,13 @@ NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vec
         ("heads", None),
         ("mask", np.ones((6, 6), dtype=np.int64)),
         ("mask", np.ones((6, 5), dtype=bool)),
+        ("mask", np.ones(6, dtype=bool)),
+        ("mask", np.ones((1, 6, 6), dtype=bool)),
+        ("mask", np.ones((3, 6, 6), dtype=bool)),
+        ("mask", np.ones((2, 6, 5), dtype=bool)),
+        ("mask", np.ones((2, 3, 6, 6), dtype=bool)),
+        ("mask", np.ones((2, 6, 6), dtype=np.uint8)),
+        ("mask", np.bool_(True)),
         ("labels", None),
         ("neurons", None),
         ("neurons", NEURONS.astype(np.float64)),
@@ -173,6 +180,17 @@ def test_arrays_that_do_not_fit_together(name, array, folder):
             parts = {part: file[part] for part in file.files if part != "labels"}
         np.savez(folder / "unfit.npz", **parts)
     refused(folder / "unfit.npz")
+
+
+def test_a_mask_that_does_not_fit_says_so(folder):
+    rewrite(folder / "mask.npz", mask=np.ones((3, 6, 6), dtype=bool))
+    assert "the mask is bool [3, 6, 6] for 2 layers, 6 queries and 6 keys" in refused(folder / "mask.npz")
+
+
+def test_masks_of_layers_that_agree_are_one(folder):
+    """As another program may have written them."""
+    rewrite(folder / "mask.npz", mask=np.stack([GOOD.mask] * 2))
+    same(load_record(folder / "mask.npz"), GOOD)
 
 
 @pytest.mark.parametrize("shape", [(0, 6, 4), (2, 6, 0), (2, 6), (2, 6, 2, 2)])

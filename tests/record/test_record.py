@@ -1,5 +1,6 @@
 """Records: their parts, their heads' vectors, and what is not in them."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -7,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of
-from saved_records import records_of_models, with_vectors
+from saved_records import any_records, with_vectors
 
 from attncli import RequestError
 from attncli.record.selection import number_list
 
 
-@given(record=records_of_models, data=st.data())
+@given(record=any_records(), data=st.data())
 def test_a_part_of_a_record(record, data):
     layers = data.draw(st.none() | st.lists(st.sampled_from(record.layers), min_size=1, unique=True))
     heads = data.draw(st.none() | st.lists(st.sampled_from(record.heads), min_size=1, unique=True))
@@ -21,6 +22,7 @@ def test_a_part_of_a_record(record, data):
     assert part.layers == (layers or record.layers) and part.heads == (heads or record.heads)
     assert part.tokens == record.tokens and part.mask_name == record.mask_name
     for layer in part.layers:
+        assert np.array_equal(part.mask_of(layer), record.mask_of(layer))
         for head in part.heads:
             assert np.array_equal(part.map(layer, head), record.map(layer, head))
     every = record.vectors.heads if record.vectors else []
@@ -44,6 +46,8 @@ def test_what_is_not_in_a_record():
         record.select("6")
     with pytest.raises(KeyError, match="layer 2, head 5"):
         record.map(2, 5)
+    with pytest.raises(KeyError, match="layer 3"):
+        record.mask_of(3)
     with pytest.raises(KeyError, match="layer 5, head 1"):
         with_vectors(record, [(5, 7), (2, 1)]).vectors.of(5, 1)
 
@@ -53,6 +57,62 @@ def test_the_vectors_of_a_head_are_its_own():
     for place, (layer, head) in enumerate([(1, 2), (0, 0)]):
         query, key = vectors.of(layer, head)
         assert np.array_equal(query, vectors.query[place]) and np.array_equal(key, vectors.key[place])
+
+
+# --- masks ----------------------------------------------------------------------------------------------
+
+WINDOW, ALL = np.tri(4, k=1, dtype=bool) & ~np.tri(4, k=-2, dtype=bool), np.ones((4, 4), dtype=bool)
+
+
+def of_masks(*masks):
+    """A record with a layer for each of these masks `[4, 4]`."""
+    return record_of(np.full((len(masks), 2, 4, 4), 0.25), mask=np.stack(masks))
+
+
+@given(record=any_records())
+def test_a_mask_a_layer_and_one_where_they_agree(record):
+    assert record.masks.dtype == bool and record.masks.shape == (*record.weights.shape[:1], *record.weights.shape[2:])
+    for layer, mask in zip(record.layers, record.masks, strict=True):
+        assert np.array_equal(record.mask_of(layer), mask)
+        assert np.array_equal(record.select(layer).mask, mask)
+    if (record.masks == record.masks[0]).all():
+        assert np.array_equal(record.mask, record.masks[0])
+        assert record.compact_masks.shape == record.mask.shape
+        assert record.masks.strides[0] == 0  # no memory of their own
+    else:
+        assert np.array_equal(record.compact_masks, record.masks)
+        with pytest.raises(RequestError, match=r"different masks: use record\.masks, or select layers"):
+            _ = record.mask
+
+
+def test_one_mask_is_given_for_all_layers():
+    record = record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW)
+    assert np.array_equal(record.masks, [WINDOW] * 3) and np.shares_memory(record.masks, WINDOW)
+    for again in (dataclasses.replace(record, masks=ALL), dataclasses.replace(record, masks=np.stack([ALL] * 3))):
+        assert np.array_equal(again.mask, ALL) and again.masks.shape == (3, 4, 4)
+
+
+def test_layers_take_their_masks_along():
+    record = of_masks(ALL, WINDOW, ALL)
+    assert np.array_equal(record.select([1, 0]).masks, [WINDOW, ALL])
+    assert np.array_equal(record.select([2, 0]).mask, ALL)
+    assert np.array_equal(record.select([1]).select(heads=1).mask, WINDOW)
+    assert np.array_equal(record.select(heads=[1]).masks, record.masks)
+    one = record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW)
+    assert np.shares_memory(one.select([2, 0]).masks, WINDOW)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 4), (4, 4, 4), (3, 5, 4), (4, 5), (3, 2, 4, 4)])
+def test_masks_of_other_layers_or_another_text_are_refused(shape):
+    masks = np.arange(np.prod(shape)).reshape(shape) % 3 == 0
+    with pytest.raises(ValueError, match=r"broadcast|more dimensions"):
+        record_of(np.full((3, 2, 4, 4), 0.25), mask=masks)
+
+
+def test_a_copy_of_a_record_agrees_as_the_record_does():
+    """Copying and pickling make a whole array of a view."""
+    record = copy.deepcopy(record_of(np.full((3, 2, 4, 4), 0.25), mask=WINDOW))
+    assert record.masks.strides[0] != 0 and np.array_equal(record.mask, WINDOW)
 
 
 @given(numbers=st.lists(st.integers(0, 30), unique=True))

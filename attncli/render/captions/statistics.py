@@ -8,7 +8,7 @@ OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
 def top_of(statistics: Statistics, by: str) -> float:
     """The value of a figure that gets the last colour."""
     if by == "entropy":
-        return max(statistics.entropy_limit, 1e-9)
+        return max(float(statistics.entropy_limit.max()), 1e-9)
     return float(statistics.figure(by).max()) or 1.0 if by in OPEN_ENDED else 1.0
 
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
+from attncli.base.arrays import Doubles
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
 from attncli.render.figures.drawing import FAINT, INK, drawing
@@ -20,6 +21,7 @@ from attncli.render.palette import HEAD_COLOURS, head_colour
 
 WIDTH, ROW = 11.0, 4.2  # inches
 TITLE, LABEL, SMALL, TINY = 11.0, 9.0, 7.0, 5.5  # points
+ABOVE = 0.8  # of the way from layer to layer: a line above one of them
 LETTERS = {
     "self": "s", "previous": "←", "next": "→", "first": "f", "separator": "■", "punctuation": ".", "same_word": "=",
     BROAD: "",
@@ -55,11 +57,21 @@ def draw_entropy(axes: Axes, statistics: Statistics) -> None:
     for head in range(values.shape[1]):
         axes.plot(layers, values[:, head], "o", color=HEAD_COLOURS[0], alpha=0.55, markersize=5, markeredgewidth=0)
     axes.plot(layers, values.mean(axis=1), color=INK, linewidth=1.2, label="mean of the layer")
-    axes.axhline(statistics.entropy_limit, color=FAINT, linewidth=0.9, linestyle="--", label="all tokens alike")
-    axes.set_ylim(0, statistics.entropy_limit * 1.08)
+    draw_limit(axes, statistics.entropy_limit)
+    axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
     dress(axes, "Entropy of each head", "layer", "entropy (nats)")
     axes.set_xticks(layers)
     axes.legend(fontsize=SMALL, frameon=False)
+
+
+def draw_limit(axes: Axes, limit: Doubles) -> None:
+    """What a head has that looks at all tokens alike: one line, or one a layer where they see differently far."""
+    style: Any = {"color": FAINT, "linewidth": 0.9, "linestyle": "--", "label": "all tokens alike"}
+    if limit.min() == limit.max():
+        axes.axhline(limit[0], **style)
+    else:
+        layers = np.arange(len(limit))
+        axes.hlines(limit, layers - ABOVE / 2, layers + ABOVE / 2, **style)
 
 
 def draw_shares(axes: Axes, statistics: Statistics) -> None:

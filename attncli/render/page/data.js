@@ -99,9 +99,10 @@ function levelValues(levels, power) {
   return tables.get(name);
 }
 
-/** Whether a query may look at a key; null if the mask is not decoded yet. */
-export function allowed(text, name, query, key) {
-  const bytes = bytesOf(maskOf(text, name).allowed);
+/** Whether a query may look at a key in a layer; null if the mask, of this layer or of all, is not decoded yet. */
+export function allowed(text, name, layer, query, key) {
+  const ids = maskOf(text, name).allowed;
+  const bytes = bytesOf(Array.isArray(ids) ? ids[page.layers.indexOf(layer)] : ids);
   if (bytes === null) return null;
   const cell = query * countOf(text, "key") + key;
   return Boolean(bytes[cell >> 3] & (128 >> (cell & 7)));

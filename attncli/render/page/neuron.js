@@ -51,7 +51,7 @@ export function measure(width) {
 export function scores(query) {
   const vectors = vectorsOf(state.text, state.mask, state.layer, state.head);
   const keys = countOf(state.text, "key");
-  if (vectors === null || allowed(state.text, state.mask, query, 0) === null) return null;
+  if (vectors === null || allowed(state.text, state.mask, state.layer, query, 0) === null) return null;
   const { size } = vectors;
   const q = vectors.query.subarray(query * size, (query + 1) * size);
   const score = new Float64Array(keys);
@@ -59,7 +59,7 @@ export function scores(query) {
     for (let i = 0; i < size; i++) score[key] += q[i] * vectors.key[key * size + i];
   }
   const scaled = score.map((one) => one / Math.sqrt(size));
-  const may = [...score.keys()].map((key) => allowed(state.text, state.mask, query, key));
+  const may = [...score.keys()].map((key) => allowed(state.text, state.mask, state.layer, query, key));
   const largest = scaled.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), -Infinity);
   const raised = scaled.map((one, key) => (may[key] ? Math.exp(one - largest) : 0));
   const sum = raised.reduce((total, one) => total + one, 0);

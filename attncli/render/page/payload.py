@@ -7,6 +7,7 @@ import numpy as np
 
 from attncli import __version__
 from attncli.analysis.patterns import summarise
+from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten
 from attncli.record import AttentionRecord
@@ -143,7 +144,7 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[st
         "power": scale.power,
         "error": scale.error,
         "maps": [chunks.add(text) for text in pack_layers(list(record.weights), scale)],
-        "allowed": chunks.add(packed(np.packbits(record.mask).tobytes())),
+        "allowed": allowed_entry(record.compact_masks, chunks),
         "kinds": [
             [
                 {
@@ -157,6 +158,13 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[st
         ],
         "vectors": vectors_entry(record, chunks),
     }
+
+
+def allowed_entry(masks: Bools, chunks: Chunks) -> str | list[str]:
+    """What may be attended to, a bit a cell: of all layers where they have one mask `[query, key]`, else of each."""
+    if masks.ndim == 3:
+        return [chunks.add(packed(np.packbits(mask).tobytes())) for mask in masks]
+    return chunks.add(packed(np.packbits(masks).tobytes()))
 
 
 def vectors_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:

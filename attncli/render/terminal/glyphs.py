@@ -22,10 +22,10 @@ def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     """One line a layer, and below what the glyphs mean."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     summaries = summarise(record)
-    most = math.log(max(possible_keys(record), 2))
     lines = [heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)]
     lines.append(Text("head      " + "".join(f"{head:>4}" for head in record.heads)))
     for layer in record.layers:
+        most = math.log(max(possible_keys(record, layer), 2))
         line = Text(f"layer {layer:<3} ")
         for head in record.heads:
             summary = summaries[layer, head]
@@ -38,9 +38,12 @@ def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     return [*lines, Text(), Text(meaning), Text(f"beside it the entropy: {ends}")]
 
 
-def possible_keys(record: AttentionRecord) -> int:
-    """To how many keys a query may attend at most, [PAD] not counted: the entropy is no more than its logarithm."""
-    return int(record.mask[counted_queries(record)][:, ~np.array(record.keys.padding)].sum(axis=1).max(initial=0))
+def possible_keys(record: AttentionRecord, layer: int) -> int:
+    """To how many keys a query of this layer may attend at most, [PAD] not counted: the entropy is no more than its
+    logarithm.
+    """
+    rows = record.mask_of(layer)[counted_queries(record, layer)]
+    return int(rows[:, ~np.array(record.keys.padding)].sum(axis=1).max(initial=0))
 
 
 def bar(share: float, canvas: Canvas) -> str:

@@ -66,7 +66,7 @@ def about(record: AttentionRecord, layer: int, head: int) -> Text:
     """The head in one line: its pattern, where its weight goes, its entropy."""
     summary = summarise(record.select([layer], [head]))[layer, head]
     shares = "  ".join(f"{name} {share:.2f}" for name, share in summary.shares.items())
-    most = math.log(max(possible_keys(record), 1))
+    most = math.log(max(possible_keys(record, layer), 1))
     return Text(f"{summary.label}: {shares}; entropy {summary.entropy:.2f} of at most {most:.2f} nats")
 
 

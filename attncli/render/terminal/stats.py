@@ -28,7 +28,7 @@ def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:
     values, top = statistics.figure(by).tolist(), top_of(statistics, by)
     left = len(f"layer {statistics.model.layers - 1}") + 1
     across = max(1, (canvas.width - left) // HEAD_WIDTH)
-    lines = [Text(f"{by}, {caption(by, top)}")]
+    lines = [Text(f"{by}, {caption(statistics, by, top)}")]
     for start in range(0, statistics.model.heads, across):
         heads = range(start, min(start + across, statistics.model.heads))
         numbers = "".join(f"{head:>{HEAD_WIDTH}}" for head in heads)
@@ -41,10 +41,12 @@ def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:
     return lines
 
 
-def caption(by: str, top: float) -> str:
+def caption(statistics: Statistics, by: str, top: float) -> str:
     """The figure's unit and range."""
     if by == "entropy":
-        return f"nats: 0 looks at one token, {top:.2f} at all alike"
+        low, high = statistics.entropy_limit.min(), statistics.entropy_limit.max()
+        alike = f"{top:.2f}" if low == high else f"{low:.2f} to {high:.2f}, as far as its layer sees,"
+        return f"nats: 0 looks at one token, {alike} at all alike"
     return f"tokens: up to {top:.1f}" if by == "distance" else "share of the weight: 0 to 1"
 
 

@@ -40,6 +40,16 @@ def test_entropies_stand_above_their_layers():
     assert set(limit.get_ydata()) == {3.0}
 
 
+def test_layers_that_see_differently_far_have_limits_of_their_own():
+    limits = np.array([3.0, 1.5, 3.0])
+    axes = panels(atlas(replace(made(), entropy_limit=limits)))["Entropy of each head"]
+    assert not [line for line in axes.lines if line.get_linestyle() == "--"]
+    [lines] = axes.collections
+    for layer, ((left, y), (right, also)) in enumerate(lines.get_segments()):
+        assert left < layer < right and y == also == limits[layer]
+    assert lines.get_label() == "all tokens alike" and axes.get_ylim()[1] > 3
+
+
 def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
     axes = panels(atlas(made()))["Where the weight goes (mean of a layer's heads)"]
     assert len(axes.lines) == len(PATTERNS)

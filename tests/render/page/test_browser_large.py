@@ -128,7 +128,7 @@ def test_one_layer_one_head_and_hardly_a_token(opened, view, length):
     weights = np.full((1, 1, length, length), 1 / length, dtype=np.float32)
     mask = np.ones((length, length), dtype=bool)
     vectors = Vectors([(0, 0)], *np.ones((2, 1, length, 4), dtype=np.float32))
-    record = replace(record_of(np.eye(3)), weights=weights, tokens=tokens, mask=mask, vectors=vectors)
+    record = replace(record_of(np.eye(3)), weights=weights, tokens=tokens, masks=mask, vectors=vectors)
     page = opened(record, f"#view={view}")
     drawn = [mark["weight"] for mark in page.marks("line" if view == "heads" else "rect") if "weight" in mark]
     assert drawn == (

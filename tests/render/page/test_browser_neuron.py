@@ -69,6 +69,24 @@ def test_masked_keys_say_so_and_have_no_bar(opened, record):
     assert page.texts().count("masked") == 1 and len(bars(page)) == 8
 
 
+def test_every_layer_hides_the_keys_that_its_own_mask_hides(opened, record):
+    """Layer 0 looks back, layer 1 at its neighbours; the page goes from one to the other."""
+    masks = np.stack([record.mask, np.abs(np.subtract.outer(range(9), range(9))) <= 1])
+    scores = np.stack(
+        [query @ key.T / np.sqrt(SIZE) for query, key in (record.vectors.of(0, 1), record.vectors.of(1, 0))]
+    )
+    weights = np.exp(scores) * masks
+    weights = np.repeat((weights / weights.sum(axis=-1, keepdims=True))[:, None], 2, axis=1).astype(np.float32)
+    page = opened(replace(record, weights=weights, masks=masks), "#view=neuron&layer=0&head=1&token=4")
+    for layer, head, there in ((0, 1, range(5)), (1, 0, range(3, 6)), (0, 1, range(5))):
+        page.go(f"#view=neuron&layer={layer}&head={head}&token=4")
+        drawn = bars(page)
+        assert list(drawn) == list(there) and page.texts().count("masked") == 9 - len(there)
+        for place, bar in drawn.items():
+            assert bar["weight"] == pytest.approx(weights[layer, head, 4, place], abs=1e-5)
+        assert "differ" not in " ".join(page.texts())
+
+
 def test_minilms_weights_come_out_of_its_q_and_k(opened, minilm):
     record = minilm.attend("The trophy does not fit in the suitcase because it is too big.", layers=4, vectors="4.7")
     page = opened(record, "#view=neuron&layer=4&head=7&token=10", height=1000)

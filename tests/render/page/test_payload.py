@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, record_of
+from records import attention_records, layered_records, record_of
 
 from attncli.analysis.patterns import summarise
 from attncli.analysis.words import merge_words
@@ -66,6 +66,17 @@ def test_the_mask_is_a_bit_a_cell(seed, length):
     packed = zlib.decompress(base64.b64decode(chunks[description["texts"][0]["masks"][0]["allowed"]]))
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length * length)
     assert np.array_equal(bits.reshape(length, length), mask)
+
+
+@given(layered_records())
+def test_masks_that_differ_are_kept_layer_by_layer(record):
+    description, chunks = payload([record], {})
+    cells = record.masks[0].size
+    found = [
+        np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(chunks[name])), dtype=np.uint8), count=cells)
+        for name in description["texts"][0]["masks"][0]["allowed"]
+    ]
+    assert np.array_equal(np.reshape(found, record.masks.shape), record.masks)
 
 
 def test_q_and_k_are_kept_exactly():

@@ -27,9 +27,18 @@ def test_the_bar_is_as_high_as_its_share():
 
 @given(cross_records())
 def test_keys_of_another_text_are_what_a_query_may_look_at(record):
-    assert possible_keys(record) == len(record.keys)
+    assert possible_keys(record, record.layers[0]) == len(record.keys)
     assert glyph_table(record, PLAIN)
 
 
 def test_padding_is_nothing_to_look_at():
-    assert possible_keys(record_of(np.full((6, 6), 1 / 6), padding=2)) == 4
+    assert possible_keys(record_of(np.full((6, 6), 1 / 6), padding=2), 0) == 4
+
+
+def test_what_a_layer_hides_is_nothing_to_look_at_in_this_layer():
+    """Both layers look at all that they may alike: at six keys, and at three."""
+    masks = np.stack([np.ones((6, 6), dtype=bool), np.tile([True, False], (6, 3))])
+    record = record_of((masks / masks.sum(axis=-1, keepdims=True))[:, None], masks)
+    assert [possible_keys(record, layer) for layer in record.layers] == [6, 3]
+    lines = [line.plain for line in glyph_table(record, PLAIN)]
+    assert [line[-1] for line in lines[2:4]] == ["9", "9"]

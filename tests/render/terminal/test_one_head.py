@@ -2,7 +2,7 @@
 
 import numpy as np
 from hypothesis import given
-from records import attention_records, cross_records, record_of
+from records import attention_records, cross_records, layered_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
@@ -30,6 +30,15 @@ def test_a_row_that_may_attend_to_nothing_says_so():
     record = record_of(weights, mask=mask, mask_name="causal")
     lines = one_head(record, 0, 0, Canvas(200, colour=False, unicode=True))
     assert sum("may attend to nothing" in line.plain for line in lines) == 1
+
+
+@given(layered_records(padding=1))
+def test_a_row_that_its_own_layer_hides_all_from_says_so(record):
+    """And the entropy is at most that of the keys which this layer allows."""
+    for layer, masks in zip(record.layers, record.masks, strict=True):
+        lines = [line.plain for line in one_head(record, layer, 0, Canvas(300, colour=False, unicode=True))]
+        assert sum("may attend to nothing" in line for line in lines) == (~masks.any(axis=1)).sum()
+        assert f"of at most {np.log(max(masks[:-1].sum(axis=1).max(), 1)):.2f} nats" in lines[1]
 
 
 @given(cross_records(), canvases())

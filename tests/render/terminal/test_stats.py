@@ -1,5 +1,7 @@
 """Statistics in the terminal."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -63,6 +65,20 @@ def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
     for place, name in enumerate(PATTERNS):
         [line] = [line for line in lines if line.startswith(f" {name.replace('_', ' ')} ")]
         assert f"1.{place % 3}" in line and f"{0.5 + place / 100:.3f}" in line
+
+
+def test_the_range_of_entropy_is_that_of_all_layers():
+    statistics = made()
+    assert printed(statistics)[2] == "entropy, nats: 0 looks at one token, 4.00 at all alike"
+    other = printed(replace(statistics, entropy_limit=np.array([2.5, 4.0])))[2]
+    assert other == "entropy, nats: 0 looks at one token, 2.50 to 4.00, as far as its layer sees, at all alike"
+
+
+def test_the_last_colour_is_that_of_the_layer_that_sees_farthest():
+    statistics = replace(made(entropy={(1, 0): 4.0}), entropy_limit=np.array([2.5, 4.0]))
+    rows = heads_grid(statistics, "entropy", Canvas(80, True, True))[2:4]
+    grounds = [[str(span.style).rpartition("on ")[2] for span in row.spans] for row in rows]
+    assert grounds[1][0] == colour(1) and set(grounds[0]) == {colour((2.0 / 4.0) ** 2)}
 
 
 def test_partial_figures_say_so():
