@@ -8,17 +8,12 @@ from typing import Any
 import tokenizers
 import torch
 import transformers
+from transformers.models.auto import modeling_auto
 
-CLASSES = {
-    "bert": "Bert",
-    "roberta": "Roberta",
-    "xlm-roberta": "XLMRoberta",
-    "camembert": "Camembert",
-    "distilbert": "DistilBert",
-    "electra": "Electra",
-}
-FAMILIES = tuple(CLASSES)
-PAIRS_OF_BYTES = ("roberta", "xlm-roberta", "camembert")  # whose tokenizers are byte-level
+from attncli.models import families
+
+FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder for
+PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
 
 WORDS = ["the", "cat", "sat", "on", "and", "un", "##believ", "##able", "it", "too", "big", "中", "国", "é"]
 MARKS = list("!?.,'-()[]")
@@ -26,7 +21,8 @@ MERGES = ["t h", "th e", "Ġ the", "Ġ c", "a t", "Ġc at", "i n", "e r", "Ġ a"
 
 
 def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
-    """A configuration of 4 layers of 4 heads; `changes` are in BERT's words, for DistilBERT too."""
+    """A configuration of 4 layers of 4 heads; `changes` are in BERT's words, whatever the family's own."""
+    own = families.FAMILIES[family]
     byte_level = family in PAIRS_OF_BYTES
     settings: dict[str, Any] = {
         "hidden_size": 32,
@@ -36,23 +32,21 @@ def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
         "max_position_embeddings": 40,
         "pad_token_id": 1 if byte_level else 0,
     }
-    if family == "electra":
+    if "embedding_size" in own.types[family]:
         settings["embedding_size"] = 20
     settings.update(changes)
     size = len(byte_vocabulary(settings["pad_token_id"]) if byte_level else vocabulary(settings["pad_token_id"]))
     settings.setdefault("vocab_size", size + 3)
-    if family == "distilbert":
-        for ours, theirs in (("intermediate_size", "hidden_dim"), ("hidden_act", "activation")):
-            if ours in settings:
-                settings[theirs] = settings.pop(ours)
-    return transformers.CONFIG_MAPPING[family](attn_implementation="eager", **settings)
+    in_its_words = {own.keys.get(name, name) or name: value for name, value in settings.items()}
+    return transformers.CONFIG_MAPPING[family](attn_implementation="eager", **in_its_words)
 
 
 def make_network(config: transformers.PreTrainedConfig, head: str = "Model", seed: int = 0) -> Any:
     """transformers' network with every number drawn, biases and LayerNorms too, so that none is forgotten."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = getattr(transformers, CLASSES[config.model_type] + head)(config)
+        kind = modeling_auto.MODEL_MAPPING_NAMES[config.model_type].removesuffix("Model")
+        network = getattr(transformers, kind + head)(config)
         with torch.no_grad():
             for name, parameter in network.named_parameters():
                 scale = 0.3 if parameter.dim() > 1 else 0.2

@@ -12,16 +12,17 @@ from attncli.text.windows import Window
 def plain_sums(
     window: Window, weights: Floats, allowed: npt.NDArray[np.bool_] | None = None, distances: bool = False
 ) -> Sums:
-    """Of a text that is one window, from its weights `[layer, head, query, key]`.
+    """Of a text that is one window, over the queries of it that count, from its weights `[layer, head, query, key]`.
 
     allowed: bool `[query, key]`, what could be attended to; None for everything.
     """
-    length = len(window)
-    linear = factors(window, 0, length).reshape(len(LINEAR), -1).T
-    keys = np.full(length, length) if allowed is None else allowed.sum(axis=-1)
+    length, counted = len(window), slice(*window.counted)
+    linear = factors(window, *window.counted).reshape(len(LINEAR), -1).T
+    keys = np.full(window.queries, length) if allowed is None else allowed[counted].sum(axis=-1)
     limit = float(np.log(np.maximum(keys, 1)).sum())
-    divergence = divergence_sums(weights.reshape(-1, length, length)) if distances else None
-    return Sums.of_text(length, limit, np.stack([plain_figures(layer, linear) for layer in weights]), divergence)
+    rows = weights[:, :, counted]
+    divergence = divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None
+    return Sums.of_text(window.queries, limit, np.stack([plain_figures(layer, linear) for layer in rows]), divergence)
 
 
 def plain_figures(weights: Floats, linear: Floats) -> Doubles:

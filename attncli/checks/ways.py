@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand
-from attncli.checks.laws import first_tokens
+from attncli.checks.laws import first_tokens, take
 from attncli.checks.passes import KeepAttention
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
@@ -55,10 +56,15 @@ def tokens(both: Both) -> float:
 
 
 def together(both: Both) -> float:
-    """Texts of mixed lengths in one walk, all layers and heads."""
-    lengths = [(len(one) // 2 or 1, len(one), len(one) // 3 or 1) for one in both.texts]
-    mixed = [first_tokens(one, count) for one, counts in zip(both.texts, lengths, strict=True) for count in counts]
-    return worst(both.apart(one) for one in both.taken(mixed))
+    """Texts of mixed lengths in one walk, two of each length, all layers and heads; they come in their order."""
+    mixed = []
+    for one in both.texts:
+        backwards = take(one, range(len(one) - 1, -1, -1))
+        for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
+            mixed += [first_tokens(one, length), first_tokens(backwards, length)]
+    taken = list(both.taken(mixed))
+    strayed = sum(one.tokens != text for one, text in zip(taken, mixed, strict=True))
+    return worst([float(strayed), *map(both.apart, taken)])
 
 
 def one_layer(both: Both) -> float:
@@ -87,18 +93,22 @@ def pair(both: Both) -> float:
 
 
 def padded(both: Both) -> list[Tokens]:
-    """Each text with [PAD] behind it, where there is room."""
+    """Each text, and half of it, with [PAD] behind them to the same length, where there is room."""
     most = both.model.config.max_tokens
-    return [both.model.tokenizer.pad(one, min(len(one) + MORE, most)) for one in both.texts]
+    return [
+        both.model.tokenizer.pad(part, min(len(one) + MORE, most))
+        for one in both.texts
+        for part in (one, first_tokens(one, len(one) // 2 or 1))
+    ]
 
 
 def padding(both: Both) -> float:
     """A text with [PAD] gives real tokens the weights of the text without."""
     differences = []
-    for plain, one in zip(both.texts, both.model.take(padded(both), Request(both.layers)), strict=True):
+    for one in both.model.take(padded(both), Request(both.layers)):
+        plain = first_tokens(one.tokens, one.tokens.padding.index(True) if any(one.tokens.padding) else len(one.tokens))
         expected = both.theirs(plain, "padding").weights[both.layers]
-        rows, length = both.rows(plain), len(plain)
-        differences.append(difference(one.weights[..., rows, :length], expected[..., rows, :]))
+        differences.append(difference(one.weights[..., : len(plain), : len(plain)], expected))
     return worst(differences)
 
 
@@ -125,12 +135,12 @@ def records(both: Both) -> float:
 
 
 def formula(both: Both) -> float:
-    """`MultiHeadAttention.forward`, which the tutorials write, on what goes into each layer."""
+    """`MultiHeadAttention.forward`, which the tutorials write, on what goes into each layer; under every mask."""
     differences = []
-    for text in both.texts:
+    for text, mask in product(padded(both), MASKS):
         kept = KeepAttention()
-        [one] = both.model.take([text], Request(both.layers, mask=both.mask), kept)
-        expected, rows = both.theirs(text).weights, both.rows(text)
+        [one] = both.model.take([text], Request(both.layers, mask=mask), kept)
+        expected, rows = both.theirs(text, mask).weights, both.rows(text)
         for layer, allowed in zip(both.layers, one.masks, strict=True):
             with torch.inference_mode():
                 weights = kept.attention(layer)(kept.given[layer], mask=allowed).weights[0]

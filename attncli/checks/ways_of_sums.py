@@ -1,5 +1,8 @@
 """What `stats` adds up, beside the same in numpy from transformers' weights (see `attncli.checks.ways`)."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 
 from attncli.analysis.statistics import Counting, Sums
@@ -7,7 +10,7 @@ from attncli.checks.agreement import worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand
 from attncli.checks.plain_sums import plain_sums
 from attncli.corpus.reducer import Reducer
-from attncli.text.windows import windows
+from attncli.text.windows import Window, windows
 
 
 def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -> tuple[Sums, Sums]:
@@ -15,8 +18,12 @@ def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -
 
     Raises NothingToCompare when every text is longer than the model reads at once.
     """
-    cut = [windows(number, one.text, both.model.tokenizer) for number, one in enumerate(both.inputs)]
-    some = [one for one in cut if len(one) == 1]
+    some: list[list[Window]] = []
+    for text in (text for one in both.inputs for text in variants(one.text)):
+        with suppress(ValueError):  # half of a text may have nothing in it that the tokenizer keeps
+            cut = windows(len(some), text, both.model.tokenizer)
+            if len(cut) == 1:  # the first query does not count, as some don't in the windows of a long text
+                some.append([replace(cut[0], counted=(1, len(cut[0])))])
     if not some:
         raise NothingToCompare("every text is longer than the model reads at once")
     found = Reducer(both.model, Counting(both.mask, distances, measure)).reduce(some)
@@ -29,6 +36,12 @@ def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -
         allowed = allowed_by_hand(window.tokens, both.mask)
         expected = expected + plain_sums(window, weights.cpu().numpy(), allowed, distances)
     return found, expected
+
+
+def variants(text: str) -> list[str]:
+    """A text, its words in reverse, which is as long, and the first half of them."""
+    words = text.split()
+    return [text, " ".join(reversed(words)), " ".join(words[: len(words) // 2 or 1])]
 
 
 def sums(both: Both, measure: str = "weight") -> float:

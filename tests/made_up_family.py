@@ -1,0 +1,148 @@
+"""A family that nobody has published, with all that families may differ in, and its forward pass written out.
+
+Query, key and value are one matrix; the output projection is stored as `[in, out]`; the norms stand before, with one
+after the last layer; the feed-forward part is gated; every second layer sees no further than two tokens.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from checkpoints import write_tokenizer
+from safetensors.torch import save_file
+from torch import Tensor
+
+from attncli.attention import Window
+from attncli.models.families.family import Family, fuse, split, transpose, whole
+from attncli.models.families.values import Values
+
+REACH = 2
+LAYERS, HEADS, SIZE, WIDE, WORDS, POSITIONS = 4, 4, 24, 40, 120, 64
+
+
+def settings(values: Values) -> dict[str, Any]:
+    layers = values.count("num_hidden_layers")
+    window = (Window(values.count("window")),)
+    return {
+        "segments": 0,
+        "norm_first": True,
+        "gated": True,
+        "rules": tuple(window if layer % 2 else () for layer in range(layers)),
+    }
+
+
+FAMILY = Family(
+    name="made up",
+    types={"made-up": {"window": REACH}},
+    tensors={
+        "embeddings.tokens": whole("words"),
+        "embeddings.positions.table": whole("places"),
+        "embeddings.norm": whole("first"),
+        "layers.{n}.attention.query": split("blocks.{n}.Wqkv", 0, 3),
+        "layers.{n}.attention.key": split("blocks.{n}.Wqkv", 1, 3),
+        "layers.{n}.attention.value": split("blocks.{n}.Wqkv", 2, 3),
+        "layers.{n}.attention.output": transpose("blocks.{n}.Wo"),
+        "layers.{n}.attention_norm": whole("blocks.{n}.norms.0"),
+        "layers.{n}.feed_forward.up": fuse("blocks.{n}.gate", "blocks.{n}.up"),
+        "layers.{n}.feed_forward.down": whole("blocks.{n}.down"),
+        "layers.{n}.feed_forward_norm": whole("blocks.{n}.norms.1"),
+        "final_norm": whole("last"),
+    },
+    prefix="made_up.",
+    body=("words.", "places.", "first.", "blocks.", "last."),
+    keys={"num_hidden_layers": "depth"},
+    settings=settings,
+)
+
+CONFIG = {
+    "model_type": "made-up",
+    "depth": LAYERS,
+    "num_attention_heads": HEADS,
+    "hidden_size": SIZE,
+    "intermediate_size": WIDE,
+    "vocab_size": WORDS,
+    "max_position_embeddings": POSITIONS,
+    "layer_norm_eps": 1e-6,
+}
+
+
+def made_up_tensors() -> dict[str, Tensor]:
+    """A checkpoint's (seed 0)."""
+    generator = torch.Generator().manual_seed(0)
+
+    def matrix(rows: int, columns: int) -> Tensor:
+        return torch.randn(rows, columns, generator=generator) * 2 / columns**0.5
+
+    def norm(name: str) -> dict[str, Tensor]:
+        drawn = 0.2 * torch.randn(2, SIZE, generator=generator)
+        return {f"{name}.weight": 1 + drawn[0], f"{name}.bias": drawn[1]}
+
+    tensors = {
+        "words.weight": matrix(WORDS, SIZE),
+        "places.weight": matrix(POSITIONS, SIZE),
+        **norm("first"),
+        **norm("last"),
+    }
+    for number in range(LAYERS):
+        block = f"blocks.{number}"
+        shapes = {
+            "Wqkv": (3 * SIZE, SIZE),
+            "Wo": (SIZE, SIZE),
+            "gate": (WIDE, SIZE),
+            "up": (WIDE, SIZE),
+            "down": (SIZE, WIDE),
+        }
+        for name, shape in shapes.items():
+            tensors[f"{block}.{name}.weight"] = matrix(*shape)
+            tensors[f"{block}.{name}.bias"] = 0.2 * torch.randn(shape[0], generator=generator)
+        tensors |= norm(f"{block}.norms.0") | norm(f"{block}.norms.1")
+    return tensors
+
+
+def made_up_checkpoint(directory: Path) -> Path:
+    """A directory with the family's files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(CONFIG))
+    save_file(
+        {f"made_up.{name}": tensor for name, tensor in made_up_tensors().items()}, str(directory / "model.safetensors")
+    )
+    write_tokenizer(directory, "distilbert", 0)
+    return directory
+
+
+def by_hand(ids: list[int], allowed: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """Of one text, from the tensors as they are stored, in float64: every layer's weights `[head, query, key]`; the
+    vectors `[token, size]` before the first layer and after every one; and values W_O by head, `[head, token, size]`.
+
+    allowed: bool `[query, key]`, what is asked for beside the windows.
+    """
+    tensors = {name: tensor.double() for name, tensor in made_up_tensors().items()}
+
+    def linear(name: str, x: Tensor) -> Tensor:
+        return x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+    def norm(name: str, x: Tensor) -> Tensor:
+        return F.layer_norm(x, (SIZE,), tensors[f"{name}.weight"], tensors[f"{name}.bias"], 1e-6)
+
+    count = len(ids)
+    places = torch.arange(count)
+    near = (places[:, None] - places).abs() <= REACH
+    x = norm("first", tensors["words.weight"][ids] + tensors["places.weight"][places])
+    maps, states, brought = [], [x], []
+    for number in range(LAYERS):
+        block = f"blocks.{number}"
+        fused = linear(f"{block}.Wqkv", norm(f"{block}.norms.0", x))
+        query, key, value = fused.view(count, 3, HEADS, SIZE // HEADS).permute(1, 2, 0, 3)
+        scores = query @ key.mT / (SIZE // HEADS) ** 0.5
+        seen = allowed & near if number % 2 else allowed
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1).nan_to_num(0.0)  # a row of nothing is 0
+        output = tensors[f"{block}.Wo.weight"].view(HEADS, SIZE // HEADS, SIZE)  # stored as [in, out]
+        brought.append(value @ output)
+        x = x + (weights @ brought[-1]).sum(dim=0) + tensors[f"{block}.Wo.bias"]
+        wide = norm(f"{block}.norms.1", x)
+        x = x + linear(f"{block}.down", F.gelu(linear(f"{block}.gate", wide)) * linear(f"{block}.up", wide))
+        maps.append(weights)
+        states.append(norm("last", x) if number == LAYERS - 1 else x)
+    return maps, states, brought

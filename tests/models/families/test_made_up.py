@@ -1,0 +1,142 @@
+"""A family that only its own file knows: everything that is shown of it is what its formula, written out, gives."""
+
+import numpy as np
+import pytest
+import torch
+from made_up_family import CONFIG, FAMILY, HEADS, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
+from windows import corpus
+
+from attncli import Request, RequestError, load_model, load_records
+from attncli.analysis.statistics import Counting
+from attncli.checks.agreement import compare
+from attncli.checks.laws import check_laws, pad_some
+from attncli.checks.plain_sums import plain_sums
+from attncli.corpus.reducer import Reducer
+from attncli.models.config import ModelConfig
+from attncli.models.families import FAMILIES
+from attncli.models.weights import Checkpoint, StateDict, check_shapes
+
+TEXTS = ["the cat sat on the big cat, too", "it", "un believ able cat on the cat", "a c a"]
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "made-up", FAMILY)
+    return made_up_checkpoint(tmp_path / "made-up")
+
+
+@pytest.fixture
+def model(directory):
+    return load_model(str(directory), device="cpu", dtype="float64")
+
+
+def allowed(tokens, mask):
+    real = torch.tensor([not padding for padding in tokens.padding]).expand(len(tokens), -1)
+    everything = torch.ones(len(tokens), len(tokens), dtype=torch.bool)
+    return {"none": everything, "padding": real, "causal": real.tril()}[mask]
+
+
+def by_hand_of(tokens, mask="padding"):
+    maps, states, brought = by_hand(tokens.ids, allowed(tokens, mask))
+    return torch.stack(maps), states, torch.stack(brought)
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_weights_and_vectors_are_those_of_the_formula(directory, mask, dtype):
+    model = load_model(str(directory), device="cpu", dtype=dtype)
+    near = 1e-12 if dtype == "float64" else 2e-5
+    texts = [model.tokenizer.encode(text, None, 14 if place == 0 else None) for place, text in enumerate(TEXTS)]
+    for tokens, taken in zip(texts, model.take(texts, Request(mask=mask)), strict=True):
+        maps, states, _ = by_hand_of(tokens, mask)
+        torch.testing.assert_close(taken.weights.double(), maps, atol=near, rtol=0)
+        for ours, expected in zip(model.hidden_states(tokens, mask), states, strict=True):
+            torch.testing.assert_close(ours.double(), expected, atol=10 * near, rtol=0)
+
+
+@pytest.mark.parametrize("request_", [Request([1, 3], [2, 0]), Request([2], [3]), Request([0, 1, 2, 3], [1])])
+def test_any_request_gets_its_part(model, request_):
+    tokens = model.tokenizer.encode(TEXTS[0])
+    [taken] = model.take([tokens], request_)
+    expected = by_hand_of(tokens)[0][list(request_.layers)][:, list(request_.heads)]
+    torch.testing.assert_close(taken.weights, expected)
+
+
+def test_norms_are_of_its_transposed_projection(model):
+    tokens = model.tokenizer.encode(TEXTS[0])
+    maps, _, brought = by_hand_of(tokens)
+    [taken] = model.take([tokens], Request(measure="norm"))
+    torch.testing.assert_close(taken.weights, maps * brought.norm(dim=-1)[:, :, None])
+
+
+def test_a_record_has_the_window_of_every_second_layer(model, tmp_path):
+    record = model.attend(TEXTS[0], pad_to=14)
+    query, key = np.indices((14, 14))
+    real = ~np.array(record.tokens.padding)[None]
+    for layer in range(LAYERS):
+        seen = real & (np.abs(query - key) <= REACH) if layer % 2 else np.broadcast_to(real, (14, 14))
+        assert (record.mask_of(layer) == seen).all()
+        assert (record.weights[layer][:, ~seen] == 0).all()
+    with pytest.raises(RequestError, match="different masks"):
+        _ = record.mask
+    record.save(tmp_path / "a.npz")
+    [loaded] = load_records(tmp_path / "a.npz")
+    assert (loaded.masks == record.masks).all()
+    assert (record.select(layers="0,2").mask == real).all()
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mask):
+    texts = corpus(model, TEXTS)
+    found = Reducer(model, Counting(mask, words=words)).reduce(texts)
+    expected = np.zeros(LAYERS)
+    total = None
+    for [window] in texts:
+        maps = by_hand_of(window.tokens, mask)[0].numpy()
+        if words:
+            continue
+        total = plain_sums(window, maps) if total is None else total + plain_sums(window, maps)
+        for layer in range(LAYERS):
+            expected[layer] += np.log((maps[layer, 0] > 0).sum(axis=-1)).sum()
+    if not words:
+        np.testing.assert_allclose(found.limit, expected)
+        np.testing.assert_allclose(found.figures, total.figures, atol=1e-9)
+    assert (found.limit[1::2] < found.limit[::2]).all()
+
+
+def test_compare_finds_it_right_and_a_forgotten_window_wrong(model, monkeypatch):
+    """torch's own attention, which is told of each layer's mask."""
+    texts = [model.tokenizer.encode(text) for text in TEXTS]
+    assert compare(model, texts).same
+
+
+def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
+    tokens = model.tokenizer.encode(TEXTS[0])
+    laws = {law.name: law for law in check_laws(model, tokens, pad_some(model, tokens, None))}
+    assert laws["permutation"].holds is None and "window" in laws["permutation"].note
+    assert laws["padding"].holds and laws["causal"].holds
+
+
+def test_every_tensor_is_used_once():
+    config = ModelConfig.from_dict({**CONFIG, "model_type": "bert", "num_hidden_layers": LAYERS})
+    assert config.heads == HEADS  # BERT's words where the family has none of its own
+
+
+def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
+    from attncli.models.network import empty_network
+
+    config = ModelConfig.from_file(directory / "config.json")
+    tensors = made_up_tensors()
+    surplus = check_shapes(
+        Checkpoint([StateDict({**tensors, "blocks.9.Wo.weight": tensors["first.weight"]})], "it"),
+        empty_network(config),
+        FAMILY,
+    )
+    assert surplus == ["blocks.9.Wo.weight"]
+    wrong = {**tensors, "blocks.0.Wqkv.weight": tensors["blocks.0.Wo.weight"]}
+    with pytest.raises(RequestError, match=r"blocks\.0\.Wqkv\.weight has the shape \[24, 24\].*\[72, 24\]"):
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
+    del wrong["blocks.0.Wqkv.weight"]
+    with pytest.raises(RequestError, match=r"lacks blocks\.0\.Wqkv\.weight"):
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
