@@ -40,7 +40,7 @@ class LayerAgreement:
 
 @dataclass(frozen=True)
 class Way:
-    """A way in which numbers are made (`attncli.checks.ways`), over the first texts.
+    """A way in which numbers are made (`attncli.checks.ways`), over the first tokens of the first texts.
 
     of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
     where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what

@@ -3,6 +3,7 @@
 What the other side gives is transformers' own: its weights and vectors, what its projections make, and norms of these.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attncli.base.errors import Notice
 from attncli.checks.agreement import difference, rows_that_count
+from attncli.checks.laws import first_tokens
 from attncli.models.families.family import Source
 from attncli.models.model import Model, Taken
 from attncli.models.transformers_peer import Reference
@@ -20,7 +23,7 @@ from attncli.record import Input, Request
 from attncli.record.selection import Selection
 from attncli.text.tokens import Tokens
 
-SOME = 3  # texts go every way, the first ones
+TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each go every way
 PROJECTIONS = ("query", "key", "value")
 
 
@@ -41,7 +44,10 @@ class Theirs(NamedTuple):
 
 
 class Both:
-    """The model and its peer, and some texts; `layers` are those that are compared."""
+    """The model and its peer, and some texts: their first tokens, `plain` without [PAD].
+
+    layers: those that are compared.
+    """
 
     def __init__(
         self,
@@ -54,11 +60,15 @@ class Both:
     ) -> None:
         self.model = model
         self.reference = reference
-        self.inputs = inputs[:SOME]
+        self.inputs = inputs[:TEXTS]
         self.pad_to = pad_to
         self.mask = mask
         self.layers = list(range(model.config.layers) if layers is None else layers)
-        self.texts = list(model.tokenize(self.inputs, pad_to))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # who asked has read them
+            self.whole = list(model.tokenize(self.inputs, pad_to))
+        self.texts = [first_tokens(one, min(len(one), TOKENS)) for one in self.whole]
+        self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}
 
     @cached_property
@@ -110,6 +120,11 @@ class Both:
         expected = self.theirs(taken.tokens, mask).weights[taken.asked.layers][:, taken.asked.heads]
         rows = self.rows(taken.tokens)
         return difference(taken.weights[..., rows, :], expected[..., rows, :])
+
+
+def beginning(text: str) -> str:
+    """The first words of a text, of about TOKENS tokens or fewer."""
+    return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
 def allowed_by_hand(tokens: Tokens, mask: str) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ import torch
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
-from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand
+from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, take
 from attncli.checks.passes import KeepAttention
 from attncli.checks.tolerance import TOLERANCES
@@ -26,6 +26,7 @@ from attncli.checks.ways_of_sums import distances, sums
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.record import Request
+from attncli.text.tokenizer import read_backend
 from attncli.text.tokens import Tokens
 
 MORE = 4  # [PAD], where they are appended
@@ -36,13 +37,17 @@ MORE = 4  # [PAD], where they are appended
 
 def tokens(both: Both) -> float:
     """How many numbers of tokens, segments and [PAD] are others than transformers' own tokenizer gives."""
-    if both.model.place.origin == "random":
-        raise NothingToCompare("there are no files of a tokenizer")
-    theirs = peer_tokenizer(both.model.place.path)
+    place = both.model.place
+    if place.origin == "random" or (read_backend(place.path) is None and not any(place.path.glob("*.model"))):
+        raise NothingToCompare("it has no files of a tokenizer")
+    try:
+        theirs = peer_tokenizer(place.path)
+    except RequestError as error:
+        raise NothingToCompare(str(error)) from error
     padding: dict[str, Any] = {"padding": "max_length"} if both.pad_to is not None else {}
     length = both.pad_to or both.model.config.max_tokens
     wrong = 0
-    for one, ours in zip(both.inputs, both.texts, strict=True):
+    for one, ours in zip(both.inputs, both.whole, strict=True):
         found = theirs(one.text, one.pair, truncation=True, max_length=length, **padding)
         parts = {"input_ids": ours.ids, "attention_mask": [int(not pad) for pad in ours.padding]}
         if "token_type_ids" in found and both.reference.knows_segments:
@@ -58,7 +63,7 @@ def tokens(both: Both) -> float:
 def together(both: Both) -> float:
     """Texts of mixed lengths in one walk, two of each length, all layers and heads; they come in their order."""
     mixed = []
-    for one in both.texts:
+    for one in both.plain:
         backwards = take(one, range(len(one) - 1, -1, -1))
         for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
             mixed += [first_tokens(one, length), first_tokens(backwards, length)]
@@ -88,27 +93,31 @@ def one_head_of_all(both: Both) -> float:
 def pair(both: Both) -> float:
     """A text and its second segment; one without gets the text before, or itself."""
     first = both.inputs[0]
-    encoded = both.model.tokenizer.encode(first.text, first.pair or both.inputs[-1].text)
+    encoded = both.model.tokenizer.encode(beginning(first.text), beginning(first.pair or both.inputs[-1].text))
     return worst(both.apart(one) for one in both.taken([encoded]))
 
 
-def padded(both: Both) -> list[Tokens]:
-    """Each text, and half of it, with [PAD] behind them to the same length, where there is room."""
+def halves(both: Both) -> list[tuple[Tokens, Tokens]]:
+    """Each text, and the first half of it: without [PAD], and with it, where there is room, both to the same length."""
     most = both.model.config.max_tokens
     return [
-        both.model.tokenizer.pad(part, min(len(one) + MORE, most))
-        for one in both.texts
+        (part, both.model.tokenizer.pad(part, min(len(one) + MORE, most)))
+        for one in both.plain
         for part in (one, first_tokens(one, len(one) // 2 or 1))
     ]
+
+
+def padded(both: Both) -> list[Tokens]:
+    """Texts with [PAD]."""
+    return [one for _, one in halves(both)]
 
 
 def padding(both: Both) -> float:
     """A text with [PAD] gives real tokens the weights of the text without."""
     differences = []
-    for one in both.model.take(padded(both), Request(both.layers)):
-        plain = first_tokens(one.tokens, one.tokens.padding.index(True) if any(one.tokens.padding) else len(one.tokens))
-        expected = both.theirs(plain, "padding").weights[both.layers]
-        differences.append(difference(one.weights[..., : len(plain), : len(plain)], expected))
+    for (plain, _), one in zip(halves(both), both.model.take(padded(both), Request(both.layers)), strict=True):
+        expected = both.theirs(plain, "padding").weights[both.layers][..., both.rows(plain), :]
+        differences.append(difference(one.weights[..., both.rows(plain), : len(plain)], expected))
     return worst(differences)
 
 

@@ -7,14 +7,20 @@ import numpy as np
 
 from attncli.analysis.statistics import Counting, Sums
 from attncli.checks.agreement import worst
-from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand
+from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.plain_sums import plain_sums
 from attncli.corpus.reducer import Reducer
 from attncli.text.windows import Window, windows
 
+FEW = 5000  # weights at once: of a text of 64 tokens a few queries
 
-def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -> tuple[Sums, Sums]:
+
+def sums_of_both(
+    both: Both, measure: str = "weight", distances: bool = False, at_once: int | None = None
+) -> tuple[Sums, Sums]:
     """What `stats` adds up over the texts, and the same in numpy from transformers' weights.
+
+    at_once: weights that are there at once, as of a long text, whose queries are taken block by block.
 
     Raises NothingToCompare when every text is longer than the model reads at once.
     """
@@ -26,7 +32,7 @@ def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -
                 some.append([replace(cut[0], counted=(1, len(cut[0])))])
     if not some:
         raise NothingToCompare("every text is longer than the model reads at once")
-    found = Reducer(both.model, Counting(both.mask, distances, measure)).reduce(some)
+    found = Reducer(both.model, Counting(both.mask, distances, measure), block_weights=at_once).reduce(some)
     expected = Sums.nothing(both.model.config.layers, both.model.config.heads, distances)
     for [window] in some:
         weights = both.theirs(window.tokens).weights.double()
@@ -39,16 +45,17 @@ def sums_of_both(both: Both, measure: str = "weight", distances: bool = False) -
 
 
 def variants(text: str) -> list[str]:
-    """A text, its words in reverse, which is as long, and the first half of them."""
-    words = text.split()
-    return [text, " ".join(reversed(words)), " ".join(words[: len(words) // 2 or 1])]
+    """The first words of a text, the same in reverse, which are as long, and half of them."""
+    words = beginning(text).split()
+    return [" ".join(words), " ".join(reversed(words)), " ".join(words[: len(words) // 2 or 1])]
 
 
 def sums(both: Both, measure: str = "weight") -> float:
     """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger."""
-    found, expected = sums_of_both(both, measure)
+    both_ways = [sums_of_both(both, measure, at_once=at_once) for at_once in (None, FEW)]
     return worst(
         float((np.abs(ours - theirs) / np.maximum(1, np.abs(theirs))).max())
+        for found, expected in both_ways
         for ours, theirs in (
             (found.figures[both.layers], expected.figures[both.layers]),
             (found.spread[both.layers], expected.spread[both.layers]),

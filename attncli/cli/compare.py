@@ -48,7 +48,8 @@ def compare(
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
     whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here: one
-    layer, one head, pairs, [PAD], masks, vectors, norms, sums over a corpus, tokens; on the first texts.
+    layer, one head, pairs, [PAD], masks, vectors, norms, sums over a corpus, tokens (of the first 3 texts the first
+    64 tokens).
     Ends with exit code 1 when a difference is more than rounding explains:
 
     \b

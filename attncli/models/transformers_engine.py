@@ -1,7 +1,7 @@
 """Models from elsewhere: whatever transformers can give attentions for, run by transformers.
 
 Decoders (GPT-2, Llama), encoder-decoders (T5, BART, Marian), and any encoder. Models of the BERT family have
-attncli's own encoder in `encoder.py`; this file is for the rest. With `reference.py` it is the only one that
+attncli's own network in `network.py`; this file is for the rest. With `transformers_peer.py` it is the only one that
 imports transformers, and no code that a checkpoint brings is run.
 """
 
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.attention import MASKS, self_mask
+from attncli.attention.masks import Rule
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import weight_files
@@ -27,7 +29,6 @@ from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
 
-ON_ANY = ("padding", "none")  # the masks that transformers puts on any network; a decoder hides the future by itself
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
@@ -75,6 +76,17 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
     return network, tokenizer
 
 
+def for_all_queries(mask: str) -> list[Rule]:
+    """Of a mask's rules those that are the same for all queries, which transformers can be told for any network."""
+    two = torch.ones(1, 2, dtype=torch.bool)
+    return [rule for rule in MASKS[mask] if self_mask(two, rule).shape[2] == 1]
+
+
+def on_any() -> list[str]:
+    """The masks that transformers puts on any network: they have no other rules."""
+    return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
+
+
 class Maps(NamedTuple):
     """What one forward pass gives: which part of the network, the queries' tokens, the keys' where they are others, and
     every layer's weights `[head, query, key]`.
@@ -115,10 +127,10 @@ class TransformersModel(Engine):
         if request.vectors not in (None, "none"):
             raise RequestError("transformers does not give q and k: leave --vectors out")
         part = self.part(request)
-        if request.mask not in ON_ANY and not (request.mask == "causal" and part == "decoder"):
+        if request.mask not in on_any() and not (request.mask == "causal" and part == "decoder"):
             what = "a cross-attention" if part == "cross" else f"a{'n' if part == 'encoder' else ''} {part}"
             hides = "hide the future from" if request.mask == "causal" else f"put the mask {request.mask} on"
-            raise RequestError(f"transformers does not {hides} {what}: --mask padding or none")
+            raise RequestError(f"transformers does not {hides} {what}: --mask {' or '.join(on_any())}")
 
     # --- what the model has -------------------------------------------------------------------------------
 
@@ -226,8 +238,9 @@ class TransformersModel(Engine):
         return Maps(part, fed, read if part == "cross" else None, weights)
 
     def inputs(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
-        """What the network is called with, `[1, token]` each."""
-        seen = [int(mask == "none" or not padding) for padding in tokens.padding]
+        """What the network is called with, `[1, token]` each; a decoder hides the future by itself."""
+        real = torch.tensor([[not padding for padding in tokens.padding]])
+        seen = self_mask(real, *for_all_queries(mask))[0, 0, 0].int().tolist()
         inputs = {"input_ids": tokens.ids, "attention_mask": seen}
         if "token_type_ids" in self.tokenizer.model_input_names and self.segments > 1:
             inputs["token_type_ids"] = tokens.segments

@@ -5,11 +5,12 @@ import json
 import pytest
 import torch
 
+from attncli.checks.ways import WAYS
 from attncli.models import transformers_peer as reference
 
 TEXT = "The cat sat on the mat."
 KEYS = ["model", "weights", "against", "dtype", "mask", "texts", "tokens", "queries", "tolerance", "embeddings"]
-KEYS += ["layers", "same"]
+KEYS += ["layers", "ways", "same"]
 
 
 def document(result):
@@ -23,7 +24,9 @@ def test_the_default_model_is_what_transformers_says_it_is(attncli):
     assert lines[0] == "minilm beside transformers: the largest differences"
     assert lines[1] == "float32, mask padding, 1 text, 9 tokens"
     assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == list("012345")
-    assert lines[-1] == "the same: weights within 1e-05, hidden states within 1e-04"
+    assert all(any(line.startswith(f" {name} ") for line in lines) for name in WAYS)
+    ways = f"{len(WAYS)} of {len(WAYS)} other ways too"
+    assert lines[-1] == f"the same: weights within 1e-05, hidden states within 1e-04, {ways}"
     assert "\x1b" not in result.out
 
 
@@ -39,6 +42,9 @@ def test_json(attncli):
     assert all(layer.keys() == {"layer", "weights", "hidden", "agreement"} for layer in found["layers"])
     assert all(layer["weights"] <= 1e-10 and layer["agreement"] == 1 for layer in found["layers"])
     assert found["embeddings"] <= 1e-10 and found["same"] is True
+    assert [way["way"] for way in found["ways"]] == list(WAYS)
+    assert all(way.keys() == {"way", "of", "difference", "allowed", "same", "note"} for way in found["ways"])
+    assert all(way["same"] and way["difference"] <= way["allowed"] for way in found["ways"])
 
 
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
@@ -119,7 +125,7 @@ def test_what_is_not_a_number_is_null_and_no(attncli, monkeypatch):
     assert result.code == 1 and document(result)["layers"][0]["weights"] is None
     result = attncli("compare", TEXT)
     assert result.code == 1 and "NaN" in result.out
-    assert result.out.splitlines()[-1] == "NOT the same: layer 0 weights are not numbers"
+    assert result.out.splitlines()[-1].startswith("NOT the same: layer 0 weights are not numbers")
 
 
 # --- random weights ---------------------------------------------------------------------------------------

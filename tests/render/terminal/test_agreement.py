@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title
+from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title, allowed_text, ways_table
 
 DOCUMENT = {
     "model": {"name": "models/[bold]x\x1b[31m"},
@@ -22,6 +22,14 @@ DOCUMENT = {
         {"layer": 5, "weights": None, "hidden": 2e-4, "agreement": 1.0},
     ],
 }
+
+
+WAYS = [
+    {"way": "pair", "of": "--pair", "difference": 3e-6, "allowed": 1e-5, "same": True, "note": ""},
+    {"way": "norms", "of": "[bold]", "difference": 3e-3, "allowed": 1e-4, "same": False, "note": ""},
+    {"way": "sums", "of": "stats", "difference": None, "allowed": 1e-4, "same": False, "note": "too large"},
+    {"way": "tokens", "of": "theirs", "difference": None, "allowed": 0.0, "same": True, "note": "no\x1b[31m files"},
+]
 
 
 def drawn(document, colour=None):
@@ -42,6 +50,23 @@ def test_a_row_a_layer():
 def test_what_is_past_the_tolerance_is_red():
     red = [part.split("\x1b")[0] for part in drawn(DOCUMENT, "truecolor").split("\x1b[1;31m")[1:]]
     assert [cell.strip() for cell in red] == ["2.0e-05", "NaN", "2.0e-04"]
+
+
+def test_a_line_a_way():
+    out = io.StringIO()
+    Console(file=out, width=120, force_terminal=True, color_system="truecolor", markup=False).print(
+        ways_table({"ways": WAYS})
+    )
+    text = out.getvalue()
+    red = [part.split("\x1b")[0].strip() for part in text.split("\x1b[1;31m")[1:]]
+    assert red == ["3.0e-03", "NaN"]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "pair --pair 3.0e-06 1e-05" in lines
+    assert "tokens theirs: no\\x1b[31m files not compared none" in lines
+
+
+def test_what_is_allowed_is_short():
+    assert [allowed_text(allowed) for allowed in (0.0, 1e-10, 1e-4, 0.25)] == ["none", "1e-10", "1e-04", "0.25"]
 
 
 def test_a_name_is_text():

@@ -1,0 +1,189 @@
+"""Every way in which numbers are made: right everywhere, and wrong where somebody makes a mistake."""
+
+import json
+import math
+
+import pytest
+import torch
+from checkpoints import FAMILIES
+
+from attncli import RequestError, load_model
+from attncli.attention import MASKS, multihead
+from attncli.checks import ways
+from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare
+from attncli.checks.tolerance import TOLERANCES
+from attncli.checks.ways import WAYS, Check, by_every_way
+from attncli.corpus import batch_sums
+from attncli.models import attending, kernels, norms, rows, walk
+from attncli.models.transformers_peer import load_reference
+from attncli.record import Input
+from attncli.text.tokenizer import Tokenizer
+
+INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
+
+
+def both_of(directory, dtype="float64", **more):
+    model = load_model(str(directory), device="cpu", dtype=dtype)
+    return Both(model, load_reference(model.place.path, model.device, model.dtype), INPUTS, **more)
+
+
+def differing(both):
+    return [way.name for way in by_every_way(both) if not way.same]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_under_every_mask(tiny, family, mask):
+    found = by_every_way(both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40))
+    assert [way.name for way in found] == list(WAYS)
+    assert all(way.same for way in found), found
+    # transformers reads no tokenizer.json of this kind as one of these models'
+    unread = ["tokens"] if family in ("xlm-roberta", "camembert") else []
+    assert [way.name for way in found if way.difference is None] == unread
+    assert {way.allowed for way in found} == {0.0, 1e-10, 1e-4}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_every_dtype_on_real_weights(dtype):
+    both = both_of("minilm", dtype)
+    found = by_every_way(both)
+    assert all(way.same for way in found), found
+    assert all(way.difference > 0 for way in found if way.name not in ("tokens", "records"))
+
+
+def test_it_says_when_another_is_done(tiny):
+    done = []
+    by_every_way(both_of(tiny(max_position_embeddings=64)), lambda: done.append(None))
+    assert len(done) == len(WAYS)
+
+
+# --- mistakes -------------------------------------------------------------------------------------------
+
+
+def swapped_at_the_end(monkeypatch):
+    project = walk.project
+
+    def wrong(attention, x, ending):
+        query, key, value = project(attention, x, ending)
+        return (query, key, value) if ending is None else (key, query, value)
+
+    monkeypatch.setattr(walk, "project", wrong)
+
+
+def swapped_in_sums(monkeypatch):
+    call = batch_sums.BlockSums.__call__
+    swapped = lambda self, heads, weights=None: call(self, heads._replace(query=heads.key, key=heads.query), weights)  # noqa: E731
+    monkeypatch.setattr(batch_sums.BlockSums, "__call__", swapped)
+
+
+def keys_for_values(monkeypatch):
+    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, k, mask))
+
+
+def mask_forgotten(monkeypatch):
+    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, v, None))
+
+
+def unscaled(monkeypatch):
+    attend = multihead.attend
+    dot = lambda query, key: query @ key.mT  # noqa: E731
+    monkeypatch.setattr(
+        multihead, "attend", lambda q, k, v, mask, score, normalise: attend(q, k, v, mask, dot, normalise)
+    )
+
+
+def transposed(monkeypatch):
+    def wrong(attention, value, heads):
+        output = attention.output.weight.T.unflatten(1, (-1, attention.head_dim))
+        return torch.stack([(value[:, place] @ output[:, head].T).norm(dim=-1) for place, head in enumerate(heads)], 1)
+
+    for module in (attending, batch_sums, norms):
+        monkeypatch.setattr(module, "transformed_lengths", wrong)
+
+
+def last_token_dropped(monkeypatch):
+    encode = Tokenizer.encode
+
+    def wrong(self, text, pair=None, pad_to=None):
+        whole = encode(self, text, pair)
+        short = type(whole)(**{name: part[:-1] for name, part in vars(whole).items()})
+        return short if pad_to is None else self.pad(short, pad_to)
+
+    monkeypatch.setattr(Tokenizer, "encode", wrong)
+
+
+def segments_forgotten(monkeypatch):
+    numbers_of = rows.numbers_of
+
+    def wrong(texts, config, device):
+        ids, segments, real = numbers_of(texts, config, device)
+        return ids, segments * 0, real
+
+    monkeypatch.setattr(rows, "numbers_of", wrong)
+
+
+def padding_forgotten(monkeypatch):
+    monkeypatch.setitem(MASKS, "padding", ())
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found_by"),
+    [
+        (swapped_at_the_end, {"one layer", "one head", "together", "sums"}),
+        (swapped_in_sums, {"sums", "sums of norms", "distances"}),
+        (keys_for_values, {"one layer", "one head of all"}),
+        (mask_forgotten, {"mask causal"}),
+        (unscaled, {"formula"}),
+        (transposed, {"norms", "sums of norms"}),
+        (last_token_dropped, {"tokens"}),
+        (segments_forgotten, {"pair", "one layer"}),
+        (padding_forgotten, {"[PAD]"}),
+    ],
+)
+def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
+    both = both_of(tiny(max_position_embeddings=64))
+    assert differing(both) == []
+    mistake(monkeypatch)
+    again = both_of(tiny(max_position_embeddings=64))
+    assert found_by <= set(differing(again))
+
+
+@pytest.mark.parametrize("mistake", [swapped_in_sums, unscaled, transposed, last_token_dropped])
+def test_what_does_not_go_that_way_is_right(tiny, mistake, monkeypatch):
+    """Each of these mistakes is in one way only: the others say that they are the same."""
+    mistake(monkeypatch)
+    assert not {"one layer", "one head", "mask causal"} & set(differing(both_of(tiny(max_position_embeddings=64))))
+
+
+# --- what can't be compared -----------------------------------------------------------------------------
+
+
+def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny, monkeypatch):
+    def nothing(both):
+        raise NothingToCompare("there is none")
+
+    def refused(both):
+        raise RequestError("too large")
+
+    monkeypatch.setattr(ways, "WAYS", {"one": Check("this", nothing), "two": Check("that", refused)})
+    one, two = by_every_way(both_of(tiny(max_position_embeddings=64)))
+    assert (one.difference, one.same, one.note) == (None, True, "there is none")
+    assert math.isnan(two.difference) and not two.same and two.note == "too large"
+    assert json.loads(json.dumps([one.document(), two.document()], allow_nan=False))[1]["difference"] is None
+
+
+def test_layers_that_are_not_compared_may_differ(tiny, monkeypatch):
+    both = both_of(tiny(max_position_embeddings=64), layers=[0, 1])
+    with torch.no_grad():
+        both.reference.network.encoder.layer[2].attention.self.key.weight.add_(0.1)
+    assert differing(both) == []
+    assert differing(both_of(tiny(max_position_embeddings=64), layers=[2])) == []
+
+
+def test_long_texts_and_many_go_as_far_as_they_must(tiny):
+    directory = tiny(max_position_embeddings=200)
+    model = load_model(str(directory), device="cpu", dtype="float64")
+    inputs = [Input("the cat " * 80)] * 5
+    both = Both(model, load_reference(directory, model.device, model.dtype), inputs)
+    assert [len(one) for one in both.texts] == [TOKENS] * TEXTS
+    assert differing(both) == []
