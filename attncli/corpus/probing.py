@@ -88,25 +88,23 @@ def count(model: Model, treebank: Treebank, advance: Callable[[], None] = lambda
 
 
 def with_maps(model: Model, sentences: Sequence[Sentence]) -> Iterator[tuple[AttentionRecord | None, Sentence]]:
-    """Every sentence with its maps; with None where the model can't read it whole. They come in groups of one length.
+    """Every sentence with its maps; with None where the model can't read it whole, and these come first.
 
-    Tokens are cheap to make: they are counted first, and made again when their turn comes, so that they are not held.
-    Lengths come in an order of chance, always the same: whoever interrupts has seen short sentences and long ones.
+    Tokens are cheap to make: whether there are too many is found first, and they are made again when their turn comes,
+    so that they are not held. The order is one of chance, always the same: whoever interrupts has not seen the
+    beginning of a treebank.
     """
-    by_length: dict[int, list[Sentence]] = {}
+    whole = []
     for sentence in sentences:
-        tokens = tokens_by_word(model, sentence)
-        if tokens is None:
+        if tokens_by_word(model, sentence) is None:
             yield None, sentence
         else:
-            by_length.setdefault(len(tokens), []).append(sentence)
-    lengths = sorted(by_length)
-    random.Random(0).shuffle(lengths)
-    ordered = [sentence for length in lengths for sentence in by_length[length]]
+            whole.append(sentence)
+    random.Random(0).shuffle(whole)
     records = model.attend_tokens(
-        tokens for sentence in ordered if (tokens := tokens_by_word(model, sentence)) is not None
+        tokens for sentence in whole if (tokens := tokens_by_word(model, sentence)) is not None
     )
-    yield from zip(records, ordered, strict=True)
+    yield from zip(records, whole, strict=True)
 
 
 def tokens_by_word(model: Model, sentence: Sentence) -> Tokens | None:

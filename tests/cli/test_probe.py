@@ -234,9 +234,8 @@ def test_a_partial_sample_has_short_sentences_and_long_ones(minilm):
 
     sentences = read_treebank(TREEBANK)
     lengths = [len(record.tokens) for record, _ in with_maps(minilm, sentences)]
-    assert len(lengths) == 40 and lengths != sorted(lengths)
-    groups = [length for place, length in enumerate(lengths) if place == 0 or lengths[place - 1] != length]
-    assert len(groups) == len(set(lengths))  # those of one length go through the network together
+    assert len(lengths) == 40
+    assert min(lengths[:10]) < 12 and max(lengths[:10]) > 20, lengths[:10]
 
 
 def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
