@@ -13,6 +13,7 @@ from transformers.models.auto import modeling_auto
 from attncli.models import families
 
 FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder for
+ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
 PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
 
 WORDS = ["the", "cat", "sat", "on", "and", "un", "##believ", "##able", "it", "too", "big", "中", "国", "é"]

@@ -1,7 +1,8 @@
 """A family that nobody has published, with all that families may differ in, and its forward pass written out.
 
 Query, key and value are one matrix; the output projection is stored as `[in, out]`; the norms stand before, with one
-after the last layer; the feed-forward part is gated; every second layer sees no further than two tokens.
+after the last layer; the feed-forward part is gated, and the same in all layers; tokens are narrower and are widened;
+every second layer sees no further than two tokens.
 """
 
 import json
@@ -19,13 +20,15 @@ from attncli.models.families.family import Family, fuse, split, transpose, whole
 from attncli.models.families.values import Values
 
 REACH = 2
-LAYERS, HEADS, SIZE, WIDE, WORDS, POSITIONS = 4, 4, 24, 40, 120, 64
+LAYERS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 4, 12, 24, 40, 120, 64
 
 
 def settings(values: Values) -> dict[str, Any]:
     layers = values.count("num_hidden_layers")
     window = (Window(values.count("window")),)
     return {
+        "embedding_size": NARROW,
+        "widens": True,
         "segments": 0,
         "norm_first": True,
         "gated": True,
@@ -40,18 +43,19 @@ FAMILY = Family(
         "embeddings.tokens": whole("words"),
         "embeddings.positions.table": whole("places"),
         "embeddings.norm": whole("first"),
+        "embeddings.project": whole("widen"),
         "layers.{n}.attention.query": split("blocks.{n}.Wqkv", 0, 3),
         "layers.{n}.attention.key": split("blocks.{n}.Wqkv", 1, 3),
         "layers.{n}.attention.value": split("blocks.{n}.Wqkv", 2, 3),
         "layers.{n}.attention.output": transpose("blocks.{n}.Wo"),
         "layers.{n}.attention_norm": whole("blocks.{n}.norms.0"),
-        "layers.{n}.feed_forward.up": fuse("blocks.{n}.gate", "blocks.{n}.up"),
-        "layers.{n}.feed_forward.down": whole("blocks.{n}.down"),
+        "layers.{n}.feed_forward.up": fuse("gate", "up"),
+        "layers.{n}.feed_forward.down": whole("down"),
         "layers.{n}.feed_forward_norm": whole("blocks.{n}.norms.1"),
         "final_norm": whole("last"),
     },
     prefix="made_up.",
-    body=("words.", "places.", "first.", "blocks.", "last."),
+    body=("words.", "places.", "first.", "widen.", "gate.", "up.", "down.", "blocks.", "last."),
     keys={"num_hidden_layers": "depth"},
     settings=settings,
 )
@@ -75,28 +79,19 @@ def made_up_tensors() -> dict[str, Tensor]:
     def matrix(rows: int, columns: int) -> Tensor:
         return torch.randn(rows, columns, generator=generator) * 2 / columns**0.5
 
-    def norm(name: str) -> dict[str, Tensor]:
-        drawn = 0.2 * torch.randn(2, SIZE, generator=generator)
+    def norm(name: str, size: int = SIZE) -> dict[str, Tensor]:
+        drawn = 0.2 * torch.randn(2, size, generator=generator)
         return {f"{name}.weight": 1 + drawn[0], f"{name}.bias": drawn[1]}
 
-    tensors = {
-        "words.weight": matrix(WORDS, SIZE),
-        "places.weight": matrix(POSITIONS, SIZE),
-        **norm("first"),
-        **norm("last"),
-    }
+    def linear(name: str, rows: int, columns: int) -> dict[str, Tensor]:
+        return {f"{name}.weight": matrix(rows, columns), f"{name}.bias": 0.2 * torch.randn(rows, generator=generator)}
+
+    tensors = {"words.weight": matrix(WORDS, NARROW), "places.weight": matrix(POSITIONS, NARROW)}
+    tensors |= norm("first", NARROW) | linear("widen", SIZE, NARROW) | norm("last")
+    tensors |= linear("gate", WIDE, SIZE) | linear("up", WIDE, SIZE) | linear("down", SIZE, WIDE)
     for number in range(LAYERS):
         block = f"blocks.{number}"
-        shapes = {
-            "Wqkv": (3 * SIZE, SIZE),
-            "Wo": (SIZE, SIZE),
-            "gate": (WIDE, SIZE),
-            "up": (WIDE, SIZE),
-            "down": (SIZE, WIDE),
-        }
-        for name, shape in shapes.items():
-            tensors[f"{block}.{name}.weight"] = matrix(*shape)
-            tensors[f"{block}.{name}.bias"] = 0.2 * torch.randn(shape[0], generator=generator)
+        tensors |= linear(f"{block}.Wqkv", 3 * SIZE, SIZE) | linear(f"{block}.Wo", SIZE, SIZE)
         tensors |= norm(f"{block}.norms.0") | norm(f"{block}.norms.1")
     return tensors
 
@@ -124,12 +119,12 @@ def by_hand(ids: list[int], allowed: Tensor) -> tuple[list[Tensor], list[Tensor]
         return x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
 
     def norm(name: str, x: Tensor) -> Tensor:
-        return F.layer_norm(x, (SIZE,), tensors[f"{name}.weight"], tensors[f"{name}.bias"], 1e-6)
+        return F.layer_norm(x, x.shape[-1:], tensors[f"{name}.weight"], tensors[f"{name}.bias"], 1e-6)
 
     count = len(ids)
     places = torch.arange(count)
     near = (places[:, None] - places).abs() <= REACH
-    x = norm("first", tensors["words.weight"][ids] + tensors["places.weight"][places])
+    x = linear("widen", norm("first", tensors["words.weight"][ids] + tensors["places.weight"][places]))
     maps, states, brought = [], [x], []
     for number in range(LAYERS):
         block = f"blocks.{number}"
@@ -142,7 +137,7 @@ def by_hand(ids: list[int], allowed: Tensor) -> tuple[list[Tensor], list[Tensor]
         brought.append(value @ output)
         x = x + (weights @ brought[-1]).sum(dim=0) + tensors[f"{block}.Wo.bias"]
         wide = norm(f"{block}.norms.1", x)
-        x = x + linear(f"{block}.down", F.gelu(linear(f"{block}.gate", wide)) * linear(f"{block}.up", wide))
+        x = x + linear("down", F.gelu(linear("gate", wide)) * linear("up", wide))
         maps.append(weights)
         states.append(norm("last", x) if number == LAYERS - 1 else x)
     return maps, states, brought

@@ -4,7 +4,7 @@ What the other side gives is transformers' own: its weights and vectors, what it
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -89,9 +89,10 @@ class Both:
             self.met[key] = Theirs(torch.stack(weights), states, parts)
         return self.met[key]
 
-    def heads_of(self, made: dict[str, Tensor], sources: Sequence[Source]) -> Tensor:
-        """What projections made, one a layer, by head."""
-        whole = [torch.cat([made[name] for name in source.names], dim=-1) for source in sources]
+    def heads_of(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> Tensor:
+        """What projections made, one a layer, by head. Layers that share a module take turns."""
+        turns = {name: iter(outputs) for name, outputs in made.items()}
+        whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
         own = [one.chunk(source.parts, dim=-1)[source.part] for one, source in zip(whole, sources, strict=True)]
         return torch.stack(own).unflatten(-1, (self.model.config.heads, -1)).transpose(1, 2)
 
@@ -99,10 +100,10 @@ class Both:
         """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
         theirs, found = self.theirs(tokens), []
         for layer, values in enumerate(theirs.parts["value"].double()):
-            [name] = self.model.config.family.source(f"layers.{layer}.attention.output").names
-            output = self.reference.network.get_submodule(name).weight.unflatten(1, (len(values), -1)).double()
-            with torch.inference_mode():
-                found.append(torch.einsum("htd,Dhd->htD", values, output).norm(dim=-1))
+            source = self.model.config.family.source(f"layers.{layer}.attention.output")
+            stored = self.reference.network.get_submodule(source.names[0]).weight.detach().double()
+            output = (stored.T if source.transposed else stored).unflatten(1, (len(values), -1))
+            found.append(torch.einsum("htd,Dhd->htD", values, output).norm(dim=-1))
         return theirs.weights.double() * torch.stack(found)[:, :, None]
 
     def taken(

@@ -21,5 +21,5 @@ def encoder_flops(config: ModelConfig, texts: int, tokens: int, layers: int, map
     layer = 8 * rows * width * width + 4 * rows * tokens * width + 4 * rows * width * config.intermediate_size
     mapped = map_heads * config.head_dim
     maps = 4 * rows * width * mapped + 2 * rows * tokens * mapped
-    widening = 2 * rows * config.embedding_size * width if config.embedding_size != width else 0
+    widening = 2 * rows * config.embedding_size * width if config.widens else 0
     return widening + layers * layer + maps

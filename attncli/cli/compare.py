@@ -115,7 +115,7 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
     Raises RequestError as `load_model` does, save that with "auto" an alias needs no files.
     """
     from attncli.cli.source import open_own
-    from attncli.models.config import NoEncoder
+    from attncli.models.families.values import NoEncoder
     from attncli.models.hub import NotOnThisMachine, find_alias
 
     why = "as asked"

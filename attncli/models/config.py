@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import RequestError
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family
-from attncli.models.families.values import Values
+from attncli.models.families.values import NoEncoder, Values
 
 if TYPE_CHECKING:
     from attncli.attention.masks import Rule
@@ -16,20 +16,13 @@ if TYPE_CHECKING:
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish")
 
 
-class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
-    """A good configuration, of a network that attncli has no encoder for; `why` says what it is."""
-
-    def __init__(self, why: str, where: str = "") -> None:
-        self.why = why
-        super().__init__(f"{where}{why}; transformers runs it, for run, view, heatmap, flow and diff")
-
-
 @dataclass(frozen=True)
 class ModelConfig:
     """What an encoder is built from.
 
     model_type: as config.json says it: "bert", "xlm-roberta", ...
-    embedding_size: of the tokens' vectors, which may be narrower than the hidden ones.
+    embedding_size: of the tokens' vectors, which may be narrower than the hidden ones; widens: whether there is a
+    projection from them to these.
     position_rows: of the table of positions; padding_position: the number of [PAD]'s own position, behind which real
     tokens are counted (RoBERTa), None where every token is counted from 0.
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
@@ -45,6 +38,7 @@ class ModelConfig:
     hidden_size: int
     intermediate_size: int
     embedding_size: int
+    widens: bool
     vocab_size: int
     position_rows: int
     padding_position: int | None
@@ -135,6 +129,7 @@ class ModelConfig:
             "hidden_size": hidden_size,
             "intermediate_size": values.count("intermediate_size"),
             "embedding_size": hidden_size,
+            "widens": False,
             "vocab_size": values.count("vocab_size"),
             "position_rows": values.count("max_position_embeddings"),
             "padding_position": None,

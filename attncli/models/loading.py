@@ -5,9 +5,10 @@ import warnings
 from attncli.base import choices
 from attncli.base.errors import Notice
 from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
-from attncli.models.config import ModelConfig, NoEncoder
+from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
+from attncli.models.families.values import NoEncoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.model import Model
 from attncli.models.weights import open_checkpoint

@@ -29,8 +29,7 @@ class Embeddings(nn.Module):
         self.positions = LearnedPositions(config.position_rows, config.embedding_size, Embedding)
         self.segments = Embedding(config.segments, config.embedding_size) if config.segments else None
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
-        widen = config.embedding_size != config.hidden_size
-        self.project = Linear(config.embedding_size, config.hidden_size) if widen else None
+        self.project = Linear(config.embedding_size, config.hidden_size) if config.widens else None
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor | None) -> Tensor:
         """Numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`.

@@ -79,13 +79,15 @@ class Reference:
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
     @contextmanager
-    def watched(self, modules: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-        """What modules of the network, by their names there, make of the last text that is run: `[token, size]`."""
-        made: dict[str, Tensor] = {}
+    def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
+        """What modules of the network, by their names there, make of a text that is run, `[token, size]`: once for each
+        time that they are called, as layers may share them.
+        """
+        made: dict[str, list[Tensor]] = {}
 
         def watch(name: str) -> Any:
             def keep(module: Any, inputs: Any, output: Tensor) -> None:
-                made[name] = output[0]
+                made.setdefault(name, []).append(output[0])
 
             return self.network.get_submodule(name).register_forward_hook(keep)
 

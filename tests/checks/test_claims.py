@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from checkpoints import ONE_OF_EACH
 from heads import heads, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,7 +86,7 @@ def test_one_does_not_hold_on_this_head_and_that_is_said(minilm, trained):
 
 
 def test_every_family_can_be_measured(tiny):
-    for family in ("bert", "roberta", "distilbert", "electra"):
+    for family in ONE_OF_EACH:
         model = load_model(str(tiny(family)), device="cpu")
         head = one_head(model, model.tokenizer.encode("the cat sat on it"), 1, 2, "causal")
         held = {claim.name for claim in check_claims(model, head) if claim.holds}

@@ -1,12 +1,12 @@
 """The laws of masks hold for every family, and are seen to be broken where they are broken."""
 
 import pytest
+from checkpoints import ONE_OF_EACH
 
 from attncli import load_model
 from attncli.checks.laws import check_laws, pad_some
 from attncli.models import model, rows
 
-FAMILIES = ["bert", "roberta", "distilbert", "electra"]
 NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
 
 
@@ -22,7 +22,7 @@ def test_they_hold_for_real_weights(minilm):
     assert laws["forgotten padding mask"].deviation > 100 * laws["padding"].deviation
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_they_hold_for_every_family(tiny, family):
     laws = laws_of(load_model(str(tiny(family)), device="cpu"), "a b c a d")
     assert [law.holds for law in laws.values()].count(True) >= 3

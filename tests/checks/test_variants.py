@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from checkpoints import ONE_OF_EACH
 from heads import heads, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,7 +110,7 @@ def test_a_text_longer_than_a_location_score_has_positions():
 
 
 def test_heads_of_every_family_have_all(tiny):
-    for family in ("bert", "roberta", "distilbert", "electra"):
+    for family in ONE_OF_EACH:
         model = load_model(str(tiny(family)), device="cpu")
         head = one_head(model, model.tokenizer.encode("the cat sat on it"), 1, 2, "causal")
         assert len(variants(head)) == len(SCORES) * len(NORMALISERS)

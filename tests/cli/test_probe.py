@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from checkpoints import ONE_OF_EACH
 
 from attncli.analysis.tally import Tally
 from attncli.corpus.treebank import read_treebank
@@ -174,7 +175,7 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
     assert "in no sentence that the model can read" in refused("probe", path)
 
 
-@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_other_models(probed, tiny, family):
     document = probed(TREEBANK, "-m", tiny(family), "--limit", "4")
     assert document["treebank"]["sentences"] == 4 and document["relations"][0]["count"] == 21

@@ -71,6 +71,13 @@ def test_distilbert_has_no_segments_and_the_others_have():
     assert ModelConfig.from_dict({"model_type": "bert", "type_vocab_size": 3}).segments == 3
 
 
+@pytest.mark.parametrize(
+    ("family", "told"), [("bert", True), ("electra", True), ("roberta", False), ("camembert", False)]
+)
+def test_robertas_are_told_of_one_segment_only(family, told):
+    assert ModelConfig.from_dict({"model_type": family, "type_vocab_size": 2}).tells_segments == told
+
+
 def test_no_padding_token_is_number_zero():
     assert ModelConfig.from_dict({"model_type": "bert", "pad_token_id": None}).pad_id == 0
 

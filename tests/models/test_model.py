@@ -67,12 +67,12 @@ def test_minilm_says_what_it_is(minilm):
 @pytest.mark.parametrize("kinds", [1, 2, 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_pair_is_what_the_family_makes_of_it(family, kinds, tmp_path):
-    """BERT and ELECTRA tell the network of the second segment, where it has room for one; the others don't."""
+    """The network is told of the second segment where it has room for one and its family says so (see test_config)."""
     changes = {"max_position_embeddings": 64, **({} if family == "distilbert" else {"type_vocab_size": kinds})}
     model = load_model(str(make_checkpoint(tmp_path, family, **changes)), "cpu")
     record = model.attend("the cat sat", "it is big")
     assert set(record.tokens.segments) == {0, 1}
-    told = family in ("bert", "electra") and kinds > 1
+    told = model.config.tells_segments and model.config.segments > 1
     segments = {"token_type_ids": torch.tensor([record.tokens.segments])} if told else {}
     with torch.no_grad():
         expected = make_network(make_config(family, **changes))(

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import FAMILIES, make_config, make_network
+from checkpoints import FAMILIES, ONE_OF_EACH, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from walks import Walked, made_up, network_of, walked
 
+from attncli.models import families
 from attncli.models.network import Network
 
 MASKS = ("none", "padding", "causal")
@@ -91,7 +92,7 @@ def test_whatever_the_shape(family, data):
     if family != "distilbert":
         changes["layer_norm_eps"] = draw(st.sampled_from([1e-12, 1e-5, 1e-2]))
         changes["type_vocab_size"] = draw(st.integers(1, 4), label="segments")
-    if family == "electra":
+    if "embedding_size" in families.FAMILIES[family].types[family]:
         changes["embedding_size"] = draw(st.sampled_from([changes["hidden_size"], 3, 30]))
     ours, theirs, _ = run_both(
         family,
@@ -119,7 +120,7 @@ def test_segments_matter_where_the_network_is_told_of_them(family, matter):
     assert torch.allclose(zero, one) != matter
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
     network = run_both(family, "none")[2]
     texts, order = [made_up([9, 8, 7, 6, 5]), made_up([5, 7, 9, 8, 6])], [4, 2, 0, 1, 3]
@@ -130,7 +131,7 @@ def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_half_precision_stays_near(family, dtype):
     """No further from the exact numbers than transformers in the same dtype, give or take."""
     exact = torch.stack(run_both(family, "padding")[0].weights)

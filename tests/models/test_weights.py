@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import FAMILIES, make_checkpoint, make_config, make_network
+from checkpoints import FAMILIES, ONE_OF_EACH, make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from attncli import Notice, RequestError, load_model
+from attncli.models import families
 from attncli.models.weights import open_checkpoint
 
 TEXT = "the cat sat on it"
@@ -44,7 +45,7 @@ def checkpoint(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["safetensors", "sharded", "bin", "sharded bin", "2018"])
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
     directory = make_checkpoint(tmp_path, family, form=form)
     if "sharded" in form:
@@ -58,7 +59,7 @@ def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
     directory = make_checkpoint(tmp_path, family, head)
     names = open_checkpoint(directory).files.values()
-    assert any(name.startswith(("bert.", "roberta.", "distilbert.", "electra.")) for _, name in names)
+    assert any(name.startswith(families.FAMILIES[family].prefix) for _, name in names)
     expected = transformers_maps(make_network(make_config(family), head), directory)
     torch.testing.assert_close(maps(directory), expected)
 

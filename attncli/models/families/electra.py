@@ -8,7 +8,8 @@ from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
-    return {"embedding_size": values.count("embedding_size")}
+    size = values.count("embedding_size")
+    return {"embedding_size": size, "widens": size != values.count("hidden_size")}
 
 
 FAMILY = Family(

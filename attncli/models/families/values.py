@@ -20,6 +20,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
+    """A good configuration, of a network that attncli has no encoder for; `why` says what it is."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        self.why = why
+        super().__init__(f"{where}{why}; transformers runs it, for run, view, heatmap, flow and diff")
+
+
 class Values:
     """data: what a config.json holds; keys: the family's own words for BERT's; defaults: of its model type."""
 
