@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from made_up_family import CONFIG, FAMILY, HEADS, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
+from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_up_checkpoint, made_up_tensors
 from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
@@ -105,10 +105,10 @@ def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mas
     assert (found.limit[1::2] < found.limit[::2]).all()
 
 
-def test_compare_finds_it_right_and_a_forgotten_window_wrong(model, monkeypatch):
-    """torch's own attention, which is told of each layer's mask."""
-    texts = [model.tokenizer.encode(text) for text in TEXTS]
-    assert compare(model, texts).same
+def test_torch_is_told_of_the_mask_of_each_layer(model):
+    texts = [model.tokenizer.encode(text, None, 14 if place == 0 else None) for place, text in enumerate(TEXTS)]
+    for mask in ("padding", "causal"):
+        assert compare(model, texts[1:], mask).same
 
 
 def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
@@ -118,9 +118,19 @@ def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
     assert laws["padding"].holds and laws["causal"].holds
 
 
-def test_every_tensor_is_used_once():
-    config = ModelConfig.from_dict({**CONFIG, "model_type": "bert", "num_hidden_layers": LAYERS})
-    assert config.heads == HEADS  # BERT's words where the family has none of its own
+def test_its_configuration_is_read_in_its_own_words(directory):
+    config = ModelConfig.from_file(directory / "config.json")
+    assert (config.layers, config.heads, config.embedding_size) == (LAYERS, HEADS, NARROW)
+    assert [len(rules) for rules in config.rules] == [0, 1, 0, 1]
+    assert "made up" in config.document()["family"]
+
+
+def test_layers_share_what_their_family_says(model):
+    model.need(LAYERS)
+    downs = [model.network.layer(layer).feed_forward.down.weight for layer in range(LAYERS)]
+    assert all(torch.equal(one, downs[0]) for one in downs)
+    queries = [model.network.layer(layer).attention.query.weight for layer in range(LAYERS)]
+    assert not any(torch.equal(one, queries[0]) for one in queries[1:])
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
