@@ -73,8 +73,9 @@ def test_what_layers_share_is_watched_as_often_as_it_is_called(tiny):
         _, states = reference.run(tokens, "padding")
     [outputs] = made.values()
     assert len(outputs) == 2
-    for output, state in zip(outputs, states[1:], strict=False):
-        torch.testing.assert_close(output, layers[1].attention.self.query(state))
+    with torch.inference_mode():
+        for output, state in zip(outputs, states[1:], strict=False):
+            torch.testing.assert_close(output, layers[1].attention.self.query(state))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
