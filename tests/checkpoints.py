@@ -130,7 +130,12 @@ def byte_vocabulary(pad_id: int = 1) -> list[str]:
 
 
 def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """RoBERTa: vocab.json and merges.txt; BERT, ELECTRA: vocab.txt; the others: tokenizer.json."""
+    """RoBERTa: vocab.json and merges.txt; others of its kind and DistilBERT: tokenizer.json; the rest: vocab.txt.
+
+    transformers is told what kind it is, whatever kind the family's own is.
+    """
+    kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
     if family in PAIRS_OF_BYTES:
         vocab = {token: number for number, token in enumerate(byte_vocabulary(pad_id))}
         (directory / "vocab.json").write_text(json.dumps(vocab))

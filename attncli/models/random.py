@@ -5,6 +5,7 @@ Its attention means nothing. What two programs make of it is the same if they ar
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -134,14 +135,19 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
     """Of the encoder's matrices, by the name of their module in a checkpoint, the standard deviation: `[1, 1]`; of one
     that holds several of ours under each other, of each of them, `[parts, 1]`.
     """
+    matrices = {
+        name.removesuffix(".weight"): parameter.shape
+        for name, parameter in empty_network(config).named_parameters()
+        if parameter.dim() == 2
+    }
+    sources = {module: config.family.source(module) for module in matrices}
+    sharing = Counter(sources.values())
     found: dict[str, Tensor] = {}
-    for name, parameter in empty_network(config).named_parameters():
-        module = name.removesuffix(".weight")
-        if parameter.dim() == 2:
-            source = config.family.source(module)
-            spread = 0.02 if module in TABLES else math.sqrt(gain(module, config.layers) / parameter.shape[1])
-            for there in source.names:
-                found.setdefault(there, torch.ones(source.parts, 1))[source.part] = spread
+    for module, source in sources.items():
+        variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
+        for there in source.names:
+            known = found.setdefault(there, torch.ones(source.parts, 1))
+            known[source.part] = 0.02 if module in TABLES else math.sqrt(variance)
     return found
 
 
@@ -151,7 +157,8 @@ def gain(name: str, layers: int) -> float:
     Queries and keys: 2, so that scores have a standard deviation of about 2, much as in trained networks. More
     would be no sharper: rounding grows with the scores, and at 4 it comes near to float32's tolerance. What is
     added to the residual stream: 1 / (2 layers), as in GPT-2 (Radford et al. 2019, section 2.3); with more, each
-    layer's averaging makes the tokens more alike, and in the last ones all keys would be the same.
+    layer's averaging makes the tokens more alike, and in the last ones all keys would be the same. Layers that share
+    a matrix all add in its directions: there `layers` is their square.
     """
     if name.endswith((".attention.query", ".attention.key")):
         return 2.0
