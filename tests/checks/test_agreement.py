@@ -81,7 +81,9 @@ def test_every_dtype(random_both, family, dtype):
             assert found.tolerance == TOLERANCES[dtype] and found.dtype == dtype
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", *(pytest.param(one, marks=pytest.mark.slow) for one in ("float64", "float16"))]
+)
 def test_real_weights(minilm, dtype):
     model = minilm if dtype == "float32" else load_model("minilm", device="cpu", dtype=dtype)
     reference = load_reference(model.place.path, model.device, model.dtype)

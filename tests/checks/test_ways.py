@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from checkpoints import FAMILIES
+from checkpoints import FAMILIES, ONE_OF_EACH
 
 from attncli import RequestError, load_model
 from attncli.attention import MASKS, multihead
@@ -31,8 +31,14 @@ def differing(both):
     return [way.name for way in by_every_way(both) if not way.same]
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("family", FAMILIES)
+CASES = [
+    pytest.param(family, mask, marks=[] if family in ONE_OF_EACH and mask == "causal" else pytest.mark.slow)
+    for family in FAMILIES
+    for mask in MASKS
+]
+
+
+@pytest.mark.parametrize(("family", "mask"), CASES)
 def test_every_family_under_every_mask(tiny, family, mask):
     found = by_every_way(both_of(tiny(family, max_position_embeddings=64), mask=mask, pad_to=40))
     assert [way.name for way in found] == list(WAYS)
@@ -41,6 +47,7 @@ def test_every_family_under_every_mask(tiny, family, mask):
     assert {way.allowed for way in found} == {0.0, 1e-10, 1e-4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_every_dtype_on_real_weights(dtype):
     both = both_of("minilm", dtype)
@@ -139,13 +146,11 @@ def padding_forgotten(monkeypatch):
     ],
 )
 def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
-    both = both_of(tiny(max_position_embeddings=64))
-    assert differing(both) == []
     mistake(monkeypatch)
-    again = both_of(tiny(max_position_embeddings=64))
-    assert found_by <= set(differing(again))
+    assert found_by <= set(differing(both_of(tiny(max_position_embeddings=64))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [swapped_in_sums, unscaled, transposed, last_token_dropped])
 def test_what_does_not_go_that_way_is_right(tiny, mistake, monkeypatch):
     """Each of these mistakes is in one way only: the others say that they are the same."""

@@ -51,9 +51,10 @@ def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_
     answer = ask("some/model", **there)
     assert answer["origin"] == "hub", answer
     path = Path(answer["path"])
-    assert {file.name for file in path.iterdir()} == {"config.json", "model.safetensors", "vocab.txt"}
+    needed = {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"}
+    assert {file.name for file in path.iterdir()} == needed
     assert (path / "model.safetensors").read_bytes() == (made / "model.safetensors").read_bytes()
-    assert hub_server.fetched() <= {"config.json", "model.safetensors", "vocab.txt"}
+    assert hub_server.fetched() <= needed
     assert {token for _, path, token in hub_server.requests if "some/model" in path} == {"Bearer hf_secret"}
 
     hub_server.requests.clear()
