@@ -25,6 +25,7 @@ TEXTS = (
 )
 LAYERS = 4
 MASKS = choices.names(choices.Mask)
+DTYPES = ["float32", "bfloat16", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float64", "float16"))]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_every_family_under_every_mask(both, family, mask):
         assert (found.embeddings is None) == (other is None)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_dtype(random_both, family, dtype):
     model, reference, texts = random_both(family, dtype)
@@ -81,9 +82,7 @@ def test_every_dtype(random_both, family, dtype):
             assert found.tolerance == TOLERANCES[dtype] and found.dtype == dtype
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", *(pytest.param(one, marks=pytest.mark.slow) for one in ("float64", "float16"))]
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_real_weights(minilm, dtype):
     model = minilm if dtype == "float32" else load_model("minilm", device="cpu", dtype=dtype)
     reference = load_reference(model.place.path, model.device, model.dtype)
