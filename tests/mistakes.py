@@ -70,6 +70,11 @@ MISTAKES = (
         "        except BaseException:\n            with suppress(OSError):",
         "        except Exception:\n            with suppress(OSError):",
     ),
+    Mistake(
+        "every layer has the first one's mask",
+        "one: Bools = self.masks[self.layers.index(layer)]",
+        "one: Bools = self.masks[0]",
+    ),
     Mistake("isolates may reorder a line", r"\u202e\u2066\u2067\u2068\u2069\u200e", r"\u202e\u200e"),
 )
 
