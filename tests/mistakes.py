@@ -167,8 +167,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "texts come back the shortest first",
-        "(taken.pop(number) for number in range(len(group)))",
-        "(taken.pop(number) for number in list(taken))",
+        "return [parts[text] for text in sorted(parts)]",
+        "return list(parts.values())",
     ),
     Mistake("residual forgotten", "x = self.attention_norm(x + attended)", "x = self.attention_norm(attended)"),
     Mistake(

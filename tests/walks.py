@@ -9,7 +9,7 @@ from torch import Tensor
 from attncli.models.attending import KeepMaps, KeepVectors
 from attncli.models.config import ModelConfig
 from attncli.models.network import Network, empty_network
-from attncli.models.rows import Rows, as_rows
+from attncli.models.rows import as_rows
 from attncli.models.walk import Ending, walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes, load_parameters
 from attncli.text.tokens import Tokens
@@ -78,17 +78,7 @@ def walked(
         states = list(walk(network, rows, maps, None if whole else Ending(max(layers), heads)))
     parts = [rows.texts(state) for state in states]
     return Walked(
-        by_text(rows, [list(one) for one in maps.kept]),
+        rows.in_order(maps.kept),
         [torch.stack(one) for one in zip(*parts, strict=True)] if whole else [],
-        by_text(rows, [list(one.transpose(0, 1)) for one in kept.kept]),
+        rows.in_order(one.transpose(0, 1) for one in kept.kept),
     )
-
-
-def by_text(rows: Rows, of_runs: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    """What was kept of each run's texts, in the order of the texts."""
-    found = {
-        text: one
-        for run, of_run in zip(rows.runs, of_runs, strict=True)
-        for text, one in zip(run.texts, of_run, strict=True)
-    }
-    return [found[text] for text in sorted(found)]

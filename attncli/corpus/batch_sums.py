@@ -170,11 +170,10 @@ class BlockSums:
         The maps are made again from the queries and keys that met in each layer: at no time is there more of them than
         a block.
         """
-        found = {}
-        for run, met in zip(self.rows.runs, self.met, strict=True):
-            for place, text in enumerate(run.texts):
-                found[text] = self.divergence([one.text(place) for one in met], text)
-        return [found[text] for text in range(len(self.batch))]
+        return self.rows.in_order(
+            [self.divergence([one.text(place) for one in met], text) for place, text in enumerate(run.texts)]
+            for run, met in zip(self.rows.runs, self.met, strict=True)
+        )
 
     def divergence(self, met: Sequence[Met], text: int) -> Doubles:
         """Of one window, by the heads of all layers on it: `[head of all layers, head of all layers]`."""

@@ -50,6 +50,12 @@ def attend_apart(heads: Heads, places: Sequence[int], weights: Tensor, inside: A
     return output
 
 
+def places_of(heads: Heads, asked: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of these heads those that are asked for: their places here, and in what is asked for."""
+    here = [place for place, number in enumerate(heads.numbers) if number in asked]
+    return here, [asked.index(heads.numbers[place]) for place in here]
+
+
 class KeepMaps:
     """Keeps the weights of some heads of some layers, in the order in which they are asked for.
 
@@ -73,11 +79,10 @@ class KeepMaps:
         ]
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        ours = [place for place, number in enumerate(heads.numbers) if number in self.heads]
+        ours, where = places_of(heads, self.heads)
         if heads.layer not in self.layers or not ours:
             return self.inside(heads, weights)
         kept = self.kept[heads.run.number][heads.texts, self.layers.index(heads.layer), :, heads.queries]
-        where = [self.heads.index(heads.numbers[place]) for place in ours]
         if weights is not None:  # somebody else looks at all of them
             output = self.inside(heads, weights)
             kept[:, where] = weights[:, ours]
@@ -133,10 +138,9 @@ class KeepLengths:
         self.kept = [like.new_empty(len(run.texts), len(layers), len(heads), run.length) for run in rows.runs]
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        ours = [place for place, number in enumerate(heads.numbers) if number in self.heads]
+        ours, where = places_of(heads, self.heads)
         if heads.layer in self.layers and ours:
             chosen = heads.only(ours)
-            where = [self.heads.index(number) for number in chosen.numbers]
             of_layer = self.kept[heads.run.number][heads.texts, self.layers.index(heads.layer)]
             of_layer[:, where] = transformed_lengths(heads.attention, chosen.value, chosen.numbers)
         return self.inside(heads, weights)

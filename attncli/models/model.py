@@ -148,16 +148,16 @@ class Model(Engine):
         with torch.inference_mode():
             for _ in walk(self.network, rows, maps, ending):
                 pass
-            taken: dict[int, Taken] = {}
+            taken = []
             for run in rows.runs:
                 weights = maps.kept[run.number]
                 if norms:
                     weights *= lengths.kept[run.number][..., None, :]
                 masks = of_layers([run.masks[layer] for layer in asked.layers], len(run.texts), run.length, self.device)
-                for place, number in enumerate(run.texts):
-                    of_text = vectors.kept[run.number][:, place]
-                    taken[number] = Taken(group[number], asked, weights[place], of_text, masks[place])
-        yield from (taken.pop(number) for number in range(len(group)))
+                of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), masks, strict=True)
+                texts = [group[number] for number in run.texts]
+                taken.append([Taken(one, asked, *kept) for one, kept in zip(texts, of_texts, strict=True)])
+        yield from rows.in_order(taken)
 
     def record(self, taken: Taken, request: Request) -> AttentionRecord:
         """Raises RequestError when the numbers are no numbers."""
@@ -195,11 +195,13 @@ class Model(Engine):
     def groups(self, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
         """Neighbours, as many at a time as go through the network together."""
         group: list[Tokens] = []
+        room = self.batch_tokens
         for tokens in texts:
-            if group and sum(map(len, group)) + len(tokens) > self.batch_tokens:
+            if group and len(tokens) > room:
                 yield group
-                group = []
+                group, room = [], self.batch_tokens
             group.append(tokens)
+            room -= len(tokens)
         if group:
             yield group
 

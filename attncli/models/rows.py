@@ -4,9 +4,10 @@ What is done token by token (projections, the feed-forward part) is done to all 
 texts of one length at a time. A single text is a batch of one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch import Tensor
 from attncli.attention import MASKS, self_mask
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
+
+T = TypeVar("T")
 
 ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
 
@@ -56,7 +59,13 @@ class Rows:
 
     def texts(self, rows: Tensor) -> list[Tensor]:
         """Each text's part of `[row, size]`, `[token, size]`, in the order in which the texts were given."""
-        parts = {text: part for run in self.runs for text, part in zip(run.texts, run.tokens(rows), strict=True)}
+        return self.in_order(run.tokens(rows) for run in self.runs)
+
+    def in_order(self, of_runs: Iterable[Iterable[T]]) -> list[T]:
+        """What there is of each text, from what there is of each run's, in the order in which the texts were given."""
+        parts: dict[int, T] = {}
+        for run, of_run in zip(self.runs, of_runs, strict=True):
+            parts.update(zip(run.texts, of_run, strict=True))
         return [parts[text] for text in sorted(parts)]
 
 
