@@ -1,7 +1,9 @@
 """Queries, keys, values and masks of any shapes that fit together, and torch's attention on them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
@@ -64,3 +66,13 @@ def torchs_own(case: Case) -> Tensor:
 def close(found: Tensor, expected: Tensor, case: Case) -> None:
     scale = max(1.0, expected.abs().max().item())
     torch.testing.assert_close(found.double(), expected.double(), rtol=0, atol=case.rounding() * scale)
+
+
+def refuses_what_does_not_fit(function: Callable[..., object]) -> None:
+    """Keys without a value, and masks that are not boolean."""
+    query, key, value = torch.randn(2, 3), torch.randn(4, 3), torch.randn(5, 3)
+    with pytest.raises(ValueError, match="4 keys, 5 values"):
+        function(query, key, value)
+    for mask in (torch.zeros(2, 5), torch.ones(2, 5, dtype=torch.int64)):
+        with pytest.raises(ValueError, match=rf"boolean.*{mask.dtype}"):
+            function(query, value, value, mask)

@@ -3,7 +3,6 @@
 What the other side gives is transformers' own: its weights and vectors, what its projections make, and norms of these.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attncli.base.errors import Notice
 from attncli.checks.agreement import difference, rows_that_count
 from attncli.checks.laws import first_tokens
 from attncli.models.families.family import Source
@@ -46,7 +44,8 @@ class Theirs(NamedTuple):
 class Both:
     """The model and its peer, and some texts: their first tokens, `plain` without [PAD].
 
-    layers: those that are compared.
+    inputs, whole: the texts, and the tokens that the model makes of them, `pad_to` so many; layers: those that are
+    compared.
     """
 
     def __init__(
@@ -54,6 +53,7 @@ class Both:
         model: Model,
         reference: Reference,
         inputs: Sequence[Input],
+        whole: Sequence[Tokens],
         pad_to: int | None = None,
         mask: str = "padding",
         layers: Sequence[int] | None = None,
@@ -64,9 +64,7 @@ class Both:
         self.pad_to = pad_to
         self.mask = mask
         self.layers = list(range(model.config.layers) if layers is None else layers)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Notice)  # who asked has read them
-            self.whole = list(model.tokenize(self.inputs, pad_to))
+        self.whole = whole[:TEXTS]
         self.texts = [first_tokens(one, min(len(one), TOKENS)) for one in self.whole]
         self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}

@@ -38,10 +38,10 @@ class Pass(NamedTuple):
         )
 
 
-Both = Callable[[Tokens], tuple[Pass, Pass]]
+BothPasses = Callable[[Tokens], tuple[Pass, Pass]]
 
 
-def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> Both:
+def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> BothPasses:
     """Our pass and transformers'."""
 
     def both(tokens: Tokens) -> tuple[Pass, Pass]:
@@ -61,7 +61,7 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
     return both
 
 
-def beside_torch(model: Model, layers: Sequence[int], mask: str) -> Both:
+def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
     """Our attention and torch's, layer by layer, both on that layer's input from our pass."""
     model.need(model.config.layers)
     theirs = [torch_attention(model.network.layer(layer).attention) for layer in layers]

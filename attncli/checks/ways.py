@@ -19,18 +19,15 @@ from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.checks.laws import first_tokens, take
+from attncli.checks.laws import first_tokens, pad_some, take
 from attncli.checks.passes import KeepAttention
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
+from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.record import Request
-from attncli.text.tokenizer import read_backend
 from attncli.text.tokens import Tokens
-
-MORE = 4  # [PAD], where they are appended
-
 
 # --- tokens ---------------------------------------------------------------------------------------------
 
@@ -38,7 +35,7 @@ MORE = 4  # [PAD], where they are appended
 def tokens(both: Both) -> float:
     """How many numbers of tokens, segments and [PAD] are others than transformers' own tokenizer gives."""
     place = both.model.place
-    if place.origin == "random" or (read_backend(place.path) is None and not any(place.path.glob("*.model"))):
+    if place.origin == "random" or not any((place.path / name).is_file() for name in VOCABULARY_FILES):
         raise NothingToCompare("it has no files of a tokenizer")
     try:
         theirs = peer_tokenizer(place.path)
@@ -99,9 +96,8 @@ def pair(both: Both) -> float:
 
 def halves(both: Both) -> list[tuple[Tokens, Tokens]]:
     """Each text, and the first half of it: without [PAD], and with it, where there is room, both to the same length."""
-    most = both.model.config.max_tokens
     return [
-        (part, both.model.tokenizer.pad(part, min(len(one) + MORE, most)))
+        (part, both.model.tokenizer.pad(part, len(pad_some(both.model, one, None))))
         for one in both.plain
         for part in (one, first_tokens(one, len(one) // 2 or 1))
     ]

@@ -15,33 +15,30 @@ from attncli.text.windows import Window, windows
 FEW = 5000  # weights at once: of a text of 64 tokens a few queries
 
 
-def sums_of_both(
-    both: Both, measure: str = "weight", distances: bool = False, at_once: int | None = None
-) -> tuple[Sums, Sums]:
-    """What `stats` adds up over the texts, and the same in numpy from transformers' weights.
-
-    at_once: weights that are there at once, as of a long text, whose queries are taken block by block.
-
-    Raises NothingToCompare when every text is longer than the model reads at once.
-    """
+def cut(both: Both) -> list[list[Window]]:
+    """The texts as `stats` has them. Raises NothingToCompare when every one is longer than the model reads at once."""
     some: list[list[Window]] = []
     for text in (text for one in both.inputs for text in variants(one.text)):
         with suppress(ValueError):  # half of a text may have nothing in it that the tokenizer keeps
-            cut = windows(len(some), text, both.model.tokenizer)
-            if len(cut) == 1:  # the first query does not count, as some don't in the windows of a long text
-                some.append([replace(cut[0], counted=(1, len(cut[0])))])
+            made = windows(len(some), text, both.model.tokenizer)
+            if len(made) == 1:  # the first query does not count, as some don't in the windows of a long text
+                some.append([replace(made[0], counted=(1, len(made[0])))])
     if not some:
         raise NothingToCompare("every text is longer than the model reads at once")
-    found = Reducer(both.model, Counting(both.mask, distances, measure), block_weights=at_once).reduce(some)
-    expected = Sums.nothing(both.model.config.layers, both.model.config.heads, distances)
-    for [window] in some:
+    return some
+
+
+def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
+    """The sums over these texts, in numpy from transformers' weights."""
+    expected = Sums.nothing(both.model.config.layers, both.model.config.heads, counting.distances)
+    for [window] in texts:
         weights = both.theirs(window.tokens).weights.double()
-        if measure == "norm":
-            norms_there = both.their_norms(window.tokens)
-            weights = norms_there / norms_there.sum(dim=-1, keepdim=True)
+        if counting.measure == "norm":
+            norms = both.their_norms(window.tokens)
+            weights = norms / norms.sum(dim=-1, keepdim=True)
         allowed = allowed_by_hand(window.tokens, both.mask)
-        expected = expected + plain_sums(window, weights.cpu().numpy(), allowed, distances)
-    return found, expected
+        expected = expected + plain_sums(window, weights.cpu().numpy(), allowed, counting.distances)
+    return expected
 
 
 def variants(text: str) -> list[str]:
@@ -51,23 +48,28 @@ def variants(text: str) -> list[str]:
 
 
 def sums(both: Both, measure: str = "weight") -> float:
-    """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger."""
-    both_ways = [sums_of_both(both, measure, at_once=at_once) for at_once in (None, FEW)]
+    """Every figure, its spread between texts, and the most that entropy can be; relative to 1 where it is larger.
+
+    As they are added up for all queries at once, and, as for a long text, block by block.
+    """
+    texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
+    expected = theirs(both, texts, counting)
+    found = [Reducer(both.model, counting, block_weights=at_once).reduce(texts) for at_once in (None, FEW)]
     return worst(
-        float((np.abs(ours - theirs) / np.maximum(1, np.abs(theirs))).max())
-        for found, expected in both_ways
-        for ours, theirs in (
-            (found.figures[both.layers], expected.figures[both.layers]),
-            (found.spread[both.layers], expected.spread[both.layers]),
-            (np.array(found.limit / found.queries), np.array(expected.limit / expected.queries)),
+        float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
+        for one in found
+        for ours, wanted in (
+            (one.figures[layers], expected.figures[layers]),
+            (one.spread[layers], expected.spread[layers]),
+            ((one.limit / one.queries)[layers], (expected.limit / expected.queries)[layers]),
         )
     )
 
 
 def distances(both: Both) -> float:
     """The mean Jensen-Shannon divergence between each two heads of these layers."""
-    found, expected = sums_of_both(both, distances=True)
-    heads = both.model.config.heads
+    texts, counting, heads = cut(both), Counting(both.mask, distances=True), both.model.config.heads
+    found, expected = Reducer(both.model, counting).reduce(texts), theirs(both, texts, counting)
     chosen = [layer * heads + head for layer in both.layers for head in range(heads)]
     assert found.divergence is not None and expected.divergence is not None
     apart = (found.divergence - expected.divergence)[np.ix_(chosen, chosen)]

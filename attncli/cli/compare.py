@@ -87,7 +87,7 @@ def compare(
         from attncli.checks.ways import WAYS, by_every_way
 
         with progress(len(WAYS), "ways") as advance:
-            both = Both(loaded, reference, inputs, pad_to, mask, layers)
+            both = Both(loaded, reference, inputs, texts, pad_to, mask, layers)
             found = replace(found, ways=tuple(by_every_way(both, advance)))
     nowhere = {"path": None, "sha256": None} if random else {}
     document = {

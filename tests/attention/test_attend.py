@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from attention_cases import cases, close, torchs_own
+from attention_cases import cases, close, refuses_what_does_not_fit, torchs_own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,9 +111,4 @@ def test_a_mask_holds_however_low_the_scores_are():
 
 
 def test_what_does_not_fit_is_refused():
-    query, key, value = torch.randn(2, 3), torch.randn(4, 3), torch.randn(5, 3)
-    with pytest.raises(ValueError, match="4 keys, 5 values"):
-        attend(query, key, value)
-    for mask in (torch.zeros(2, 5), torch.ones(2, 5, dtype=torch.int64)):
-        with pytest.raises(ValueError, match=rf"boolean.*{mask.dtype}"):
-            attend(query, value, value, mask)
+    refuses_what_does_not_fit(attend)

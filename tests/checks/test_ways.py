@@ -24,7 +24,8 @@ INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too")
 
 def both_of(directory, dtype="float64", **more):
     model = load_model(str(directory), device="cpu", dtype=dtype)
-    return Both(model, load_reference(model.place.path, model.device, model.dtype), INPUTS, **more)
+    whole = list(model.tokenize(INPUTS, more.get("pad_to")))
+    return Both(model, load_reference(model.place.path, model.device, model.dtype), INPUTS, whole, **more)
 
 
 def differing(both):
@@ -187,6 +188,7 @@ def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     directory = tiny(max_position_embeddings=200)
     model = load_model(str(directory), device="cpu", dtype="float64")
     inputs = [Input("the cat " * 80)] * 5
-    both = Both(model, load_reference(directory, model.device, model.dtype), inputs)
+    whole = list(model.tokenize(inputs, None))
+    both = Both(model, load_reference(directory, model.device, model.dtype), inputs, whole)
     assert [len(one) for one in both.texts] == [TOKENS] * TEXTS
     assert differing(both) == []
