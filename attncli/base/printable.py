@@ -30,3 +30,8 @@ def shorten(text: str, length: int = 40) -> str:
 def first_line(error: BaseException) -> str:
     """An exception's message, its first line, and not all of it where it is very long."""
     return shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)
+
+
+def short(number: float) -> str:
+    """1e-05, 0.25, 0"""
+    return f"{number:.0e}" if 0 < number < 0.01 else f"{number:g}"

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from attncli.base import choices
+from attncli.base.printable import short
 from attncli.checks.passes import beside_torch, beside_transformers
-from attncli.checks.tolerance import STEPS, TOLERANCES, Tolerance, short
+from attncli.checks.tolerance import STEPS, TOLERANCES, Tolerance
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select

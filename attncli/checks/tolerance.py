@@ -23,8 +23,3 @@ TOLERANCES = {
     "float16": Tolerance(STEPS * 2**-10, 2 * STEPS * 2**-10),
     "bfloat16": Tolerance(STEPS * 2**-7, 2 * STEPS * 2**-7),
 }
-
-
-def short(tolerance: float) -> str:
-    """1e-05, 0.25"""
-    return f"{tolerance:.0e}" if 0 < tolerance < 0.01 else f"{tolerance:g}"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.printable import first_line, printable, shorten
+from attncli.base.printable import first_line, printable, short, shorten
 
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
@@ -79,3 +79,8 @@ def test_shorten(text, length):
 def test_the_first_line_of_an_error_is_one_short_line(message):
     line = first_line(ValueError(message))
     assert len(line.splitlines()) == 1 and 0 < len(line) <= 200
+
+
+def test_numbers_are_written_short():
+    numbers = (0.0, 1e-10, 1e-4, 0.03125, 0.25)
+    assert [short(number) for number in numbers] == ["0", "1e-10", "1e-04", "0.03125", "0.25"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncli.checks.agreement import difference, worst
-from attncli.checks.tolerance import TOLERANCES, short
+from attncli.checks.tolerance import TOLERANCES
 from attncli.models.transformers_peer import load_reference
 
 
@@ -28,7 +28,3 @@ def test_the_coarser_the_dtype_the_more_is_allowed():
     order = ("float64", "float32", "float16", "bfloat16")
     for finer, coarser in pairwise(order):
         assert all(less < more for less, more in zip(TOLERANCES[finer], TOLERANCES[coarser], strict=True))
-
-
-def test_tolerances_are_written_short():
-    assert [short(number) for number in (1e-10, 1e-4, 0.03125, 0.25)] == ["1e-10", "1e-04", "0.03125", "0.25"]

@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from attncli.base.printable import printable
+from attncli.base.printable import printable, short
 from attncli.render.terminal.tables import plain_table
 
 PAST = "bold red"
@@ -37,7 +37,9 @@ def ways_table(document: dict[str, Any]) -> Table:
         alike = way["same"] and way["difference"] is None
         found = Text("not compared") if alike else difference_text(way["difference"], way["allowed"])
         what = f"{way['of']}: {way['note']}" if way["note"] else way["of"]
-        table.add_row(Text(way["way"]), Text(printable(what)), found, allowed_text(way["allowed"]))
+        table.add_row(
+            Text(way["way"]), Text(printable(what)), found, short(way["allowed"]) if way["allowed"] else "none"
+        )
     return table
 
 
@@ -61,11 +63,6 @@ def difference_text(difference: float | None, allowed: float) -> Text:
     if difference is None:
         return Text("NaN", style=PAST)
     return Text(f"{difference:.1e}" if difference else "0", style="" if difference <= allowed else PAST)
-
-
-def allowed_text(allowed: float) -> str:
-    """1e-05, 0.25, none"""
-    return f"{allowed:.0e}" if 0 < allowed < 0.01 else f"{allowed:g}" if allowed else "none"
 
 
 def agreeing(part: float) -> str:

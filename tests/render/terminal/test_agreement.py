@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title, allowed_text, ways_table
+from attncli.render.terminal.agreement import agreeing, agreement_table, agreement_title, ways_table
 
 DOCUMENT = {
     "model": {"name": "models/[bold]x\x1b[31m"},
@@ -63,10 +63,6 @@ def test_a_line_a_way():
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "pair --pair 3.0e-06 1e-05" in lines
     assert "tokens theirs: no\\x1b[31m files not compared none" in lines
-
-
-def test_what_is_allowed_is_short():
-    assert [allowed_text(allowed) for allowed in (0.0, 1e-10, 1e-4, 0.25)] == ["none", "1e-10", "1e-04", "0.25"]
 
 
 def test_a_name_is_text():
