@@ -84,10 +84,12 @@ def canvas(page: int = PAGE_WIDTH) -> "Canvas":
     from attncli.render.terminal.canvas import Canvas
 
     target = console()
+    terminal = shutil.get_terminal_size() if target.is_terminal else None
     return Canvas(
-        width=shutil.get_terminal_size().columns if target.is_terminal else page,
+        width=page if terminal is None else terminal.columns,
         colour=target.color_system is not None and not target.no_color,
         unicode=unicode_output(),
+        height=None if terminal is None else terminal.lines,
     )
 
 

@@ -8,11 +8,13 @@ import typer
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.cli import options, output
+from attncli.cli.again import again
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from attncli.analysis.telling import Edge, Usual
     from attncli.record import AttentionRecord
 
 
@@ -47,14 +49,14 @@ def run(
 ) -> None:
     """Show what the attention heads of a model do with a text.
 
-    Without a selection: the heads of the last layer, each as a small map. With -H: that head large, with its
-    numbers. With -l all: one line of glyphs a layer.
+    Without a selection: which kind of head is where, and which heads are worth a closer look on this text. With -l:
+    the heads of that layer, each as a small map. With -H: that head large, with its numbers.
 
     \b
     Examples:
       attncli run "The trophy does not fit in the suitcase because it is too big."
-      attncli run -l 0 -H 3 "The cat sat on the mat."
-      attncli run -l all "The cat sat on the mat."
+      attncli run -l 3 "The cat sat on the mat."
+      attncli run -l 3 -H 1 "The cat sat on the mat."
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
@@ -72,7 +74,8 @@ def run(
         raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
-    source = Source.of(context, layers="-1", stdin=True)
+    first = layer is None and head is None and not json and output_path is None
+    source = Source.of(context, layers="all" if first else "-1", stdin=True)
     records = source.records()
     if words:
         from attncli.analysis.words import merge_words
@@ -86,35 +89,57 @@ def run(
     if json:
         output.text(document_text(records))
     elif output_path is None:
+        usual = source.usual() if first else None
         for record in records:
-            if is_table(record, head):
-                refuse(context, "on a table of layers, where no keys are named", "top_k")
-            output.show(*view(record, is_table(record, head), top_k))
+            if whole_layers(record, head):
+                refuse(context, "where no keys are named: give one layer (-l)", "top_k")
+                output.show(*look(record, usual, context))
+            else:
+                output.show(*maps(record, top_k))
 
 
-def is_table(record: "AttentionRecord", head: str | None) -> bool:
-    """Whether a record is shown as a table of glyphs: whole layers, when there are several."""
+def whole_layers(record: "AttentionRecord", head: str | None) -> bool:
+    """Whether a record is of several layers with all their heads, which are shown as glyphs."""
     return len(record.layers) > 1 and head is None
 
 
-def view(record: "AttentionRecord", table: bool, top_k: int) -> "list[Text]":
-    """One head large; a table of layers as glyphs; else a small map a head."""
+def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Context) -> "list[Text]":
+    """All heads as glyphs, those worth a closer look, and on a terminal what to type for it."""
+    from attncli.analysis.shares import row_shares
+    from attncli.analysis.telling import Usual, edges
+    from attncli.render.terminal.telling import first_look
+
+    record = row_shares(record)
+    here = Usual.of_text(record)
+    over = here if usual is None else usual + here
+    found = edges(record, over)
+    return first_look(record, found, over, output.canvas(), next_commands(context, record, found))
+
+
+def next_commands(context: typer.Context, record: "AttentionRecord", found: "list[list[Edge]]") -> list[str]:
+    """To look closer: at the head that stands out most, at all heads of its layer, at everything."""
+    layer, head = (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
+    return [
+        again(context, "run", {"-l": layer, "-H": head}),
+        again(context, "run", {"-l": layer}),
+        again(context, "view"),
+    ]
+
+
+def maps(record: "AttentionRecord", top_k: int) -> "list[Text]":
+    """One head large; else a small map a head."""
     from rich.text import Text
 
     from attncli.analysis.shares import row_shares
-    from attncli.render.terminal.glyphs import glyph_table
     from attncli.render.terminal.one_head import one_head
     from attncli.render.terminal.overview import overview
 
     record = row_shares(record)
-    canvas = output.canvas()
     if len(record.layers) == 1 and len(record.heads) == 1:
         whole = output.canvas(page=output.ENDLESS)  # in a pipe all numbers come out
         lines = one_head(record, record.layers[0], record.heads[0], whole, top_k)
-    elif table:
-        lines = glyph_table(record, canvas)
     else:
-        lines = overview(record, canvas, top_k)
+        lines = overview(record, output.canvas(), top_k)
     return [*lines, Text()]
 
 

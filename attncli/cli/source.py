@@ -15,6 +15,7 @@ from attncli.cli.texts import check_one, read_inputs
 from attncli.record.request import Input, Request
 
 if TYPE_CHECKING:
+    from attncli.analysis.telling import Usual
     from attncli.models.engine import Engine
     from attncli.models.model import Model
     from attncli.record import AttentionRecord
@@ -67,6 +68,10 @@ class Source(ABC):
     @abstractmethod
     def every_layer(self) -> "Source":
         """The same with all layers, whatever -l says: for whoever means something else by it."""
+
+    def usual(self) -> "Usual | None":
+        """What is usual of the heads, over texts that come with the program; None where no model can be asked."""
+        return None
 
     def one(self, otherwise: str) -> "AttentionRecord":
         """The one record. Raises RequestError when there are several texts: `otherwise` says what to do then."""
@@ -124,8 +129,18 @@ class Texts(Source):
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @cached_property
+    def engine(self) -> "Engine":
+        """Raises RequestError as `load_model` does."""
+        return self.opening.open()
+
     def records(self) -> "Iterator[AttentionRecord]":
-        return self.opening.open().answer(self.inputs, self.request)
+        return self.engine.answer(self.inputs, self.request)
+
+    def usual(self) -> "Usual | None":
+        from attncli.corpus.usual import usual_of
+
+        return usual_of(self.engine, self.request)
 
     def every_layer(self) -> "Texts":
         return self.asking(layers="all")

@@ -91,7 +91,7 @@ def view(
         from attncli.models.collecting import under_masks
 
         names = choices.several("mask", masks or "padding", choices.Mask)
-        texts = under_masks(source.opening.open(), source.inputs, source.request, names, NEURON_BYTES / PACKED)
+        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED)
         records = [record for by_mask in one_by_one(texts, len(source)) for record in by_mask]
     else:
         records = with_masks(list(source.records()), masks, context)

@@ -33,6 +33,10 @@ class Engine(ABC):
     def check(self, request: Request) -> None:
         """Raises RequestError for what this engine, or this model, can't do: the one place where that is said."""
 
+    def writes(self, request: Request) -> bool:
+        """Whether a decoder has to write something before the maps are there."""
+        return False
+
     def attend(
         self,
         text: str,

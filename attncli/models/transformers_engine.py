@@ -161,6 +161,9 @@ class TransformersModel(Engine):
             raise RequestError(f"{self.place.name} is one {only}, which writes nothing: leave --target out")
         return only
 
+    def writes(self, request: Request) -> bool:
+        return self.paired and self.part(request) != "encoder"
+
     def stack(self, part: str) -> Any:
         """The half of the network that a part is in."""
         if not self.paired:

@@ -166,6 +166,12 @@ def word_numbers(
     return np.array(word), np.array(place), np.array(marks)
 
 
+def word_places(tokens: Tokens) -> npt.NDArray[np.int64]:
+    """Int `[token]`: the number of each token's word where it stands; -1 at special tokens and punctuation."""
+    word, place, _ = word_numbers(tokens)
+    return np.where(word == NO_WORD, NO_WORD, place)
+
+
 def is_punctuation(character: str) -> bool:
     """As BERT's tokenizer has it (Devlin et al. 2019): Unicode's punctuation, and every mark of ASCII ("$", "+")."""
     if character.isascii():

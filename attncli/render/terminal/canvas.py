@@ -7,11 +7,12 @@ from rich.cells import cell_len
 
 @dataclass(frozen=True)
 class Canvas:
-    """Columns, whether there is colour, and whether blocks can be encoded."""
+    """Columns, whether there is colour, whether blocks can be encoded, and lines; None where there is no end of them."""
 
     width: int
     colour: bool
     unicode: bool
+    height: int | None = None
 
     @property
     def strong(self) -> str:

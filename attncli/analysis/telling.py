@@ -1,0 +1,153 @@
+"""Which heads are worth looking at on a text: those with edges between its words that are far stronger than usual.
+
+A weight alone does not say that: a head that always looks at the token before is strong everywhere, and so is one that
+looks at the same token from everywhere (a sink: [CLS], [SEP], in a decoder the first token). So every weight stands
+beside what is usual, and counts by how far it is above.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.analysis.patterns import summarise
+from attncli.base.arrays import Bools, Doubles
+from attncli.record import AttentionRecord
+from attncli.text.windows import NO_WORD, word_places
+
+# Distances, up to these, that are taken together: 1, 2, 3, 4, 5 to 8, 9 to 16, more; forwards and backwards apart.
+BORDERS = (1, 2, 3, 4, 8, 16)
+BINS = 2 * len(BORDERS) + 3  # with 0 in the middle, where nothing is counted
+FEW = 5  # pairs of words: of fewer at a distance no mean is taken, but of all distances
+STRONG = 0.3  # an edge is strong when it is so far above what is usual
+CLEAR = 0.5  # a pattern is clear when it takes so much of the weight
+PATTERNS = ("self", "previous", "next")  # those that are no sinks
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A weight from one token to another, by their places, and what is usual there."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    weight: float
+    usual: float
+
+    @property
+    def above(self) -> float:
+        """How far it is above what is usual."""
+        return self.weight - self.usual
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What heads give between words at each distance, added up over texts.
+
+    sums: float64 `[layer, head, bin]`, of weights between two different words, neither of them a special token or
+    punctuation, that the mask allows; counts: float64 `[layer, bin]`, how many these are; texts: how many texts.
+    """
+
+    sums: Doubles
+    counts: Doubles
+    texts: int
+
+    @classmethod
+    def of(cls, records: Iterable[AttentionRecord]) -> "Usual | None":
+        """Over records of the same layers and heads; None where there is no record."""
+        found: Usual | None = None
+        for record in records:
+            one = cls.of_text(record)
+            found = one if found is None else found + one
+        return found
+
+    @classmethod
+    def of_text(cls, record: AttentionRecord) -> "Usual":
+        bins = distance_bins(record)
+        sums = np.zeros((*record.weights.shape[:2], BINS))
+        counts = np.zeros((len(record.layers), BINS))
+        for place, maps in enumerate(record.weights):
+            pairs = word_pairs(record, place)
+            chosen = bins[pairs]
+            counts[place] = np.bincount(chosen, minlength=BINS)
+            sums[place] = [np.bincount(chosen, one[pairs], BINS) for one in maps]
+        return cls(sums, counts, 1)
+
+    def __add__(self, other: "Usual") -> "Usual":
+        return Usual(self.sums + other.sums, self.counts + other.counts, self.texts + other.texts)
+
+
+def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
+    """Which distances are taken together: int `[query, key]`, below BINS.
+
+    Where the keys are another text than the queries there is no distance, and all are one.
+    """
+    shape = len(record.tokens), len(record.keys)
+    if record.key_tokens is not None:
+        return np.zeros(shape, dtype=np.int64)
+    distance = np.arange(shape[1]) - np.arange(shape[0])[:, None]
+    size = np.searchsorted(BORDERS, np.abs(distance)) + 1
+    return np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
+
+
+def word_pairs(record: AttentionRecord, place: int) -> Bools:
+    """Which pairs count: bool `[query, key]`, two different words that the mask of the layer at `place` allows."""
+    queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
+    pairs: Bools = (queries != NO_WORD) & (keys != NO_WORD) & record.masks[place]
+    return pairs & (queries != keys) if record.key_tokens is None else pairs
+
+
+def usual_weights(record: AttentionRecord, place: int, over: Usual) -> Doubles:
+    """What is usual of every weight of the layer at `place` of a record: float64 `[head, query, key]`.
+
+    The larger of two means, both without the weight itself: what the head gives at that distance (`over` texts, this
+    one among them), and what the other words give to that key.
+    """
+    pairs, bins = word_pairs(record, place), distance_bins(record)
+    weights = np.where(pairs, record.weights[place], 0.0)
+    sums, counts = over.sums[place], over.counts[place]
+    few = counts <= FEW
+    sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
+    counts = np.where(few, counts.sum(), counts)
+    at_distance = (sums[:, bins] - weights) / np.maximum(counts[bins] - 1, 1)
+    to_key = (weights.sum(axis=1, keepdims=True) - weights) / np.maximum(pairs.sum(axis=0) - 1, 1)
+    usual: Doubles = np.maximum(at_distance, to_key)
+    return usual
+
+
+def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
+    """The strong edges of every head that has any: each head's, and the heads, from the farthest above down.
+
+    An edge is one of `word_pairs`; it is strong when it is STRONG above what is usual. One text of one pair of words
+    has nothing to be held against, and no strong edge.
+    """
+    found = []
+    for place, layer in enumerate(record.layers):
+        pairs = word_pairs(record, place)
+        if over.counts[place].sum() < 2:
+            continue
+        usual = usual_weights(record, place, over)
+        strong = (record.weights[place] - usual >= STRONG) & pairs
+        for column, head in enumerate(record.heads):
+            of_head = [
+                Edge(layer, head, q, k, float(record.weights[place, column, q, k]), float(usual[column, q, k]))
+                for q, k in np.argwhere(strong[column]).tolist()
+            ]
+            if of_head:
+                found.append(sorted(of_head, key=lambda edge: -edge.above))
+    return sorted(found, key=lambda of_head: -of_head[0].above)
+
+
+def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]:
+    """The heads that look at themselves, the token before or the one after with CLEAR of their weight or more:
+    (layer, head, pattern, share), the largest first.
+    """
+    summaries = summarise(record)
+    clear = [
+        (layer, head, summary.label, summary.shares[summary.label])
+        for (layer, head), summary in summaries.items()
+        if summary.label in PATTERNS and summary.shares[summary.label] >= CLEAR
+    ]
+    return sorted(clear, key=lambda one: -one[3])

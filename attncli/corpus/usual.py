@@ -1,0 +1,28 @@
+"""What a model's heads usually give between words: over short texts that come with the program."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from attncli.analysis.telling import Usual
+from attncli.models.engine import Engine
+from attncli.record.request import Input, Request
+
+FILES = ("agreement", "coreference", "negation", "pair", "words")  # of the texts that come with it: one a line, short
+FOLDER = Path(__file__).parents[2] / "sample_inputs"
+
+
+def usual_of(engine: Engine, request: Request) -> Usual | None:
+    """Over the texts that come with the program, asked for as `request` asks.
+
+    None of what an encoder-decoder would have to write answers to first, which takes long. Raises RequestError as `Engine.answer` does.
+    """
+    if engine.writes(request):
+        return None
+    lines = [
+        line.strip()
+        for name in FILES
+        for line in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
+    asked = replace(request, pad_to=None, vectors=None, target=None)
+    return Usual.of(engine.answer(map(Input, lines), asked))
