@@ -1,5 +1,6 @@
 """What is drawn on in a terminal, and text in a width of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -41,3 +42,14 @@ def to_width(text: str, width: int, canvas: Canvas) -> str:
             text = text[:-1]
         text += "…" if canvas.unicode else "~"
     return text + " " * (width - cell_len(text))
+
+
+def joined(parts: Sequence[str], between: str, width: int) -> list[str]:
+    """Parts in as few lines as fit the width; none of them is broken."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1] + between + part) <= width:
+            lines[-1] += between + part
+        else:
+            lines.append(part)
+    return lines

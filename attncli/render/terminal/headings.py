@@ -50,7 +50,7 @@ def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
 
 
 def scale(canvas: Canvas) -> Text:
-    """What the colours or shades mean."""
+    """What the colours or shades mean, and what rows and columns are, in one line as far as it fits."""
     text = Text("weight 0 ")
     for step in range(13):
         weight = (step / 12) ** 2
@@ -58,4 +58,8 @@ def scale(canvas: Canvas) -> Text:
             text.append(" ", style=f"on {colour(weight)}")
         else:
             text.append(shade(weight, canvas.unicode))
-    return text.append(" 1   (the middle is 0.25)")
+    text.append(" 1")
+    for more in ("  rows: queries, columns: keys", "  (the middle is 0.25)"):
+        if text.cell_len + len(more) <= canvas.width:
+            text.append(more)
+    return text

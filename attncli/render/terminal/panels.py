@@ -15,22 +15,29 @@ from attncli.render.terminal.shades import colour, shade
 NARROWEST = 20  # columns of a caption, at the least
 LINES = 32  # a small map is at most so many lines high
 APART = 2  # columns between maps
+NUMBERS = 6  # columns before a map for the numbers of two queries: "62,63 "
 POOLED = "a cell is the largest of the weights that fall into it"
 
 
 @dataclass(frozen=True)
 class PanelSize:
-    """How large a small map may be: its columns and lines, and its caption's width, which may be more."""
+    """How large a small map may be: its columns and lines, and its caption's width, which may be more.
+
+    numbered: there is room for the numbers of its queries and keys.
+    """
 
     columns: int
     width: int
     lines: int = LINES
+    numbered: bool = False
 
     @classmethod
     def of(cls, record: AttentionRecord, width: int, lines: int = LINES) -> "PanelSize":
         """Of a record's maps, in at most `width` columns."""
+        numbered = len(record.keys) + NUMBERS <= width
         columns = min(len(record.keys), width)
-        return cls(columns, min(max(columns, NARROWEST), width), lines)
+        taken = columns + NUMBERS if numbered else columns
+        return cls(columns, min(max(taken, NARROWEST), width), lines, numbered)
 
     def pools(self, record: AttentionRecord, canvas: Canvas) -> bool:
         """Whether a cell stands for several weights."""
@@ -38,11 +45,20 @@ class PanelSize:
 
 
 def panel(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style: str = "") -> list[Text]:
-    """A small map under its caption."""
-    return [
-        Text(to_width(caption, size.width, canvas), style=style),
-        *picture(weights, canvas, size.columns, size.lines),
-    ]
+    """A small map under its caption; with the numbers of its tokens where each has a place of its own.
+
+    Of keys the last digit stands above their column; of queries the numbers before their line, of both where a line is
+    two of them.
+    """
+    drawn = picture(weights, canvas, size.columns, size.lines)
+    queries, keys = weights.shape
+    if size.numbered and keys <= size.columns and queries <= size.lines * canvas.queries_a_line:
+        step = canvas.queries_a_line
+        numbers = [",".join(map(str, range(start, min(start + step, queries)))) for start in range(0, queries, step)]
+        drawn = [Text(f"{one:>{NUMBERS - 1}} ", canvas.faint).append(line) for one, line in zip(numbers, drawn, strict=True)]
+        digits = "".join(str(key % 10) for key in range(keys))
+        drawn.insert(0, Text(" " * NUMBERS + digits, canvas.faint))
+    return [Text(to_width(caption, size.width, canvas), style=style), *drawn]
 
 
 def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[Text]:

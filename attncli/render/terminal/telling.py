@@ -1,7 +1,7 @@
 """The first look at a text: what every head does with it, which heads are worth a closer look, and why these."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -9,10 +9,10 @@ from rich.text import Text
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
-from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.canvas import Canvas, joined
 from attncli.render.terminal.glyphs import glyph_table
 
-LEAST, MOST = 2, 8  # heads that are named where there is room for all that one wants
+SOME, MOST = 4, 8  # heads that are named: for so many layers stand beside each other; at the most
 NAMED = 4  # edges of a head, or patterns
 
 
@@ -24,22 +24,31 @@ def first_look(
     found: as `attncli.analysis.telling.edges` has them, by what is usual `over` some texts; commands: what to type
     next, of which a terminal shows as many as there is room for, and one at the least.
     """
-    grid = glyph_table(record, canvas)
-    rest = [*patterns(record, canvas), *meaning(over, canvas)]
+    clear = patterns(record, canvas)
+    rest = [*(clear if canvas.height is None else clear[:1]), *meaning(over, canvas)]
     if canvas.height is None:
-        heads, shown = found[:MOST], []
+        heads = found[:MOST]
+        grid, shown = glyph_table(record, canvas), []
     else:
-        room = canvas.height - len(grid) - len(rest) - 3  # an empty line, a title, and the prompt
-        heads = found[: max(LEAST, min(MOST, room - lines_of(commands[0], canvas)))]
-        shown = commands[:1]
-        room -= len(heads) + lines_of(commands[0], canvas)
-        for command in commands[1:]:
-            room -= lines_of(command, canvas)
-            shown = [*shown, command] if room >= 0 else shown
+        # Beside these: an empty line, and the prompt.
+        room = canvas.height - len(rest) - len(count(record, found, MOST, canvas)) - lines_of(commands[0], canvas) - 2
+        grid = glyph_table(record, canvas, room - min(SOME, len(found)))
+        room -= len(grid)
+        heads = found[: min(max(room, 1), MOST)]
+        room -= len(heads)
+        shown = [*commands[:1], *fitting(commands[1:], room, canvas)]
     return [
-        *grid, Text(), count(record, found, heads, canvas), *named(record, heads, canvas), *rest,
+        *grid, Text(), *count(record, found, len(heads), canvas), *named(record, heads, canvas), *rest,
         *(Text(one) for one in shown),
     ]  # fmt: skip
+
+
+def fitting(texts: Sequence[str], room: int, canvas: Canvas) -> Iterator[str]:
+    """Texts from the first on, as many as there is room for."""
+    for text in texts:
+        room -= lines_of(text, canvas)
+        if room >= 0:
+            yield text
 
 
 def lines_of(text: str, canvas: Canvas) -> int:
@@ -47,14 +56,12 @@ def lines_of(text: str, canvas: Canvas) -> int:
     return -(-cell_len(text) // canvas.width)
 
 
-def count(record: AttentionRecord, found: Sequence[Sequence[Edge]], shown: Sequence[object], canvas: Canvas) -> Text:
-    """How many heads have such edges."""
+def count(record: AttentionRecord, found: Sequence[Sequence[Edge]], shown: int, canvas: Canvas) -> list[Text]:
+    """How many heads have such edges, and of how many they are `shown`."""
     every = len(record.layers) * len(record.heads)
-    if not found:
-        return Text(f"no head of {every} has an edge between words far above what is usual for it", canvas.strong)
-    have = "has an edge" if len(found) == 1 else "have edges"
-    those = "" if len(shown) == len(found) else f"; the first {len(shown)}"
-    return Text(f"{len(found)} of {every} heads {have} between words far above what is usual{those}:", canvas.strong)
+    said = f"{len(found) or 'no'} of {every} heads {'has' if len(found) == 1 else 'have'} edges between words far above"
+    those = f"; {shown} of them" if 0 < shown < len(found) else ""
+    return folded(f"{said} what is usual{those}{':' if found else ''}", canvas, canvas.strong)
 
 
 def named(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas: Canvas) -> list[Text]:
@@ -79,22 +86,22 @@ def edge_text(record: AttentionRecord, edge: Edge, canvas: Canvas) -> str:
 
 
 def patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """The heads that look at the token itself, before or after, in one line; none where there is none."""
+    """The heads that look at the token itself, before or after; nothing where there is none."""
     clear = clear_patterns(record)[:NAMED]
-    said = "  ".join(f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear)
-    return folded(f"clear patterns: {said}", canvas) if clear else []
+    said = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear]
+    return [Text(line) for line in joined(["clear patterns:", *said], "  ", canvas.width)] if clear else []
 
 
 def meaning(over: Usual, canvas: Canvas) -> list[Text]:
     """How these were chosen."""
     others = over.texts - 1
-    where = f"in this and {others} texts that come with attncli" if others else "in this text"
+    where = f"in this and {others} texts of attncli's own" if others else "in this text"
     said = (
-        f"(in brackets what is usual: the larger of what the head gives at that distance on average, {where}, and what "
-        f"the other words give that key; far above: by {STRONG} or more)"
+        f"(in brackets what is usual: the head's mean at that distance {where}, or what other words give that key if "
+        f"more; far above: by {STRONG})"
     )
-    return folded(said, canvas)
+    return folded(said, canvas, canvas.faint)
 
 
-def folded(text: str, canvas: Canvas) -> list[Text]:
-    return [Text(line, canvas.faint) for line in textwrap.wrap(text, canvas.width)]
+def folded(text: str, canvas: Canvas, style: str) -> list[Text]:
+    return [Text(line, style) for line in textwrap.wrap(text, canvas.width)]
