@@ -1,15 +1,14 @@
 """A glyph a head: the pattern that takes most of its weight, and beside it a bar for its entropy."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from rich.text import Text
 
-from attncli.analysis.patterns import HeadSummary, counted_queries, summarise
+from attncli.analysis.patterns import counted_queries, summarise
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas, joined
+from attncli.render.terminal.head_grid import head_grid
 from attncli.render.terminal.headings import heading
 
 GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
@@ -18,100 +17,27 @@ PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue", "broad": "white",
 }  # fmt: skip
 BARS = "▁▂▃▄▅▆▇█"
-CELL = 2  # columns of a glyph and its bar
-CELLS = (4, 3, 2)  # and of what stands before them, from the widest
-APART = 2  # columns between layers beside each other
-
-
-class Layout(NamedTuple):
-    """How heads stand in a grid: columns a head, heads a block, and blocks of layers beside each other."""
-
-    cell: int
-    heads: int
-    across: int
+WIDTHS = (4, 3, 2)  # columns of a head, of which its glyph and its bar take two
 
 
 def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = None) -> list[Text]:
-    """The heads of a layer in a line, and below what the glyphs mean.
+    """A layer in a line, and below what the glyphs mean.
 
-    lines: how many there is room for. Where all would take more, layers stand beside each other, as far as the width
-    allows. Where it does not allow all heads of one, the others follow below.
+    lines: how many there is room for; where all would take more, layers stand beside each other (`head_grid`).
     """
-    below = meaning(canvas)
-    layout = layout_of(record, canvas, None if lines is None else lines - len(below) - 2)
-    table = [heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)]
-    summaries = summarise(record)
-    drawn = {layer: layer_cells(record, layer, summaries, canvas) for layer in record.layers}
-    rows = -(-len(record.layers) // layout.across)
-    columns = [record.layers[start : start + rows] for start in range(0, len(record.layers), rows)]
-    width = label_width(layout) + layout.heads * layout.cell + APART
-    for start in range(0, len(record.heads), layout.heads):
-        part = slice(start, start + layout.heads)
-        label = "head" if layout.across == 1 else ""
-        numbers = label.ljust(label_width(layout)) + head_numbers(record.heads[part], layout.cell)
-        table.append(Text("".join(numbers.ljust(width) for _ in columns).rstrip(), style=canvas.faint))
-        for row in range(rows):
-            line = Text()
-            for number, layers in enumerate(columns):
-                if row < len(layers):
-                    line.pad_right(number * width - line.cell_len)
-                    label = f"layer {layers[row]}" if layout.across == 1 else f"{layers[row]:>3}"
-                    line.append(label.ljust(label_width(layout)))
-                    for cell in drawn[layers[row]][part]:
-                        line.append(" " * (layout.cell - CELL)).append_text(cell)
-            table.append(line)
-    return [*table, *below]
-
-
-def layout_of(record: AttentionRecord, canvas: Canvas, lines: int | None) -> Layout:
-    """The first that fits: as few layers beside each other as the lines of layers ask for, then as wide apart as there is room;
-    where there is no such, as many beside each other as fit.
-    """
-    heads, layers = len(record.heads), len(record.layers)
-    fitting = [
-        layout
-        for across in range(1, layers + 1 if lines is not None else 2)
-        for cell in CELLS
-        if across * grid_width(layout := Layout(cell, heads, across)) <= canvas.width + APART
-    ]
-    if not fitting:
-        room = max(1, (canvas.width - label_width(Layout(CELLS[1], heads, 1))) // CELLS[1])
-        return Layout(CELLS[1], room, 1)
-    few = [layout for layout in fitting if lines is None or -(-layers // layout.across) <= lines]
-    return few[0] if few else max(fitting, key=lambda layout: (layout.across, layout.cell))
-
-
-def grid_width(layout: Layout) -> int:
-    """Columns of a block of layers, and of what stands between it and the next."""
-    return label_width(layout) + layout.heads * layout.cell + APART
-
-
-def label_width(layout: Layout) -> int:
-    """Columns of what stands before a layer's heads."""
-    if layout.across == 1:
-        return len("layer 10 ")
-    return len(" 10") if layout.cell > CELL else len(" 10 ")
-
-
-def head_numbers(heads: Sequence[int], cell: int) -> str:
-    """Above the heads; every second one's where there is no room for more."""
-    if cell > CELL:
-        return "".join(f"{head:>{cell}}" for head in heads)
-    return "".join(f"{head:<{2 * cell}}" for head in heads[::2])
-
-
-def layer_cells(
-    record: AttentionRecord, layer: int, summaries: Mapping[tuple[int, int], HeadSummary], canvas: Canvas
-) -> list[Text]:
-    """Of every head of a layer its glyph and its bar."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
-    most = math.log(max(possible_keys(record, layer), 2))
-    cells = []
-    for head in record.heads:
-        summary = summaries[layer, head]
-        glyph = Text(glyphs[summary.label], PATTERN_COLOURS[summary.label] if canvas.colour else "")
-        cells.append(glyph.append(bar(summary.entropy / most, canvas), "none"))
-    return cells
+    summaries = summarise(record)
+    most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
+
+    def cell(row: int, place: int) -> Text:
+        summary = summaries[record.layers[row], record.heads[place]]
+        style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
+        return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
+
+    title = heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)
+    meant = meaning(canvas)
+    room = None if lines is None else lines - len(meant) - 2
+    return [title, *head_grid(record.layers, record.heads, cell, canvas, WIDTHS, room), *meant]
 
 
 def meaning(canvas: Canvas) -> list[Text]:

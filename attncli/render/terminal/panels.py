@@ -55,7 +55,9 @@ def panel(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style:
     if size.numbered and keys <= size.columns and queries <= size.lines * canvas.queries_a_line:
         step = canvas.queries_a_line
         numbers = [",".join(map(str, range(start, min(start + step, queries)))) for start in range(0, queries, step)]
-        drawn = [Text(f"{one:>{NUMBERS - 1}} ", canvas.faint).append(line) for one, line in zip(numbers, drawn, strict=True)]
+        drawn = [
+            Text(f"{one:>{NUMBERS - 1}} ", canvas.faint).append(line) for one, line in zip(numbers, drawn, strict=True)
+        ]
         digits = "".join(str(key % 10) for key in range(keys))
         drawn.insert(0, Text(" " * NUMBERS + digits, canvas.faint))
     return [Text(to_width(caption, size.width, canvas), style=style), *drawn]
