@@ -13,7 +13,7 @@ from attncli.cli.given import given, written
 MEANT = ("model", "pair", "file", "saved", "mask", "pad_to", "measure", "words", "engine", "which", "target", "dtype")
 
 
-def again(context: Context, command: str, options: Mapping[str, object] = {}, texts: bool = True) -> str:  # noqa: B006
+def again(context: Context, command: str, options: Mapping[str, object] = {}, texts: bool = True) -> str:
     """A command on the same text and model as this one's, with `options` by how they are written ("-l": 3).
 
     texts: with the text that was given. What could not be pasted (control characters in it) is escaped.

@@ -14,7 +14,9 @@ FOLDER = Path(__file__).parents[2] / "sample_inputs"
 def usual_of(engine: Engine, request: Request) -> Usual | None:
     """Over the texts that come with the program, asked for as `request` asks.
 
-    None of what an encoder-decoder would have to write answers to first, which takes long. Raises RequestError as `Engine.answer` does.
+    None where a decoder would have to write something to each first, which takes long.
+
+    Raises RequestError as `Engine.answer` does.
     """
     if engine.writes(request):
         return None

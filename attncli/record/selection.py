@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from attncli.base.errors import RequestError
+from attncli.text.tokens import Tokens
 
 Selection = str | int | Sequence[int]
 
@@ -89,6 +90,17 @@ def select_token(name: str, tokens: Sequence[str]) -> int:
     if count > len(places):
         raise RequestError(f"token {name!r}: {text!r} is there {len(places)} times")
     return places[count - 1]
+
+
+def places_of(name: str, tokens: Tokens) -> list[int]:
+    """All places where a token of that name stands, as `select_token` has it; none where there is none."""
+    try:
+        first = select_token(name, tokens.text)
+    except RequestError:
+        return []
+    if re.fullmatch(r"-?\d{1,9}", name) or NTH.fullmatch(name):
+        return [first]
+    return [place for place, token in enumerate(tokens.text) if token == tokens.text[first]]
 
 
 def number_list(numbers: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 @dataclass(frozen=True)
 class Canvas:
-    """Columns, whether there is colour, whether blocks can be encoded, and lines; None where there is no end of them."""
+    """Columns, whether there is colour, whether blocks can be encoded; and lines, where there is an end of them."""
 
     width: int
     colour: bool

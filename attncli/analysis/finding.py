@@ -1,0 +1,124 @@
+"""Which heads look from one token to another: of every head its strongest weight between them, of one text or of many."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attncli.analysis.patterns import counted_queries
+from attncli.analysis.telling import Edge, Usual, usual_weights, word_pairs
+from attncli.analysis.words import merge_words
+from attncli.base.arrays import Bools, Floats
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.record.selection import places_of
+from attncli.text.tokens import Tokens
+
+ANY = "*"  # stands for any token
+SINK = 0.3  # a key that the other queries give so much, on average, is a sink
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Between which tokens: names as `select_token` has them, or ANY. content: only between two different words."""
+
+    query: str = ANY
+    key: str = ANY
+    content: bool = False
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One head: the mean, over the texts that have both tokens, of its strongest weight between them.
+
+    usual: the mean of what is usual there; sinks: in how many texts that weight goes to a sink; edges: these weights.
+    """
+
+    layer: int
+    head: int
+    weight: float
+    usual: float
+    sinks: int
+    edges: list[Edge]
+
+    @classmethod
+    def of(cls, edges: Sequence[Edge], sinks: int) -> "Rank":
+        """Of one head's edges, one a text."""
+        weight, usual = (float(np.mean([getattr(edge, name) for edge in edges])) for name in ("weight", "usual"))
+        return cls(edges[0].layer, edges[0].head, weight, usual, sinks, list(edges))
+
+    @property
+    def above(self) -> float:
+        """How far the weight is above what is usual."""
+        return self.weight - self.usual
+
+
+def in_tokens_or_words(record: AttentionRecord, wanted: Wanted) -> AttentionRecord | None:
+    """The record, or the record between words where a name is that of a word in several pieces; None where a name is
+    neither a token nor a word of the text.
+    """
+    names = ((wanted.query, "tokens"), (wanted.key, "keys"))
+    for one in (record, merge_words(record)):
+        if all(places(name, getattr(one, side)) for name, side in names):
+            return one
+    return None
+
+
+def places(name: str, tokens: Tokens) -> list[int]:
+    """Where a token of that name stands; of ANY, where there is no [PAD]."""
+    if name == ANY:
+        return [place for place, padding in enumerate(tokens.padding) if not padding]
+    return places_of(name, tokens)
+
+
+def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> list[tuple[Edge, bool]]:
+    """Of every head the edge between the tokens `wanted` with the largest weight, or, between words (`content`), the
+    one farthest above what is usual; and whether it leads to a sink. None of a layer whose mask allows no such edge.
+
+    Of an edge between words what is usual is that of `usual_weights`; of another, what the other tokens give that key.
+    A sink is a special token, or a key that the other tokens give SINK or more on average.
+
+    Raises RequestError when a name is not in the text.
+    """
+    queries, keys = places(wanted.query, record.tokens), places(wanted.key, record.keys)
+    for name, found in ((wanted.query, queries), (wanted.key, keys)):
+        if not found:
+            raise RequestError(f"no token {name!r} in the text: it has {', '.join(dict.fromkeys(record.keys.text))}")
+    chosen = np.zeros(record.masks.shape[1:], dtype=bool)
+    chosen[np.ix_(queries, keys)] = True
+    special = np.array(record.keys.special)
+    edges = []
+    for place, layer in enumerate(record.layers):
+        words = word_pairs(record, place)
+        allowed = chosen & record.masks[place] & (words if wanted.content else True)
+        if not allowed.any():
+            continue
+        weights = record.weights[place]
+        to_key = others_give(weights, counted_queries(record, layer))
+        usual = np.where(words, usual_weights(record, place, over), to_key)
+        ranked = np.where(allowed, weights - usual if wanted.content else weights, -np.inf)
+        for column, head in enumerate(record.heads):
+            query, key = np.unravel_index(int(ranked[column].argmax()), allowed.shape)
+            at = column, query, key
+            edge = Edge(layer, head, int(query), int(key), float(weights[at]), float(usual[at]))
+            edges.append((edge, bool(special[key] or to_key[at] >= SINK)))
+    return edges
+
+
+def others_give(weights: Floats, counted: Bools) -> Floats:
+    """What a key gets from the other queries that count, on average. `[head, query, key]` -> the same."""
+    real = np.where(counted[:, None], weights, 0.0)
+    others = np.maximum(counted.sum() - counted.astype(int), 1)[:, None]
+    mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
+    return mean
+
+
+def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False) -> list[Rank]:
+    """Heads by the mean of their weights over texts, or, of `content`, by how far that is above what is usual."""
+    by_head: defaultdict[tuple[int, int], list[tuple[Edge, bool]]] = defaultdict(list)
+    for edges in texts:
+        for edge, sink in edges:
+            by_head[edge.layer, edge.head].append((edge, sink))
+    ranks = [Rank.of([edge for edge, _ in found], sum(sink for _, sink in found)) for found in by_head.values()]
+    return sorted(ranks, key=lambda rank: rank.above if content else rank.weight, reverse=True)
