@@ -15,7 +15,15 @@ os.environ["OMP_NUM_THREADS"] = "1"  # as many workers as there are cores, so a 
 os.environ.setdefault("MPLCONFIGDIR", str(FONTS))  # looking at all fonts anew takes seconds
 os.environ["XDG_CACHE_HOME"] = HOME.name
 os.environ["HF_HUB_OFFLINE"] = "1"
-for name in ("HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ATTNCLI_MODEL"):
+for name in (
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_ENDPOINT",
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "ATTNCLI_MODEL",
+    "ATTNCLI_QUIET",
+):
     os.environ.pop(name, None)
 
 settings.register_profile("attncli", deadline=None, max_examples=25)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "PYTHONIOENCODING")
+HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET", "PYTHONIOENCODING")
 SHELL = set("|&;<>()$`*?[]")
 
 
@@ -60,7 +60,8 @@ def in_process(arguments: list[str], folder: Path) -> Printed:
         contextlib.redirect_stderr(stream),
         warnings.catch_warnings(),
     ):
-        debug, output.DEBUG = output.DEBUG, False
+        before = output.DEBUG, output.QUIET
+        output.DEBUG = output.QUIET = False
         stdin, sys.stdin = sys.stdin, io.StringIO()
         try:
             main(arguments)
@@ -68,7 +69,8 @@ def in_process(arguments: list[str], folder: Path) -> Printed:
         except SystemExit as end:
             code = int(end.code or 0)
         finally:
-            output.DEBUG, sys.stdin = debug, stdin
+            output.DEBUG, output.QUIET = before
+            sys.stdin = stdin
     return Printed(code, stream.buffer.getvalue().decode("utf-8"))
 
 

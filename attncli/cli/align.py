@@ -23,34 +23,37 @@ def align(
     context: typer.Context,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="The date. Without it: a sample.", show_default=False),
+        options.argument("TEXT", "The date. Without it: a sample."),
     ] = None,
     file: options.File = None,
     attention: Annotated[
         choices.Attention,
-        options.choice(
-            choices.Attention,
+        options.option(
+            options.MODEL,
             "--attention",
-            help="additive: Bahdanau's; dot, general, concat: Luong's; or the Transformer's.",
+            metavar="NAME",
+            help="Bahdanau's additive; Luong's dot, general, concat; or the transformer's.",
         ),
     ] = "additive",
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", metavar="DIR", help="Weights made by train-align.  [default: those of the package]"),
+        options.option(
+            options.MODEL,
+            "--weights",
+            metavar="DIR",
+            help="Weights made by train-align.",
+            show_default="the package's",
+        ),
     ] = None,
     which: Annotated[
-        choices.Kind, options.choice(choices.Kind, "--which", help="Which attention a picture shows.")
+        choices.Kind, options.choice(options.OUTPUT, choices.Kind, "--which", rare=True, help="What a picture shows: ")
     ] = "cross",
     output_path: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf.",
-        ),
+        options.into("Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf."),
     ] = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Translate a date into YYYY-MM-DD with a small trained network, and show its attention as an alignment.

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from attncli import __version__
 from attncli.base.errors import Notice, RequestError
@@ -20,6 +19,7 @@ from attncli.cli.diff import diff
 from attncli.cli.explain import explain
 from attncli.cli.flow import flow
 from attncli.cli.heatmap import heatmap
+from attncli.cli.help import HELP_NAMES, Command, Commands
 from attncli.cli.mask import mask
 from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
 }
 
 
-class Grouped(TyperGroup):
+class Program(Commands):
     """A program whose `--help` lists its commands by GROUPS. (Rich's panels would take longer than all the rest.)"""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -56,17 +56,17 @@ class Grouped(TyperGroup):
 
 app = typer.Typer(
     name="attncli",
-    cls=Grouped,
+    cls=Program,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_NAMES},
 )
 for commands in GROUPS.values():
     for name, command in commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:
-            app.command(name)(command)
+            app.command(name, cls=Command)(command)
 
 
 def show_version(wanted: bool) -> None:
@@ -78,7 +78,7 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def attncli(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
     """See what every attention head of a BERT does to your text.

@@ -5,31 +5,34 @@ from typing import Annotated
 import typer
 
 from attncli.base import choices
-from attncli.cli import options, output
+from attncli.cli import completion, options, output
 from attncli.cli.progress import progress
 
 
 def bench(
+    context: typer.Context,
     subject: Annotated[
-        choices.Subject, typer.Argument(metavar="maps|stats", help="The maps of texts, or statistics over a corpus.")
+        choices.Subject, options.argument("WHAT", "The maps of texts, or stats (statistics) over a corpus.")
     ] = "maps",
     model: Annotated[
         str | None,
-        typer.Option(
+        options.option(
+            options.MODEL,
             "--model",
             "-m",
             metavar="NAME",
             envvar="ATTNCLI_MODEL",
-            help="Only this model: an alias or a directory. Without it: minilm, and bert-base for maps.",
-            show_default=False,
-            autocompletion=options.complete_model,
+            help="Only this model: an alias or a directory.",
+            show_default="minilm, and bert-base for maps",
+            complete=completion.model,
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer rounds, and not the largest: within about a minute.")
+        bool, options.option(options.MORE, "--quick", help="Fewer rounds, not the largest: about a minute.")
     ] = False,
     json: options.Json = False,
     device: options.Device = "auto",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Measure attncli beside transformers: time and memory.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def compare(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -25,23 +26,26 @@ def compare(
     pad_to: options.PadTo = None,
     against: Annotated[
         choices.Against,
-        options.choice(
-            choices.Against,
+        options.option(
+            options.MODEL,
             "--against",
+            metavar="NAME",
             help="The whole network in transformers, or each layer's attention in torch.",
         ),
     ] = "transformers",
     weights: Annotated[
         choices.Weights,
-        options.choice(
-            choices.Weights,
+        options.option(
+            options.MODEL,
             "--weights",
-            help="auto takes random weights where an alias's own can't be had, and says so.",
+            metavar="NAME",
+            help="pretrained; random; or auto: random where an alias's own can't be had.",
         ),
     ] = "auto",
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Compare this program's forward pass with that of transformers, or its attention with torch's.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
@@ -22,21 +23,37 @@ WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B
 
 def diff(
     context: typer.Context,
-    first: Annotated[
-        str | None, typer.Argument(metavar="A", help="A saved record or a text.", show_default=False)
-    ] = None,
-    second: Annotated[
-        str | None, typer.Argument(metavar="B", help="The other one, of the same kind.", show_default=False)
-    ] = None,
+    first: Annotated[str | None, options.argument("A", "A saved record or a text.")] = None,
+    second: Annotated[str | None, options.argument("B", "The other one, of the same kind.")] = None,
     models: Annotated[
-        str | None, typer.Option("--models", metavar="A,B", help="Compare two models on the one text.")
+        str | None,
+        options.option(
+            options.MODEL,
+            "--models",
+            metavar="A,B",
+            help="Compare two models on the one text.",
+            complete=completion.models,
+        ),
     ] = None,
     masks: Annotated[
-        str | None, typer.Option("--masks", metavar="A,B", help="Compare two masks on the one text.")
+        str | None,
+        options.option(
+            options.MODEL,
+            "--masks",
+            metavar="A,B",
+            help="Compare two masks on the one text.",
+            complete=completion.several(choices.Mask),
+        ),
     ] = None,
     measures: Annotated[
         str | None,
-        typer.Option("--measures", metavar="A,B", help="Compare two measures on the one text: weight,norm."),
+        options.option(
+            options.MODEL,
+            "--measures",
+            metavar="A,B",
+            help="Compare two measures on the one text: weight,norm.",
+            complete=completion.several(choices.Measure),
+        ),
     ] = None,
     pair: options.Pair = None,
     model: options.ModelName = "minilm",
@@ -49,11 +66,14 @@ def diff(
     which: options.Which = None,
     target: options.Target = None,
     words: options.Words = False,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many of the largest cells.")] = 10,
+    top: Annotated[
+        int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many of the largest cells.")
+    ] = 10,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Show where two sets of maps differ: by head, and in which cells most.

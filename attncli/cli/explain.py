@@ -10,6 +10,7 @@ from attncli.cli.texts import check_one, read_inputs
 
 
 def explain(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -17,7 +18,13 @@ def explain(
     layer: options.OneLayer = "-1",
     head: options.OneHead = "0",
     query: Annotated[
-        str, typer.Option("--query", metavar="TOKEN", help='Whose row: "it", "it#2" (the second one), or its number.')
+        str,
+        options.option(
+            options.SELECTION,
+            "--query",
+            metavar="TOKEN",
+            help="Whose row: it, it#2 (the second one), a number.",
+        ),
     ] = "1",
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
@@ -25,6 +32,7 @@ def explain(
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Explain where one row of a map comes from: every number from the token's vector to the output.

@@ -7,7 +7,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
@@ -24,7 +24,14 @@ def flow(
     layer: options.Layer = None,
     query: options.Query = None,
     method: Annotated[
-        str, typer.Option("--method", metavar="NAMES", help="Some of raw, rollout, flow.")
+        str,
+        options.option(
+            options.MODEL,
+            "--method",
+            metavar="NAMES",
+            help="Some of raw, rollout, flow.",
+            complete=completion.several(choices.Method),
+        ),
     ] = "raw,rollout,flow",
     measure: options.Measure = "weight",
     words: options.Words = False,
@@ -35,16 +42,12 @@ def flow(
     target: options.Target = None,
     output_path: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Draw as .png, .svg, .pdf, or save as .safetensors, .npz, .json, .csv.",
-        ),
+        options.into("Draw as .png, .svg, .pdf; or save as .safetensors, .npz, .json, .csv."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Follow attention down to the input tokens: attention rollout and attention flow.

@@ -26,38 +26,64 @@ def heatmap(
     which: options.Which = None,
     target: options.Target = None,
     style: Annotated[
-        choices.Style, options.choice(choices.Style, "--style", help="A heat map, or lines between the tokens.")
+        choices.Style,
+        options.choice(options.OUTPUT, choices.Style, "--style", help="Maps or lines: "),
     ] = "matrix",
-    mean: Annotated[bool, typer.Option("--mean", help="Draw the mean over the heads chosen.")] = False,
+    mean: Annotated[
+        bool, options.option(options.SELECTION, "--mean", help="Draw the mean over the heads chosen.")
+    ] = False,
     query: options.Query = None,
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
     words: options.Words = False,
     vmax: Annotated[
         float | None,
-        typer.Option("--vmax", metavar="X", help="The weight of the full colour.  [default: the largest drawn]"),
+        options.option(
+            options.OUTPUT,
+            "--vmax",
+            rare=True,
+            metavar="X",
+            help="The weight of the full colour.",
+            show_default="the largest drawn",
+        ),
     ] = None,
     cmap: Annotated[
-        str, typer.Option("--cmap", metavar="NAME", help="A colour map of matplotlib, for the matrix.")
+        str,
+        options.option(
+            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, for the matrix."
+        ),
     ] = "magma_r",
     width: Annotated[
         str | None,
-        typer.Option("--width", metavar="LENGTH", help='As wide as this: "8cm", "80mm", "3.15in", "227pt".'),
+        options.option(options.OUTPUT, "--width", metavar="LENGTH", help="For print: 8cm, 80mm, 3.15in or 227pt wide."),
     ] = None,
-    font: Annotated[str | None, typer.Option("--font", metavar="NAME", help="A font of this machine.")] = None,
+    font: Annotated[
+        str | None, options.option(options.OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine.")
+    ] = None,
     font_size: Annotated[
-        float | None, typer.Option("--font-size", metavar="PT", help="Points of the tokens, where they have room.")
+        float | None,
+        options.option(
+            options.OUTPUT, "--font-size", rare=True, metavar="PT", help="Points of the tokens, where they have room."
+        ),
     ] = None,
-    dpi: Annotated[int, typer.Option("--dpi", min=20, help="Dots an inch.")] = 150,
+    dpi: Annotated[
+        int, options.option(options.OUTPUT, "--dpi", rare=True, metavar="N", min=20, help="Dots an inch.")
+    ] = 150,
     title: Annotated[
         str | None,
-        typer.Option("--title", metavar="TEXT", help="Words above it.  [default: model, layer, head, mask]"),
+        options.option(
+            options.OUTPUT,
+            "--title",
+            rare=True,
+            metavar="TEXT",
+            help="Words above it.",
+            show_default="model, layer, head, mask",
+        ),
     ] = None,
-    output_path: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="A .png, .svg or .pdf.")] = Path(
-        "attention.png"
-    ),
+    output_path: Annotated[Path, options.into("A .png, .svg or .pdf.")] = Path("attention.png"),
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Draw attention maps into a file, and print the file's name.

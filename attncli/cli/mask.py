@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def mask(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -23,13 +23,11 @@ def mask(
     layer: options.Layer = None,
     head: options.Head = None,
     pad_to: options.PadTo = None,
-    output_path: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Draw the maps as .png, .svg or .pdf."),
-    ] = None,
+    output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Show what the causal and the padding mask do, and check their laws on the text.

@@ -1,6 +1,5 @@
 """attncli mechanisms: a real head under every scoring function and normaliser, and the tutorials' claims on it."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from attncli.cli.texts import check_one, read_inputs
 
 
 def mechanisms(
+    context: typer.Context,
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
@@ -18,18 +18,29 @@ def mechanisms(
     layer: options.OneLayer = "-1",
     head: options.OneHead = "0",
     temperature: Annotated[
-        float, typer.Option("--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer.")
+        float,
+        options.option(
+            options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer."
+        ),
     ] = 1.0,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="What is random is drawn from it.")
+        int,
+        options.option(
+            options.MODEL,
+            "--seed",
+            rare=True,
+            metavar="N",
+            min=0,
+            max=2**63 - 1,
+            help="What is random is drawn from it.",
+        ),
     ] = 0,
     mask: options.Mask = "padding",
     pad_to: options.PadTo = None,
-    output_path: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Draw the maps as .png, .svg or .pdf.")
-    ] = None,
+    output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Put one head's queries and keys under every scoring function and normaliser, and measure the tutorials' claims.

@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.cli import options, output
+from attncli.cli import completion, options, output
+from attncli.cli.help import Command, Commands
 
 if TYPE_CHECKING:
     from attncli.models.hub import Alias, Place
 
-models = typer.Typer(name="models", rich_markup_mode=None)
+models = typer.Typer(name="models", cls=Commands, rich_markup_mode=None)
 
 
 @models.callback(invoke_without_command=True)
 def list_models(
     context: typer.Context,
     json: options.Json = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """List the models that have a short name, and which of them are on this machine.
@@ -40,18 +42,15 @@ def list_models(
         print_list(entries)
 
 
-@models.command()
+@models.command(cls=Command)
 def show(
     context: typer.Context,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="An alias, a Hub repository id, or a directory.",
-            autocompletion=options.complete_model,
-        ),
+        options.argument("NAME", "An alias, a Hub repository id or a directory.", completion.model),
     ],
     json: options.Json = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Show a model's configuration, files and hash. It must be on this machine.

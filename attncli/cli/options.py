@@ -1,124 +1,210 @@
-"""The options that commands share: names, help, and what the shell completes. What they mean is in `source`."""
+"""The options that commands share: names, help, and what the shell completes. What they mean is in `source`.
 
-from collections.abc import Iterator
+`--help` lists the options of a command in groups, in the order in which the command has them; `rare` ones are listed by
+`--help-all` (`attncli.cli.help`). For every value there is a short name that is ours (N, NAME, PATH).
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from attncli.base import choices
-from attncli.cli import output
+from attncli.cli import completion, output
+
+GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
 
 
-def choice(kind: Any, *names: str, help: str) -> Any:
-    """An option that takes one of the names of a choice in `attncli.base.choices`."""
-    return typer.Option(*names, metavar="|".join(choices.names(kind)), help=help)
+def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None) -> Any:
+    """What a command is about, in the first group."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete, rich_help_panel=TEXT)
+
+
+def option(
+    group: str, *names: str, rare: bool = False, complete: Callable[..., Any] | None = None, **others: Any
+) -> Any:
+    """An option of a group. complete: what gives its values to the shell; without it they are files, or a choice's."""
+    return typer.Option(*names, rich_help_panel=group, hidden=rare, autocompletion=complete, **others)
+
+
+def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False) -> Any:
+    """An option that takes one of the names of a choice in `attncli.base.choices`. Its help ends with them."""
+    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{one_of(kind)}.")
+
+
+def one_of(kind: Any) -> str:
+    """ "weight or norm" """
+    *others, last = choices.names(kind)
+    return f"{', '.join(others)} or {last}"
+
+
+def into(help: str) -> Any:
+    """The option that names the file a command writes."""
+    return option(OUTPUT, "--output", "-o", metavar="PATH", help=help)
 
 
 def vectors(help: str) -> Any:
     """The option that names heads whose q and k are wanted; `neurons` is what it was called up to version 0.1."""
-    return typer.Option("--vectors", "--neurons", metavar="L.H", help=help)
+    return option(OUTPUT, "--vectors", "--neurons", rare=True, metavar="L.H", help=help)
 
 
-def complete_model(incomplete: str) -> Iterator[str]:
-    """The aliases; a directory is the shell's own business."""
-    from attncli.models.hub import ALIASES
-
-    return (name for name in ALIASES if name.startswith(incomplete))
-
-
-Text = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="The sentence. Without it: a sample.", show_default=False)
-]
-PipedText = Annotated[
+Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.")]
+PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.")]
+Pair = Annotated[str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")]
+File = Annotated[str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; - is stdin.")]
+Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
+PadTo = Annotated[int | None, option(TEXT, "--pad-to", rare=True, metavar="N", help="Append [PAD] up to N tokens.")]
+Target = Annotated[
     str | None,
-    typer.Argument(metavar="TEXT", help="The sentence. Without it: stdin if piped, else a sample.", show_default=False),
-]
-Pair = Annotated[
-    str | None, typer.Option("--pair", metavar="TEXT", help="A second text, as the model's second segment.")
-]
-File = Annotated[
-    str | None,
-    typer.Option("--file", "-f", metavar="PATH", help="Read texts from a file, one a line; - is stdin."),
-]
-ModelName = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        envvar="ATTNCLI_MODEL",
-        help="An alias, a Hub repository id, or a directory.",
-        autocompletion=complete_model,
+    option(
+        TEXT,
+        "--target",
+        rare=True,
+        metavar="TEXT",
+        help="What an encoder-decoder is made to write.",
+        show_default="its own greedy output",
     ),
 ]
 Layer = Annotated[
     str | None,
-    typer.Option("--layer", "-l", metavar="N", help='Layers from 0: "3", "0,3", "0-3", "-1" (the last), "all".'),
+    option(
+        SELECTION,
+        "--layer",
+        "-l",
+        metavar="N",
+        help="Layers, from 0: 3; 0,3; 0-3; -1, the last; all.",
+        complete=completion.layers,
+    ),
 ]
 Head = Annotated[
     str | None,
-    typer.Option("--head", "-H", metavar="N", help='Heads from 0: "3", "0,3", "0-3", "-1", "all".'),
+    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, in the same way.", complete=completion.heads),
 ]
-OneLayer = Annotated[str, typer.Option("--layer", "-l", metavar="N", help="The layer, from 0; -1 is the last.")]
-OneHead = Annotated[str, typer.Option("--head", "-H", metavar="N", help="The head, from 0; -1 is the last.")]
-Engine = Annotated[
-    choices.Engine,
-    choice(
-        choices.Engine,
-        "--engine",
-        help="What runs the model: attncli the BERT family, transformers any (GPT-2, T5, BART, Llama ...).",
+OneLayer = Annotated[
+    str,
+    option(
+        SELECTION,
+        "--layer",
+        "-l",
+        metavar="N",
+        help="The layer, from 0; -1 is the last.",
+        complete=completion.one_layer,
+    ),
+]
+OneHead = Annotated[
+    str,
+    option(
+        SELECTION, "--head", "-H", metavar="N", help="The head, from 0; -1 is the last.", complete=completion.one_head
+    ),
+]
+Query = Annotated[
+    str | None,
+    option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
+]
+Words = Annotated[bool, option(SELECTION, "--words", help="Put the pieces of a word together.")]
+NoSpecial = Annotated[
+    bool,
+    option(SELECTION, "--no-special", help="Without [CLS], [SEP], [PAD]: rows sum to less then."),
+]
+Segments = Annotated[
+    str,
+    option(
+        SELECTION,
+        "--segments",
+        rare=True,
+        metavar="NAME",
+        help="Of a pair: AB is from the first text to the second; so BA, AA, BB.",
+        complete=completion.segments,
     ),
 ]
 Which = Annotated[
     choices.Kind | None,
-    choice(choices.Kind, "--which", help="Which attention of an encoder-decoder.  [default: cross]"),
-]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="TEXT",
-        help="What an encoder-decoder is made to write.  [default: its own greedy output]",
+    option(
+        SELECTION,
+        "--which",
+        rare=True,
+        metavar="NAME",
+        help=f"Of an encoder-decoder: {one_of(choices.Kind)}.",
+        show_default="cross",
     ),
 ]
-Measure = Annotated[
-    choices.Measure,
-    choice(
-        choices.Measure,
-        "--measure",
-        help="norm is the length of weight times transformed value: what a token brings (Kobayashi et al. 2020).",
+ModelName = Annotated[
+    str,
+    option(
+        MODEL,
+        "--model",
+        "-m",
+        metavar="NAME",
+        envvar="ATTNCLI_MODEL",
+        help="An alias, a Hub id, a directory.",
+        complete=completion.model,
     ),
 ]
 Mask = Annotated[
     choices.Mask,
-    choice(choices.Mask, "--mask", help="padding hides [PAD], causal hides [PAD] and the future, none hides nothing."),
+    option(
+        MODEL,
+        "--mask",
+        metavar="NAME",
+        help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
+    ),
 ]
-PadTo = Annotated[
-    int | None, typer.Option("--pad-to", metavar="N", help="Append [PAD] up to N tokens.", show_default=False)
+Measure = Annotated[
+    choices.Measure,
+    option(
+        MODEL,
+        "--measure",
+        rare=True,
+        metavar="NAME",
+        help="weight, or norm: the length of weight times transformed value, which is what a token brings "
+        "(Kobayashi et al. 2020).",
+    ),
 ]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|mps", help="Where to compute.")]
-Dtype = Annotated[choices.Dtype, choice(choices.Dtype, "--dtype", help="What to compute in.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Saved = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz); no model is run."),
+Engine = Annotated[
+    choices.Engine,
+    option(
+        MODEL,
+        "--engine",
+        rare=True,
+        metavar="NAME",
+        help="What runs the model: attncli the BERT family, transformers any (GPT-2, T5, BART, Llama ...), or auto.",
+    ),
 ]
-NoSpecial = Annotated[
-    bool,
-    typer.Option("--no-special", help="Leave out [CLS], [SEP], [PAD]; rows no longer sum to 1 then."),
-]
-Words = Annotated[bool, typer.Option("--words", help="Put the pieces of a word together.")]
-Segments = Annotated[
+Device = Annotated[
     str,
-    typer.Option("--segments", metavar="AB", help='Of a pair: "AB" is from the first text to the second; "all".'),
+    option(
+        MODEL,
+        "--device",
+        rare=True,
+        metavar="NAME",
+        help=f"Where to compute: {one_of(choices.Device)}.",
+        complete=completion.device,
+    ),
 ]
-Query = Annotated[
-    str | None,
-    typer.Option("--query", metavar="TOKEN", help='Hold one query: "it", "it#2" (the second one), or its number.'),
+Dtype = Annotated[choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="What to compute in: ")]
+Picture = Annotated[Path | None, into("Draw it as .png, .svg or .pdf.")]
+Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
+Quiet = Annotated[
+    bool,
+    option(
+        MORE,
+        "--quiet",
+        "-q",
+        help="Say nothing on stderr but errors.",
+        envvar="ATTNCLI_QUIET",
+        callback=output.set_quiet,
+        is_eager=True,
+    ),
 ]
-Picture = Annotated[Path | None, typer.Option("--output", "-o", metavar="PATH", help="Draw it as .png, .svg or .pdf.")]
 Debug = Annotated[
     bool,
-    typer.Option("--debug", help="Show where an error came from.", callback=output.set_debug, is_eager=True),
+    option(
+        MORE,
+        "--debug",
+        rare=True,
+        help="Show where an error came from.",
+        callback=output.set_debug,
+        is_eager=True,
+    ),
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130  # the exit code, also of who shows what there was by then
 DEBUG = False
+QUIET = False
 PAGE_WIDTH = 100  # columns for pictures when stdout is no terminal
 ENDLESS = 10_000  # columns for tables there: they come out whole
 
@@ -25,6 +26,12 @@ def set_debug(wanted: bool) -> None:
     DEBUG = DEBUG or wanted
 
 
+def set_quiet(wanted: bool) -> None:
+    """What the option --quiet does; for the rest of the process."""
+    global QUIET
+    QUIET = QUIET or wanted
+
+
 def prepare_streams() -> None:
     """A character that stdout can't encode is escaped, not an error."""
     for stream in (sys.stdout, sys.stderr):
@@ -33,8 +40,33 @@ def prepare_streams() -> None:
 
 
 def say(text: str) -> None:
-    """One line for the user, on stderr."""
+    """One line for the user, on stderr, unless --quiet was given."""
+    if not QUIET:
+        error(text)
+
+
+def error(text: str) -> None:
+    """Why a request can't be met: on stderr, always."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def shows_progress() -> bool:
+    """Whether stderr is a terminal that may show how far something is."""
+    return not QUIET and sys.stderr.isatty()
+
+
+def hint(*texts: str) -> None:
+    """What could be typed next, after everything else: the first of these that fits into a line of the terminal.
+
+    For a person at a terminal only: not where stdout or stderr goes elsewhere, and not after --quiet.
+    """
+    if QUIET or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return
+    width = shutil.get_terminal_size().columns
+    text = next((text for text in map(printable, texts) if len(text) < width), None)
+    if text is not None:
+        sys.stdout.flush()
+        error(f"\x1b[2m{text}\x1b[0m" if False else text)
 
 
 def data(text: str) -> None:

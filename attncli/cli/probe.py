@@ -10,27 +10,24 @@ from attncli.cli import options, output
 
 
 def probe(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U; - is stdin.", show_default=False)],
+    context: typer.Context,
+    file: Annotated[str, options.argument("FILE", "A treebank in CoNLL-U; - is stdin.")],
     model: options.ModelName = "minilm",
     test: Annotated[
         str | None,
-        typer.Option(
-            "--test",
-            metavar="FILE",
-            help="Choose heads on the first treebank, measure them on this one.",
-            show_default=False,
+        options.option(
+            options.TEXT, "--test", metavar="FILE", help="Choose heads on the first treebank, measure them on this one."
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.", show_default=False
-        ),
+        options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
     ] = None,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Find the heads that know the syntactic head of a word, for each dependency relation.

@@ -30,21 +30,24 @@ def run(
     pad_to: options.PadTo = None,
     vectors: Annotated[
         str | None,
-        options.vectors('Save q and k of these heads too: "4.7", "4.0-3", "4.all", "all".'),
+        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
     ] = None,
     words: options.Words = False,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many of the strongest keys to name.")] = 3,
+    top_k: Annotated[
+        int, options.option(options.OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.")
+    ] = 3,
     output_path: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Save as .safetensors, .npz, .json or .csv."),
+        options.into("Save as .safetensors, .npz, .json or .csv."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Show what the attention heads of a model do with a text.

@@ -27,30 +27,38 @@ COUNTING = (
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILES", help="Texts, one a line; - is stdin.", show_default=False),
+    options.argument("FILES", "Texts, one a line; - is stdin."),
 ]
 
 
 def stats(
     context: typer.Context,
     files: Files = None,
-    paragraphs: Annotated[bool, typer.Option("--paragraphs", help="A text goes on until an empty line.")] = False,
+    paragraphs: Annotated[
+        bool, options.option(options.TEXT, "--paragraphs", help="A text goes on until an empty line.")
+    ] = False,
     jsonl: Annotated[
-        str | None, typer.Option("--jsonl", metavar="FIELD", help="Each line is a JSON object with the text in FIELD.")
+        str | None,
+        options.option(options.TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD."),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Report lines that hold no text, and go on without them.")
+        bool,
+        options.option(
+            options.TEXT, "--skip-bad", rare=True, help="Report lines that hold no text, and go on without them."
+        ),
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N texts.", show_default=False)
+        int | None, options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")
     ] = None,
     stride: Annotated[
         int | None,
-        typer.Option(
+        options.option(
+            options.TEXT,
             "--stride",
+            rare=True,
             metavar="N",
-            help="Of a text longer than the model: tokens from one window to the next.  [default: side by side]",
-            show_default=False,
+            help="Of a text longer than the model: tokens from one window to the next.",
+            show_default="side by side",
         ),
     ] = None,
     model: options.ModelName = "minilm",
@@ -59,33 +67,36 @@ def stats(
     words: options.Words = False,
     by: Annotated[
         choices.Figure,
-        typer.Option(
-            "--by",
-            metavar="FIGURE",
-            help="The figure that colours the heads: " + ", ".join(choices.names(choices.Figure)) + ".",
-        ),
+        options.choice(options.OUTPUT, choices.Figure, "--by", help="What colours the heads: "),
     ] = "entropy",
     distances: Annotated[
-        bool, typer.Option("--distances", help="Also how far all heads are from each other, and their clusters.")
+        bool,
+        options.option(
+            options.OUTPUT,
+            "--distances",
+            rare=True,
+            help="Also how far all heads are from each other, and their clusters.",
+        ),
     ] = False,
     output_paths: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Save as .csv, .json or .npz, or draw an atlas: .png, .svg, .pdf. Can be given again.",
-            show_default=False,
-        ),
+        options.into("Save .csv, .json, .npz; draw .png, .svg, .pdf. Can be given again."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="FILE", help="Go on from FILE where it is there, and keep it up to date."),
+        options.option(
+            options.OUTPUT,
+            "--resume",
+            rare=True,
+            metavar="FILE",
+            help="Go on from FILE where it is there, and keep it up to date.",
+        ),
     ] = None,
     saved: options.Saved = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Say what every head of a model does in general, over all texts of a corpus.

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.cli import options, output
@@ -20,20 +18,41 @@ if TYPE_CHECKING:
 
 def train_align(
     attention: Annotated[
-        choices.Attention, options.choice(choices.Attention, "--attention", help="The kind of attention to train.")
+        choices.Attention, options.choice(options.MODEL, choices.Attention, "--attention", help="What to train: ")
     ] = "additive",
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="What all chance follows from.")] = 0,
+    seed: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--seed", metavar="N", min=0, max=2**63 - 1, help="What all chance follows from."
+        ),
+    ] = 0,
     folder: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for the weights.", show_default="here")
+        Path,
+        options.option(
+            options.OUTPUT, "--output", "-o", metavar="DIR", help="The folder for the weights.", show_default="here"
+        ),
     ] = Path(),
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.0, help="Stop after so long; --resume goes on from there.")
+        float,
+        options.option(
+            options.MODEL, "--minutes", metavar="X", min=0.0, help="Stop after so long; --resume goes on from there."
+        ),
     ] = 5.0,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", metavar="N", min=1, help="Batches to train on.  [default: what the kind needs]"),
+        options.option(
+            options.MODEL,
+            "--steps",
+            metavar="N",
+            min=1,
+            help="Batches to train on.",
+            show_default="what the kind needs",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
+    resume: Annotated[
+        bool, options.option(options.MODEL, "--resume", help="Go on with a training that was interrupted.")
+    ] = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Train one kind of attention to translate dates, and measure it on 2,000 dates that it never saw.

@@ -10,7 +10,7 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
-from attncli.cli import options, output
+from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
@@ -31,40 +31,50 @@ def view(
     head: options.Head = None,
     masks: Annotated[
         str | None,
-        typer.Option(
+        options.option(
+            options.MODEL,
             "--mask",
             metavar="NAMES",
-            help="padding, causal, none; several (none,causal,padding) make a switch.  [default: padding]",
+            help="padding, causal, none; several make a switch.",
+            show_default="padding",
+            complete=completion.several(choices.Mask),
         ),
     ] = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     vectors: Annotated[
         str | None,
-        options.vectors(
-            'Heads with q and k: "4.7", "4.0-3", "4.all", "all", "none".  [default: as many as take 0.2 MB]'
-        ),
+        options.vectors("Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it as many as take 0.2 MB."),
     ] = None,
     engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
     start: Annotated[
-        choices.PageView, options.choice(choices.PageView, "--view", help="What the page opens with.")
+        choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view", help="The page opens with ")
     ] = "heads",
     query: options.Query = None,
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
     words: options.Words = False,
-    threshold: Annotated[float, typer.Option("--threshold", metavar="X", help="Draw no weight below X.")] = 0.0,
+    threshold: Annotated[
+        float, options.option(options.OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
+    ] = 0.0,
     title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="The page's title.  [default: model and text]")
+        str | None,
+        options.option(
+            options.OUTPUT,
+            "--title",
+            rare=True,
+            metavar="TEXT",
+            help="The page's title.",
+            show_default="model and text",
+        ),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    output_path: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="A .html.")] = Path(
-        "attention.html"
-    ),
+    open_it: Annotated[bool, options.option(options.OUTPUT, "--open", help="Open the page in the browser.")] = False,
+    output_path: Annotated[Path, options.into("A .html.")] = Path("attention.html"),
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Make a page of every head, to move through with a pointer; one file, that needs no network.

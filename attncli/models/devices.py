@@ -30,7 +30,7 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         count = counts[kind]()
     except (RuntimeError, KeyError) as error:
-        raise RequestError(f"no device {name!r}: it is one of auto, {', '.join(sorted(counts))}") from error
+        raise RequestError(f"no device {name!r}: it is one of {', '.join(choices.names(choices.Device))}") from error
     if (device.index or 0) >= count:
         raise RequestError(f"device {name!r} is not on this machine; --device auto takes what there is")
     return device

@@ -26,6 +26,7 @@ def attncli(capsys, monkeypatch):
     def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "stdin", io.StringIO())
         monkeypatch.setattr(output, "DEBUG", False)
+        monkeypatch.setattr(output, "QUIET", False)
         capsys.readouterr()
         with warnings.catch_warnings():
             try:

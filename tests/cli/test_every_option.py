@@ -19,7 +19,7 @@ TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat"
 PAIR = ("--pair", "it is big")
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\n"
-GENERAL = {"help", "debug", "install_completion", "show_completion"}
+GENERAL = {"help", "debug", "quiet", "install_completion", "show_completion"}
 
 # What is tried: something else than the default, that the texts and the model here have room for.
 VALUES: dict[str, tuple[str, ...]] = {

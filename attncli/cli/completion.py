@@ -1,0 +1,155 @@
+"""What the shell is offered as values of options. Where nothing is, shells complete the names of files.
+
+A shell waits for this at every Tab, so that nothing may be imported that computes: a model's layers are what its
+config.json says, or what is known of an alias, and nothing is fetched. Choices (`attncli.base.choices`) that are an
+option's type are offered by Typer.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from typer import Context
+
+from attncli.base import choices
+from attncli.base.errors import RequestError
+
+# What config.json may call the numbers of layers and of heads, where we have no family for it.
+SHAPE_KEYS = (
+    ("num_hidden_layers", "num_attention_heads"),
+    ("n_layer", "n_head"),
+    ("num_layers", "num_heads"),
+    ("encoder_layers", "encoder_attention_heads"),
+)
+MOST = 1000  # layers or heads: more is no model
+
+
+def begun(names: Iterable[str], incomplete: str) -> list[str]:
+    """The names that begin so."""
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def last_of_list(names: Iterable[str], incomplete: str) -> list[str]:
+    """ "none,ca" -> "none,causal": a list with its last name completed by one that is not in it yet."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in begun(names, last) if name not in before.split(",")]
+
+
+def several(choice: Any) -> Callable[[str], list[str]]:
+    """For an option that takes some of the names of a choice, with commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        return last_of_list(choices.names(choice), incomplete)
+
+    return complete
+
+
+def device(incomplete: str) -> list[str]:
+    return begun(choices.names(choices.Device), incomplete)
+
+
+def segments(incomplete: str) -> list[str]:
+    from attncli.analysis.filters import SEGMENTS
+
+    return begun(SEGMENTS, incomplete)
+
+
+# --- models, their layers and heads ---------------------------------------------------------------------
+
+
+def model(incomplete: str) -> list[str]:
+    """The aliases; a directory is the shell's own business."""
+    from attncli.models.hub import ALIASES
+
+    return begun(ALIASES, incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Two aliases with a comma between them."""
+    from attncli.models.hub import ALIASES
+
+    return last_of_list(ALIASES, incomplete)
+
+
+def layers(context: Context, incomplete: str) -> list[str]:
+    return numbers(counts(context)[0], incomplete)
+
+
+def heads(context: Context, incomplete: str) -> list[str]:
+    return numbers(counts(context)[1], incomplete)
+
+
+def one_layer(context: Context, incomplete: str) -> list[str]:
+    return begun(map(str, range(counts(context)[0])), incomplete)
+
+
+def one_head(context: Context, incomplete: str) -> list[str]:
+    return begun(map(str, range(counts(context)[1])), incomplete)
+
+
+def numbers(count: int, incomplete: str) -> list[str]:
+    """ "0,1" -> "0,1", "0,10", "0,11": a selection with its last number completed; "0-" -> what a range may end in."""
+    before, comma, last = incomplete.rpartition(",")
+    first, dash, _ = last.partition("-")
+    if dash and first.isdecimal():
+        return begun((f"{before}{comma}{first}-{end}" for end in range(int(first) + 1, count)), incomplete)
+    every = ["all"] if count and not comma else []
+    return begun(every, incomplete) + last_of_list(map(str, range(count)), incomplete)
+
+
+def counts(context: Context) -> tuple[int, int]:
+    """How many layers and heads the model has that is named so far; none where that can't be told at once.
+
+    What a saved record holds is not looked up: reading it takes numpy.
+    """
+    options = context.params
+    name = options.get("model")
+    if not name or options.get("saved"):
+        return 0, 0
+    from attncli.models.config import ModelConfig
+    from attncli.models.hub import find_alias
+
+    known = find_alias(name)
+    if known is not None:
+        config = ModelConfig.from_dict(known[1].config)
+        return config.layers, config.heads
+    path = config_file(name)
+    if path is None:
+        return 0, 0
+    try:
+        config = ModelConfig.from_file(path)
+    except RequestError:
+        return foreign_counts(path)
+    return config.layers, config.heads
+
+
+def config_file(name: str) -> Path | None:
+    """The config.json in a directory, or in the Hugging Face cache, whose own functions take 0.15 s to import."""
+    from attncli.models.checkpoint_files import CONFIG_FILE
+    from attncli.models.hub import HUB_ID, directory
+
+    folder = directory(name)
+    if folder is None and HUB_ID.fullmatch(name):
+        from huggingface_hub import constants
+
+        cached = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+        try:
+            folder = cached / "snapshots" / (cached / "refs" / "main").read_text(encoding="utf-8").strip()
+        except (OSError, ValueError):
+            return None
+    return None if folder is None else folder / CONFIG_FILE
+
+
+def foreign_counts(path: Path) -> tuple[int, int]:
+    """Of a model that transformers would run."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return 0, 0
+    if isinstance(config, dict):
+        for keys in SHAPE_KEYS:
+            layers, heads = (config.get(key) for key in keys)
+            if isinstance(layers, int) and isinstance(heads, int):
+                return min(layers, MOST), min(heads, MOST)
+    return 0, 0
