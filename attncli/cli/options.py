@@ -117,7 +117,10 @@ Query = Annotated[
     str | None,
     typer.Option("--query", metavar="TOKEN", help='Hold one query: "it", "it#2" (the second one), or its number.'),
 ]
-Picture = Annotated[Path | None, typer.Option("--output", "-o", metavar="PATH", help="Draw it as .png, .svg or .pdf.")]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="PATH", help="Draw it as .png, .svg or .pdf, or save it as .json, .csv."),
+]
 Debug = Annotated[
     bool,
     typer.Option("--debug", help="Show where an error came from.", callback=output.set_debug, is_eager=True),
