@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,11 @@ def records(aligner: Aligner, alignment: Alignment) -> list[AttentionRecord]:
     A token is a character. In the cross-attention query i is the character that came out there; in the decoder's own
     it is the one that went in: the character before, and [START] before the first.
     """
+    model = model_info(aligner)
     read = tokens_of(alignment.characters, SOURCE)
     written = tokens_of(alignment.emitted, TARGET)
     fed = tokens_of([SPECIAL[START], *alignment.emitted[:-1]], TARGET)
     layers, heads = alignment.cross.shape[:2]
-    model = ModelInfo(
-        name=f"align-{alignment.attention}",
-        path=str(aligner.path),
-        sha256=hashlib.sha256(aligner.path.read_bytes()).hexdigest(),
-        layers=layers,
-        heads=heads,
-        hidden_size=hidden_size(aligner.about),
-    )
 
     def record(
         kind: str, weights: Floats, queries: Tokens, keys: Tokens | None, mask: Bools, mask_name: str
@@ -60,6 +54,19 @@ def records(aligner: Aligner, alignment: Alignment) -> list[AttentionRecord]:
     return found
 
 
+def model_info(aligner: Aligner) -> ModelInfo:
+    """Which network it is, as of any model."""
+    about = aligner.about
+    return ModelInfo(
+        name=f"align-{about.attention}",
+        path=str(aligner.path),
+        sha256=hashlib.sha256(aligner.path.read_bytes()).hexdigest(),
+        layers=about.sizes.get("layers", 1),
+        heads=about.sizes.get("heads", 1),
+        hidden_size=hidden_size(about),
+    )
+
+
 def tokens_of(names: list[str], alphabet: Alphabet) -> Tokens:
     """Characters, and the names of special ones, as tokens; every character is a word of its own."""
     special = [name in SPECIAL for name in names]
@@ -80,10 +87,16 @@ def hidden_size(about: About) -> int:
 
 
 def document(aligner: Aligner, alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """What `align --json` prints."""
+    """What `align --json` prints: every text's maps, and once more as records, in the way of `run --json`."""
     about = aligner.about
     return {
-        "model": {"attention": about.attention, "seed": about.seed, "steps": about.steps, "sizes": about.sizes},
+        "model": {
+            **asdict(model_info(aligner)),
+            "attention": about.attention,
+            "seed": about.seed,
+            "steps": about.steps,
+            "sizes": about.sizes,
+        },
         "alignments": [
             {
                 "text": alignment.text,
@@ -97,6 +110,7 @@ def document(aligner: Aligner, alignments: Sequence[Alignment]) -> dict[str, Any
             }
             for alignment in alignments
         ],
+        "records": [record.document() for alignment in alignments for record in records(aligner, alignment)],
     }
 
 

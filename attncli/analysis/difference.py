@@ -120,12 +120,20 @@ def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: in
 
 
 def document(found: Difference, top: int) -> dict[str, Any]:
-    """What `diff --json` prints: the two, every head, and the `top` cells that differ most."""
+    """What `diff --json` prints: the two, every head, and the `top` cells that differ most, with the first's tokens."""
     return {
         "first": side(found.first),
         "second": side(found.second),
         "heads": [{"layer": layer, "head": head, "moved": found.of(layer, head)} for layer, head in found.heads()],
-        "cells": [{**asdict(cell), "change": cell.change} for cell in found.largest(top)],
+        "cells": [
+            {
+                **asdict(cell),
+                "query_token": found.first.tokens.text[cell.query],
+                "key_token": found.first.keys.text[cell.key],
+                "change": cell.change,
+            }
+            for cell in found.largest(top)
+        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""Which heads look from one token to another: of every head its strongest weight between them, of one text or of many."""
+"""Which heads look from one token to another: the strongest weight of each between them, in one text or in many."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

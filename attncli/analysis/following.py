@@ -1,7 +1,8 @@
 """What the tokens of some layers are made of, in input tokens: by the weights, by rollout and by attention flow."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,11 +43,25 @@ class Followed:
     flows: Doubles | None = None
 
     def as_record(self) -> AttentionRecord:
-        """The shares of all queries as one record (`shares_record`)."""
-        return shares_record(self.record, self.layers, self.shares)
+        """The shares of the queries as one record (`shares_record`)."""
+        return shares_record(self.record, self.layers, self.shares, self.queries)
+
+    def of(self, query: int) -> "Followed":
+        """The same of one of the queries."""
+        place = [self.queries.index(query)]
+        shares = {name: rows[:, place] for name, rows in self.shares.items()}
+        return replace(self, queries=[query], shares=shares, flows=None if self.flows is None else self.flows[:, place])
 
     def document(self, held: int | None = None) -> dict[str, Any]:
-        """What `flow --json` prints: for every layer and query, or for the one `held`, a share of each input token."""
+        """What `flow --json` prints: for every layer and query, or for the one `held`, a share of each input token.
+
+        And the same shares as `as_record` has them, in the way of `run --json`.
+        """
+        if held is not None:
+            return self.of(held).document()
+        entry = self.as_record().document()
+        for shown, method in zip(entry["attention"], cycle(self.shares)):
+            shown["method"] = method
         rows = dict(self.shares) if self.flows is None else {**self.shares, "maximum_flow": self.flows}
         return {
             "model": asdict(self.record.model),
@@ -60,15 +75,16 @@ class Followed:
                     "queries": [
                         {
                             "query": query,
+                            "index": query,
                             "token": self.record.tokens.text[query],
                             **{name: values[number, place].tolist() for name, values in rows.items()},
                         }
                         for place, query in enumerate(self.queries)
-                        if held in (None, query)
                     ],
                 }
                 for number, layer in enumerate(self.layers)
             ],
+            "records": [entry],
         }
 
 

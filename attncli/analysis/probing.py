@@ -147,6 +147,6 @@ class Probed:
             "trees": {
                 "edges": self.measured.edges,
                 "neighbours": self.measured.chain_edges / self.measured.edges,
-                "layers": [asdict(layer) for layer in self.trees],
+                "layers": [{**asdict(layer), "head": layer.best_head} for layer in self.trees],
             },
         }

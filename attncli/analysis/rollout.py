@@ -61,13 +61,16 @@ def rollout(steps: Doubles) -> Doubles:
     return rolled
 
 
-def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mapping[str, Doubles]) -> AttentionRecord:
-    """Shares `[layer, token, input token]` by method as one record, so that they are saved and drawn as maps are.
+def shares_record(
+    record: AttentionRecord, layers: Sequence[int], shares: Mapping[str, Doubles], queries: Sequence[int] | None = None
+) -> AttentionRecord:
+    """Shares `[layer, query, input token]` by method as one record, so that they are saved and drawn as maps are.
 
     It is of a network like the model with a head a method, in their order, and the model's name says so:
     "minilm (raw, rollout, flow)" has heads 0, 1 and 2. A layer's mask is where a share can be: what a token reaches
-    through this layer and those below.
+    through this layer and those below. queries: the places of the tokens whose rows they are; by default all.
     """
+    chosen = list(range(len(record.tokens))) if queries is None else list(queries)
     numbers = sorted(record.layers)
     paths = reachable([record.mask_of(layer) for layer in numbers])
     return replace(
@@ -75,7 +78,9 @@ def shares_record(record: AttentionRecord, layers: Sequence[int], shares: Mappin
         weights=np.stack(list(shares.values()), axis=1).astype(np.float32),
         layers=list(layers),
         heads=list(range(len(shares))),
-        masks=paths[[numbers.index(layer) for layer in layers]],
+        tokens=record.tokens.take(chosen),
+        key_tokens=None if chosen == list(range(len(record.tokens))) else record.tokens,
+        masks=paths[[numbers.index(layer) for layer in layers]][:, chosen],
         measure="weight" if record.measure == "weight" else "share of norm",
         model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
         vectors=None,

@@ -1,6 +1,5 @@
 """Statistics in files: .json, .csv and .npz."""
 
-import csv
 import json
 import zipfile
 from dataclasses import asdict
@@ -12,6 +11,7 @@ import numpy as np
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, HeadStatistics, Statistics
 from attncli.base.arrays import Doubles
+from attncli.base.documents import as_text, write_table
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import first_line
@@ -88,14 +88,11 @@ def of_each(limit: Any, layers: int) -> Doubles:
 
 
 def write_json(statistics: Statistics, path: Path) -> None:
-    path.write_text(json.dumps(document(statistics), allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(as_text(document(statistics)), encoding="utf-8")
 
 
 def write_csv(statistics: Statistics, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(CSV_HEADER)
-        writer.writerows(map(csv_row, statistics.heads))
+    write_table(CSV_HEADER, map(csv_row, statistics.heads), path)
 
 
 def csv_row(one: HeadStatistics) -> list[Any]:

@@ -83,6 +83,7 @@ def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> d
         "layer": layer,
         "head": head,
         "mask": record.mask_name,
+        "tokens": record.tokens.text,
         "query": {
             "index": query,
             "token": record.tokens.text[query],

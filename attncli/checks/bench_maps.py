@@ -99,9 +99,25 @@ class Bench:
             "dtype": "float32",
             "threads": torch.get_num_threads(),
             "weights": "random",
+            "models": [
+                architecture_document(case) for case in {row.case.model: row.case for row in self.rows}.values()
+            ],
             "matrix_product": {"shape": list(timing.PRODUCT), "flops_per_second": self.product_rates},
             "rows": [row_document(row) for row in self.rows],
         }
+
+
+def architecture_document(case: Case) -> dict[str, Any]:
+    """A model as all documents have it; of these weights there is no file."""
+    config = ModelConfig.from_dict(case.config)
+    return {
+        "name": case.model,
+        "path": None,
+        "sha256": None,
+        "layers": config.layers,
+        "heads": config.heads,
+        "hidden_size": config.hidden_size,
+    }
 
 
 def row_document(row: Row) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,7 @@ from attncli.models.transformers_peer import Reference, load_reference
 from attncli.text.windows import Window
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
+NOWHERE = {"path": None, "sha256": None}  # of a model whose weights are random
 BATCH = 16  # texts that the peer pads to the longest of them
 FREQUENT = 2000  # words that a corpus is made of
 MARK = 0.1  # of the words have a comma or a full stop after them
@@ -84,6 +86,7 @@ def bench_stats(
             "dtype": "float32",
             "threads": torch.get_num_threads(),
             "model": name,
+            "models": [{**asdict(model.info), "name": name, **({} if weights == "pretrained" else NOWHERE)}],
             "weights": weights,
             "lengths": [SHORTEST, min(LONGEST, model.config.max_tokens)],
             "speed": speed,

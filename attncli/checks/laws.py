@@ -110,7 +110,7 @@ def order_needs_positions(model: Model, tokens: Tokens, seed: int = 0) -> Law:
         return Law("permutation", statement, None, None, "a layer's window goes by the order of the tokens")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
     straight = vectors(model, tokens, "none", positions=False)
-    shuffled = vectors(model, take(tokens, order), "none", positions=False)
+    shuffled = vectors(model, tokens.take(order), "none", positions=False)
     deviation = largest_difference([state[order] for state in straight], shuffled)
     return law(
         model,
@@ -142,13 +142,8 @@ def largest_difference(some: Sequence[Tensor], more: Sequence[Tensor]) -> float:
     return float(torch.stack(differences).nan_to_num(nan=torch.inf).max())
 
 
-def take(tokens: Tokens, order: Sequence[int]) -> Tokens:
-    """The tokens at these places, in this order."""
-    return Tokens(**{name: [part[place] for place in order] for name, part in vars(tokens).items()})
-
-
 def first_tokens(tokens: Tokens, length: int) -> Tokens:
-    return take(tokens, range(length))
+    return tokens.take(range(length))
 
 
 def pad_some(model: Model, tokens: Tokens, pad_to: int | None, some: int = 4) -> Tokens:

@@ -39,6 +39,7 @@ class Mechanisms:
             "weights": self.record.map(layer, head).tolist(),
             "variants": [{**asdict(variant), "weights": variant.weights.tolist()} for variant in self.variants],
             "claims": [asdict(claim) for claim in self.claims],
+            "records": [self.record.document()],
         }
 
 

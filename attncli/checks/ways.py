@@ -19,7 +19,7 @@ from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.checks.laws import first_tokens, pad_some, take
+from attncli.checks.laws import first_tokens, pad_some
 from attncli.checks.passes import KeepAttention
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
@@ -61,7 +61,7 @@ def together(both: Both) -> float:
     """Texts of mixed lengths in one walk, two of each length, all layers and heads; they come in their order."""
     mixed = []
     for one in both.plain:
-        backwards = take(one, range(len(one) - 1, -1, -1))
+        backwards = one.take(range(len(one) - 1, -1, -1))
         for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
             mixed += [first_tokens(one, length), first_tokens(backwards, length)]
     taken = list(both.taken(mixed))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base import choices
+from attncli.base.documents import save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLE = "3 March 2021"
 PAGE = ".html"
+DOCUMENT = ".json"  # what --json prints; records in other files
 
 
 def align(
@@ -86,11 +88,13 @@ def align(
     for alignment in alignments:
         if alignment.doubt is not None:
             output.say(f'attncli: "{alignment.text}": {alignment.doubt}')
-    if output_path is not None:
+    from attncli.align.records import document
+
+    if output_path is not None and output_path.suffix.lower() == DOCUMENT:
+        save_document(document(aligner, alignments), (), output_path)
+    elif output_path is not None:
         save(aligner, alignments, which, output_path)
     if json:
-        from attncli.align.records import document
-
         output.json_document(document(aligner, alignments))
     elif output_path is not None:
         output.data(str(output_path))

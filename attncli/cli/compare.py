@@ -1,12 +1,15 @@
 """attncli compare: is what this program computes what BERT computes?"""
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.base import choices
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
+from attncli.base.files import check_suffix
 from attncli.cli import options, output
 from attncli.cli.texts import read_inputs
 
@@ -42,6 +45,9 @@ def compare(
             help="pretrained; random; or auto: random where an alias's own can't be had.",
         ),
     ] = "auto",
+    output_path: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Save what is found as .json or .csv.")
+    ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -67,6 +73,8 @@ def compare(
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
       attncli compare --model bert-base --weights random "The cat sat on the mat."
     """
+    if output_path is not None:
+        check_suffix(output_path, DOCUMENTS, "a comparison")
     from attncli.cli.progress import one_by_one, progress
 
     inputs = read_inputs(text, pair, file)
@@ -99,9 +107,12 @@ def compare(
         "weights": "random" if random else "pretrained",
         **found.document(),
     }
+    if output_path is not None:
+        save_document(document, document["layers"], output_path)
+        output.file(output_path, json)
     if json:
         output.json_document(document)
-    else:
+    elif output_path is None:
         from attncli.render.terminal.agreement import agreement_table, agreement_title, ways_table
 
         ways = [ways_table(document)] if found.ways else []

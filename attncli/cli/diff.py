@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.base import choices
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import completion, options, output
@@ -92,7 +93,9 @@ def diff(
       attncli run -o a.npz "A cat sat." && attncli run -o b.npz "A dog sat." && attncli diff a.npz b.npz
     """
     if output_path is not None:
-        check_suffix(output_path, PICTURES, "a picture")
+        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "a difference")
+        if suffix == ".csv" and not json:
+            refuse(context, "on .csv, which has a row a head", "top")
     both = saved_sides(context) if any(map(is_record, (first, second))) else computed_sides(context)
     if words:
         from attncli.analysis.words import merge_words
@@ -109,10 +112,14 @@ def diff(
 
         output.show(*difference_view(found, top, output.canvas()))
     if output_path is not None:
-        from attncli.render.figures.difference import difference_figure
-        from attncli.render.figures.saving import save_figure
+        if output_path.suffix.lower() in DOCUMENTS:
+            made = document(found, top)
+            save_document(made, made["heads"], output_path)
+        else:
+            from attncli.render.figures.difference import difference_figure
+            from attncli.render.figures.saving import save_figure
 
-        save_figure(difference_figure(found, top), output_path)
+            save_figure(difference_figure(found, top), output_path)
         output.file(output_path, json)
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
 from attncli.cli.texts import check_one, read_inputs
@@ -47,7 +48,7 @@ def explain(
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
     """
     if output_path is not None:
-        check_suffix(output_path, PICTURES, "a picture")
+        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is explained")
     from attncli.cli.source import open_own
 
     inputs = read_inputs(text, pair, file)
@@ -69,8 +70,11 @@ def explain(
 
         output.show(*steps_view(explained))
     if output_path is not None:
-        from attncli.render.figures.saving import save_figure
-        from attncli.render.figures.steps import steps_figure
+        if output_path.suffix.lower() in DOCUMENTS:
+            save_document(explained, explained["keys"], output_path)
+        else:
+            from attncli.render.figures.saving import save_figure
+            from attncli.render.figures.steps import steps_figure
 
-        save_figure(steps_figure(explained), output_path)
+            save_figure(steps_figure(explained), output_path)
         output.file(output_path, json)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base import choices
+from attncli.base.documents import save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
     from attncli.analysis.following import Followed
+
+DOCUMENT = ".json"  # what --json prints; a record in other files
 
 
 def flow(
@@ -73,7 +76,7 @@ def flow(
     methods = choices.several("method", method, choices.Method)
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *SUFFIXES), "what is followed")
-        if output_path.suffix.lower() in SUFFIXES and not json:
+        if output_path.suffix.lower() in set(SUFFIXES) - {DOCUMENT} and not json:
             refuse(context, "on a saved record, which has every row", "query")
     otherwise = "give the one to follow as TEXT"
     if saved is not None:
@@ -91,7 +94,8 @@ def flow(
 
     held = None if query is None else select_token(query, record.tokens.text)
     # A picture or a record has every row.
-    queries = [held] if held is not None and output_path is None else range(len(record.tokens))
+    some = output_path is None or output_path.suffix.lower() == DOCUMENT
+    queries = [held] if held is not None and some else range(len(record.tokens))
     steps = len(layers_followed(record, layer)) * len(queries) if "flow" in methods else 0
     with progress(steps, "tokens") as advance:
         found = follow(record, layer, queries, methods, advance)
@@ -108,11 +112,13 @@ def flow(
 
 
 def draw_or_save(found: "Followed", held: int | None, words: bool, path: Path) -> None:
-    """A picture or a record, by the suffix."""
+    """A picture, what --json prints, or a record, by the suffix."""
     if path.suffix.lower() in PICTURES:
         from attncli.render.figures.flow import flow_figure
         from attncli.render.figures.saving import save_figure
 
         save_figure(flow_figure(found, held, words), path)
+    elif path.suffix.lower() == DOCUMENT:
+        save_document(found.document(held), (), path)
     else:
         found.as_record().save(path)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
 from attncli.cli.texts import check_one, read_inputs
@@ -43,32 +44,42 @@ def mask(
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
     if output_path is not None:
-        check_suffix(output_path, PICTURES, "a picture")
+        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what masks do")
+    drawn = output_path is not None and output_path.suffix.lower() in PICTURES
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import open_own
 
     inputs = read_inputs(text, pair, file)
-    if output_path is not None:
+    if drawn:
         check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
     loaded = open_own(model, device, dtype)
     from attncli.checks.masking import look
 
     layers, heads = "-1" if layer is None else layer, "all" if head is None else head
     looks = [look(loaded, one, layers, heads, pad_to) for one in one_by_one(inputs, len(inputs))]
+    document = {"model": asdict(loaded.info), "texts": [one.document() for one in looks]}
     if json:
-        output.json_document({"model": asdict(loaded.info), "texts": [one.document() for one in looks]})
+        output.json_document(document)
     elif output_path is None:
         for one in looks:
             output.show(*view(one, head is not None))
     if output_path is not None:
-        from attncli.render.figures.masks import masks_figure
-        from attncli.render.figures.saving import save_figure
+        if drawn:
+            from attncli.render.figures.masks import masks_figure
+            from attncli.render.figures.saving import save_figure
 
-        [one] = looks
-        save_figure(masks_figure(one.records, heads_to_draw(one, head is not None)), output_path)
+            [one] = looks
+            save_figure(masks_figure(one.records, heads_to_draw(one, head is not None)), output_path)
+        else:
+            save_document(document, by_head(document), output_path)
         output.file(output_path, json)
     if not all(one.lawful for one in looks):
         raise typer.Exit(1)
+
+
+def by_head(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The heads of all texts, each with the number of its text."""
+    return ({"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"])
 
 
 def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:

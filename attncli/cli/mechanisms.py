@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
 from attncli.cli.texts import check_one, read_inputs
@@ -56,7 +57,7 @@ def mechanisms(
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 -o mechanisms.png
     """
     if output_path is not None:
-        check_suffix(output_path, PICTURES, "a picture")
+        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
     from attncli.cli.source import open_own
 
     inputs = read_inputs(text, pair, file)
@@ -84,8 +85,12 @@ def mechanisms(
             view.claims_end(found.claims),
         )
     if output_path is not None:
-        from attncli.render.figures.mechanisms import mechanisms_figure
-        from attncli.render.figures.saving import save_figure
+        if output_path.suffix.lower() in DOCUMENTS:
+            document = found.document()
+            save_document(document, document["variants"], output_path)
+        else:
+            from attncli.render.figures.mechanisms import mechanisms_figure
+            from attncli.render.figures.saving import save_figure
 
-        save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
+            save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
         output.file(output_path, json)

@@ -111,6 +111,14 @@ def place_entry(place: "Place") -> dict[str, Any]:
     check_sha256(place, sha256)
     known = find_alias(place.name)
     return {
+        "model": {
+            "name": place.name,
+            "path": str(place.path),
+            "sha256": sha256,
+            "layers": config.layers,
+            "heads": config.heads,
+            "hidden_size": config.hidden_size,
+        },
         "name": place.name,
         "repo": known[1].repo if known else None,
         "origin": place.origin,

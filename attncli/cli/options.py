@@ -183,7 +183,7 @@ Device = Annotated[
     ),
 ]
 Dtype = Annotated[choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="What to compute in: ")]
-Picture = Annotated[Path | None, into("Draw it as .png, .svg or .pdf.")]
+Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[
     bool,

@@ -1,11 +1,11 @@
 """What reaches the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
 
-import json
 import shutil
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from attncli.base.documents import as_text
 from attncli.base.printable import printable
 
 if TYPE_CHECKING:
@@ -80,9 +80,8 @@ def file(path: object, json: bool) -> None:
 
 
 def json_document(document: dict[str, Any]) -> None:
-    """The one JSON document that --json prints. In ASCII, so that it survives any terminal and encoding."""
-    json.dump(document, sys.stdout, allow_nan=False)
-    sys.stdout.write("\n")
+    """The one JSON document that --json prints."""
+    sys.stdout.write(as_text(document))
 
 
 def text(pieces: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import options, output
@@ -51,7 +52,7 @@ def probe(
     from attncli.corpus.reading import STDIN
 
     if output_path is not None:
-        check_suffix(output_path, PICTURES, "a picture")
+        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is probed")
     if file == test == STDIN:
         raise RequestError("both FILE and --test are stdin: give one of them as a file")
     from attncli.corpus import probing
@@ -72,8 +73,11 @@ def probe(
     if found.partial:
         raise typer.Exit(output.INTERRUPTED)
     if output_path is not None:
-        from attncli.render.figures.probe import probe_figure
-        from attncli.render.figures.saving import save_figure
+        if output_path.suffix.lower() in DOCUMENTS:
+            save_document(document, document["relations"], output_path)
+        else:
+            from attncli.render.figures.probe import probe_figure
+            from attncli.render.figures.saving import save_figure
 
-        save_figure(probe_figure(document), output_path)
+            save_figure(probe_figure(document), output_path)
         output.file(output_path, json)

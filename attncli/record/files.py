@@ -3,7 +3,6 @@
 Nothing in a file is trusted: no pickle is ever read.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.base.documents import write_table
 from attncli.base.printable import first_line
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
@@ -69,11 +69,7 @@ def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
 
 def write_csv(texts: Sequence[Contents], path: Path) -> None:
     """One row a cell."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(CSV_HEADER)
-        for number, text in enumerate(texts):
-            writer.writerows(csv_rows(number, text))
+    write_table(CSV_HEADER, (row for number, text in enumerate(texts) for row in csv_rows(number, text)), path)
 
 
 def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:

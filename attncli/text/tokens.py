@@ -1,5 +1,6 @@
 """Tokens: one text, or a pair of texts, as a model sees it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,11 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.text)
+
+    def take(self, places: Iterable[int]) -> "Tokens":
+        """Those at these places, in this order."""
+        chosen = list(places)
+        return Tokens(**{name: [part[place] for place in chosen] for name, part in vars(self).items()})
 
 
 def tokens_of(encoding: "Encoding") -> Tokens:

@@ -144,7 +144,7 @@ def encode(content: str, tokenizer: Tokenizer) -> Tokens:
 def some_tokens(tokens: Tokens, part: Sequence[int]) -> Tokens:
     if len(part) == len(tokens):
         return tokens
-    return Tokens(**{name: [values[place] for place in part] for name, values in vars(tokens).items()})
+    return tokens.take(part)
 
 
 def word_numbers(
