@@ -1,18 +1,21 @@
 """Which heads look from one token to another: the strongest weight of each between them, in one text or in many."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from attncli.analysis.patterns import counted_queries
+from attncli.analysis.shares import row_shares
+from attncli.analysis.statistics import Statistics
 from attncli.analysis.telling import Edge, Usual, usual_weights, word_pairs
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.record import AttentionRecord
-from attncli.record.selection import places_of
+from attncli.record import AttentionRecord, ModelInfo
+from attncli.record.selection import Selection, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
 ANY = "*"  # stands for any token
@@ -74,17 +77,14 @@ def places(name: str, tokens: Tokens) -> list[int]:
 
 def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> list[tuple[Edge, bool]]:
     """Of every head the edge between the tokens `wanted` with the largest weight, or, between words (`content`), the
-    one farthest above what is usual; and whether it leads to a sink. None of a layer whose mask allows no such edge.
+    one farthest above what is usual; and whether it leads to a sink. None in a layer whose mask allows no such edge.
 
     Of an edge between words what is usual is that of `usual_weights`; of another, what the other tokens give that key.
     A sink is a special token, or a key that the other tokens give SINK or more on average.
 
-    Raises RequestError when a name is not in the text.
+    Both are in the text.
     """
     queries, keys = places(wanted.query, record.tokens), places(wanted.key, record.keys)
-    for name, found in ((wanted.query, queries), (wanted.key, keys)):
-        if not found:
-            raise RequestError(f"no token {name!r} in the text: it has {', '.join(dict.fromkeys(record.keys.text))}")
     chosen = np.zeros(record.masks.shape[1:], dtype=bool)
     chosen[np.ix_(queries, keys)] = True
     special = np.array(record.keys.special)
@@ -122,3 +122,112 @@ def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False)
             by_head[edge.layer, edge.head].append((edge, sink))
     ranks = [Rank.of([edge for edge, _ in found], sum(sink for _, sink in found)) for found in by_head.values()]
     return sorted(ranks, key=lambda rank: rank.above if content else rank.weight, reverse=True)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found: `wanted` in so many `texts` of all (`of`), the heads from the first down.
+
+    record: that of the text, where there is one text.
+    """
+
+    model: ModelInfo
+    wanted: Wanted
+    texts: int
+    of: int
+    ranks: list[Rank]
+    record: AttentionRecord | None = None
+
+    def document(self) -> dict[str, Any]:
+        """What `find --json` prints."""
+        return {
+            "model": asdict(self.model),
+            "from": self.wanted.query,
+            "to": self.wanted.key,
+            "by": "content" if self.wanted.content else "weight",
+            "texts": self.texts,
+            "of": self.of,
+            "heads": [self.entry(rank) for rank in self.ranks],
+        }
+
+    def entry(self, rank: Rank) -> dict[str, Any]:
+        """A head, best first; of one text with the places of its edge."""
+        edges: dict[str, Any] = {}
+        if self.record is not None:
+            [edge] = rank.edges
+            sides = (("query", edge.query, self.record.tokens), ("key", edge.key, self.record.keys))
+            edges = {name: {"index": place, "token": tokens.text[place]} for name, place, tokens in sides}
+        return {
+            "layer": rank.layer,
+            "head": rank.head,
+            "weight": rank.weight,
+            "usual": rank.usual,
+            "texts": len(rank.edges),
+            "sinks": rank.sinks,
+            **edges,
+        }
+
+
+def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bool], Usual | None]) -> Finding:
+    """The heads of a model by what they give from one token to another, over texts.
+
+    usual: gives what is usual over other texts, between tokens or (True) between words; None where there are none.
+
+    Raises RequestError when no text has both tokens.
+    """
+    over: dict[bool, Usual | None] = {}
+    found: list[list[tuple[Edge, bool]]] = []
+    seen, last = 0, None
+    for record in map(row_shares, records):
+        seen, last = seen + 1, record
+        one = in_tokens_or_words(record, wanted)
+        if one is None:
+            continue
+        words = one is not record
+        if words not in over:
+            over[words] = usual(words)
+        here, base = Usual.of_text(one), over[words]
+        found.append(strongest_edges(one, wanted, here if base is None else base + here))
+        last = one
+    if last is None:
+        raise RequestError("there is no text to look in")
+    if not any(found):
+        raise RequestError(nowhere(last, wanted, seen))
+    ranks = ranking(found, wanted.content)
+    return Finding(last.model, wanted, len(found), seen, ranks, last if seen == 1 else None)
+
+
+def nowhere(record: AttentionRecord, wanted: Wanted, texts: int) -> str:
+    """Why no head was found."""
+    if texts > 1:
+        return f"in none of {texts} texts does the mask allow any token {wanted.query!r} to look at a {wanted.key!r}"
+    for name, tokens in ((wanted.query, record.tokens), (wanted.key, record.keys)):
+        if not places(name, tokens):
+            select_token(name, tokens.text)  # says which tokens are like it
+    return f"the mask {record.mask_name} does not allow {wanted.query!r} to look at {wanted.key!r} in this text"
+
+
+def by_figure(statistics: Statistics, name: str, layers: Selection, heads: Selection) -> dict[str, Any]:
+    """What `find --json` prints of the heads by a figure of statistics, those with most of it first.
+
+    Raises RequestError for layers or heads that the model has not.
+    """
+    model = statistics.model
+    chosen = select(layers, model.layers, "layer"), select(heads, model.heads, "head")
+    found = [one for one in statistics.heads if one.layer in chosen[0] and one.head in chosen[1]]
+    return {
+        "model": asdict(model),
+        "by": name,
+        "texts": statistics.texts,
+        "of": statistics.texts,
+        "heads": [
+            {
+                "layer": one.layer,
+                "head": one.head,
+                "label": one.label,
+                "value": one.figures[name],
+                "spread": one.spread[name],
+            }
+            for one in sorted(found, key=lambda one: -one.figures[name])
+        ],
+    }

@@ -20,6 +20,7 @@ Figure = Literal[
     "entropy", "strongest", "distance", "self", "previous", "next", "first", "cls", "separator", "punctuation",
     "same_word",
 ]  # fmt: skip
+By = Literal["weight", "content", Figure]
 Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]

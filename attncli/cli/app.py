@@ -17,6 +17,7 @@ from attncli.cli.bench import bench
 from attncli.cli.compare import compare
 from attncli.cli.diff import diff
 from attncli.cli.explain import explain
+from attncli.cli.find import find
 from attncli.cli.flow import flow
 from attncli.cli.heatmap import heatmap
 from attncli.cli.help import HELP_NAMES, Command, Commands
@@ -32,7 +33,7 @@ from attncli.cli.view import view
 DONE, REFUSED = 0, 2
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Look": {"run": run, "view": view, "heatmap": heatmap},
+    "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {"compare": compare, "models": models, "bench": bench, "train-align": train_align},

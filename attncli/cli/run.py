@@ -92,7 +92,7 @@ def run(
     if json:
         output.text(document_text(records))
     elif output_path is None:
-        usual = source.usual() if first else None
+        usual = source.usual(words) if first else None
         for record in records:
             if whole_layers(record, head):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")

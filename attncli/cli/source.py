@@ -69,7 +69,7 @@ class Source(ABC):
     def every_layer(self) -> "Source":
         """The same with all layers, whatever -l says: for whoever means something else by it."""
 
-    def usual(self) -> "Usual | None":
+    def usual(self, words: bool = False) -> "Usual | None":
         """What is usual of the heads, over texts that come with the program; None where no model can be asked."""
         return None
 
@@ -137,10 +137,10 @@ class Texts(Source):
     def records(self) -> "Iterator[AttentionRecord]":
         return self.engine.answer(self.inputs, self.request)
 
-    def usual(self) -> "Usual | None":
+    def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
 
-        return usual_of(self.engine, self.request)
+        return usual_of(self.engine, self.request, words)
 
     def every_layer(self) -> "Texts":
         return self.asking(layers="all")

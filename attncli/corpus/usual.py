@@ -3,7 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Usual
+from attncli.analysis.words import merge_words
 from attncli.models.engine import Engine
 from attncli.record.request import Input, Request
 
@@ -11,8 +13,8 @@ FILES = ("agreement", "coreference", "negation", "pair", "words")  # of the text
 FOLDER = Path(__file__).parents[2] / "sample_inputs"
 
 
-def usual_of(engine: Engine, request: Request) -> Usual | None:
-    """Over the texts that come with the program, asked for as `request` asks.
+def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | None:
+    """Over the texts that come with the program, asked for as `request` asks; `words`: between words.
 
     None where a decoder would have to write something to each first, which takes long.
 
@@ -27,4 +29,5 @@ def usual_of(engine: Engine, request: Request) -> Usual | None:
         if line.strip()
     ]
     asked = replace(request, pad_to=None, vectors=None, target=None)
-    return Usual.of(engine.answer(map(Input, lines), asked))
+    records = map(row_shares, engine.answer(map(Input, lines), asked))
+    return Usual.of(map(merge_words, records) if words else records)

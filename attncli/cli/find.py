@@ -1,0 +1,132 @@
+"""attncli find: which heads look from one token to another, or do most of something."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attncli.base import choices
+from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.errors import RequestError
+from attncli.base.files import check_suffix
+from attncli.cli import options, output
+from attncli.cli.again import again
+from attncli.cli.given import refuse
+
+if TYPE_CHECKING:
+    from attncli.cli.source import Source
+
+FIGURES = choices.names(choices.Figure)
+
+
+def find(
+    context: typer.Context,
+    query: Annotated[str | None, options.argument("QUERY", "From which token or word; * is any.")] = None,
+    key: Annotated[str | None, options.argument("KEY", "To which token or word; * is any.")] = None,
+    text: options.Text = None,
+    pair: options.Pair = None,
+    file: options.File = None,
+    saved: options.Saved = None,
+    by: Annotated[
+        choices.By,
+        options.option(
+            options.SELECTION,
+            "--by",
+            metavar="NAME",
+            help="By weight; by content, how far a word's weight is above what is usual; or, without QUERY and KEY, by a "
+            f"figure of stats: {', '.join(FIGURES)}.",
+        ),
+    ] = "weight",
+    layer: options.Layer = None,
+    head: options.Head = None,
+    top: Annotated[
+        int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many heads to show.")
+    ] = 10,
+    model: options.ModelName = "minilm",
+    mask: options.Mask = "padding",
+    pad_to: options.PadTo = None,
+    measure: options.Measure = "weight",
+    engine: options.Engine = "auto",
+    which: options.Which = None,
+    target: options.Target = None,
+    output_path: Annotated[Path | None, options.into("Save as .json or .csv.")] = None,
+    json: options.Json = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Find the heads that look from one token to another, the strongest first.
+
+    Of every head the largest weight from a token that reads QUERY to one that reads KEY, of several texts (-f) the mean
+    over those that have both. Beside it what is usual: between words the head's mean at that distance, over this and
+    texts that come with attncli, or what the other words give that key if that is more. A sink is a special token, or
+    one that most tokens look at.
+
+    \b
+    Examples:
+      attncli find it trophy "The trophy does not fit in the suitcase because it is too big."
+      attncli find '*' cat "The cat sat on the mat."
+      attncli find --by content "Anna gave me her book, which I had lent her last year."
+      attncli find --by previous -f sample_inputs/negation.txt
+      attncli find not good -f sample_inputs/negation.txt --json
+    """
+    if output_path is not None:
+        check_suffix(output_path, DOCUMENTS, "heads")
+    query, key = tokens_wanted(context, query, key, by)
+    from attncli.cli.source import Source
+
+    source = Source.of(context, layers="all")
+    document = figures(context, source, by) if by in FIGURES else edges(source, query, key, by)
+    if json:
+        output.json_document(document)
+    elif output_path is None:
+        from attncli.render.terminal.finding import finding_view
+
+        output.show(*finding_view(document, top, output.canvas()))
+    if output_path is not None:
+        save_document(document, document["heads"], output_path)
+        output.file(output_path, json)
+    if not json:
+        best = document["heads"][0]
+        output.hint(f"next: {again(context, 'run', {'-l': best['layer'], '-H': best['head']})}")
+
+
+def tokens_wanted(context: typer.Context, query: str | None, key: str | None, by: str) -> tuple[str, str]:
+    """QUERY and KEY, ANY where they need not be given; a single argument is the text then, and is put there.
+
+    Raises RequestError when they are missing, or have no effect.
+    """
+    from attncli.analysis.finding import ANY
+
+    if by in FIGURES:
+        refuse(context, f"with --by {by}, which is a figure of a head and of no two tokens", "key")
+    elif by == "weight" and key is None:
+        raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+    if key is not None:
+        return query or ANY, key
+    context.params["text"] = query
+    return ANY, ANY
+
+
+def edges(source: "Source", query: str, key: str, by: str) -> dict[str, Any]:
+    """The heads by their weights from one token to another."""
+    from attncli.analysis.finding import Wanted, find
+    from attncli.cli.progress import one_by_one
+
+    wanted = Wanted(query, key, content=by == "content")
+    return find(one_by_one(source.records(), len(source)), wanted, source.usual).document()
+
+
+def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]:
+    """The heads by a figure of statistics over the texts."""
+    from attncli.analysis.finding import by_figure
+    from attncli.cli.source import Texts
+    from attncli.corpus.statistics import corpus_statistics
+
+    if not isinstance(source, Texts):
+        raise RequestError(f"--by {by} is counted over texts: give TEXT or -f in place of --from")
+    refuse(context, f"with --by {by}, which is counted over texts as stats has it", "pair", "pad_to", "which", "target")
+    asked = source.request
+    counted = corpus_statistics(source.engine, (one.text for one in source.inputs), asked.mask, measure=asked.measure)
+    return by_figure(counted, by, asked.layers, asked.heads)

@@ -1,0 +1,73 @@
+"""Heads by what they give from one token to another, or by a figure, as a table; made of what `find --json` prints."""
+
+import textwrap
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from attncli.base.printable import printable
+from attncli.render.captions.records import model_name
+from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.headings import title
+from attncli.render.terminal.tables import plain_table
+
+USUAL = (
+    "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "
+    "else what the other tokens give it"
+)
+
+
+def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[Text | Table]:
+    """What was looked for, and a row for each of the first `top` heads."""
+    heads = document["heads"]
+    parts = [model_name(document["model"]["name"]), *about(document)]
+    shown = f"{min(top, len(heads))} of {len(heads)} heads"
+    if "from" not in document:
+        return [title([*parts, shown], canvas), figure_table(document, heads[:top])]
+    table = edge_table(document, heads[:top]) if "query" in heads[0] else mean_table(document, heads[:top])
+    return [title([*parts, shown], canvas), table, *(Text(line) for line in textwrap.wrap(USUAL, canvas.width))]
+
+
+def about(document: dict[str, Any]) -> list[str]:
+    """From where to where, and in how many texts."""
+    texts = [] if document["of"] == 1 else [f"{document['texts']} of {document['of']} texts"]
+    if "from" not in document:
+        return [f"by {document['by']}", *texts]
+    ends = printable(f'"{document["from"]}" to "{document["to"]}"')
+    return [ends, f"by {document['by']}", *texts]
+
+
+def edge_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
+    """Of one text: from which token to which."""
+    table = plain_table("head", "weight", "usual", "query", "key", "")
+    for column in table.columns[3:]:
+        column.justify = "left"
+    for one in heads:
+        ends = (f"{one[side]['index']} {printable(one[side]['token'])}" for side in ("query", "key"))
+        table.add_row(name(one), *figures(one), *map(Text, ends), "a sink" if one["sinks"] else "")
+    return table
+
+
+def mean_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
+    """Of several texts: the means, and in how many of them it is a sink."""
+    table = plain_table("head", "weight", "usual", "texts", "to a sink")
+    for one in heads:
+        table.add_row(name(one), *figures(one), str(one["texts"]), str(one["sinks"] or ""))
+    return table
+
+
+def figure_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
+    """By a figure of statistics, with the spread between texts and what pattern the head is of."""
+    table = plain_table("head", document["by"], "spread", "label")
+    for one in heads:
+        table.add_row(name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"])
+    return table
+
+
+def name(head: dict[str, Any]) -> str:
+    return f"{head['layer']}.{head['head']}"
+
+
+def figures(head: dict[str, Any]) -> tuple[str, str]:
+    return f"{head['weight']:.3f}", f"{head['usual']:.3f}"
