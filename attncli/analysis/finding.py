@@ -14,7 +14,7 @@ from attncli.analysis.telling import Edge, Usual, usual_weights, word_pairs
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.selection import Selection, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
@@ -128,34 +128,36 @@ def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False)
 class Finding:
     """What was found: `wanted` in so many `texts` of all (`of`), the heads from the first down.
 
-    record: that of the text, where there is one text.
+    some: the record of the last text that has them.
     """
 
-    model: ModelInfo
     wanted: Wanted
     texts: int
     of: int
     ranks: list[Rank]
-    record: AttentionRecord | None = None
+    some: AttentionRecord
 
     def document(self) -> dict[str, Any]:
         """What `find --json` prints."""
         return {
-            "model": asdict(self.model),
+            "model": asdict(self.some.model),
             "from": self.wanted.query,
             "to": self.wanted.key,
             "by": "content" if self.wanted.content else "weight",
+            "mask": self.some.mask_name,
+            "measure": self.some.measure,
             "texts": self.texts,
             "of": self.of,
+            **({"tokens": self.some.tokens.text} if self.of == 1 else {}),
             "heads": [self.entry(rank) for rank in self.ranks],
         }
 
     def entry(self, rank: Rank) -> dict[str, Any]:
         """A head, best first; of one text with the places of its edge."""
         edges: dict[str, Any] = {}
-        if self.record is not None:
+        if self.of == 1:
             [edge] = rank.edges
-            sides = (("query", edge.query, self.record.tokens), ("key", edge.key, self.record.keys))
+            sides = (("query", edge.query, self.some.tokens), ("key", edge.key, self.some.keys))
             edges = {name: {"index": place, "token": tokens.text[place]} for name, place, tokens in sides}
         return {
             "layer": rank.layer,
@@ -178,10 +180,10 @@ def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bo
     over: dict[bool, Usual | None] = {}
     found: list[list[tuple[Edge, bool]]] = []
     seen, last = 0, None
-    for record in map(row_shares, records):
-        seen, last = seen + 1, record
+    for seen, record in enumerate(map(row_shares, records), 1):
         one = in_tokens_or_words(record, wanted)
         if one is None:
+            last = last or record
             continue
         words = one is not record
         if words not in over:
@@ -193,8 +195,7 @@ def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bo
         raise RequestError("there is no text to look in")
     if not any(found):
         raise RequestError(nowhere(last, wanted, seen))
-    ranks = ranking(found, wanted.content)
-    return Finding(last.model, wanted, len(found), seen, ranks, last if seen == 1 else None)
+    return Finding(wanted, len(found), seen, ranking(found, wanted.content), last)
 
 
 def nowhere(record: AttentionRecord, wanted: Wanted, texts: int) -> str:
@@ -218,6 +219,8 @@ def by_figure(statistics: Statistics, name: str, layers: Selection, heads: Selec
     return {
         "model": asdict(model),
         "by": name,
+        "mask": statistics.mask,
+        "measure": statistics.measure,
         "texts": statistics.texts,
         "of": statistics.texts,
         "heads": [

@@ -26,7 +26,7 @@ def again(context: Context, command: str, options: Mapping[str, object] = {}, te
             parts += written_out(parameter, context.params[parameter.name])
     text = context.params.get("text")
     if texts and text is not None:
-        parts += [text]
+        parts += ["--", text] if text.startswith("-") else [text]
     return printable(shlex.join(parts))
 
 

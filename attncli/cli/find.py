@@ -33,8 +33,8 @@ def find(
             options.SELECTION,
             "--by",
             metavar="NAME",
-            help="By weight; by content, how far a word's weight is above what is usual; or, without QUERY and KEY, by a "
-            f"figure of stats: {', '.join(FIGURES)}.",
+            help="By weight; by content, how far between words it is above what is usual; or, without QUERY and KEY, "
+            f"by a figure of stats: {', '.join(FIGURES)}.",
         ),
     ] = "weight",
     layer: options.Layer = None,
@@ -73,6 +73,8 @@ def find(
     """
     if output_path is not None:
         check_suffix(output_path, DOCUMENTS, "heads")
+    if json or output_path is not None:
+        refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
     query, key = tokens_wanted(context, query, key, by)
     from attncli.cli.source import Source
 

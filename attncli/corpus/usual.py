@@ -1,11 +1,13 @@
 """What a model's heads usually give between words: over short texts that come with the program."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Usual
 from attncli.analysis.words import merge_words
+from attncli.base.errors import Notice
 from attncli.models.engine import Engine
 from attncli.record.request import Input, Request
 
@@ -22,12 +24,14 @@ def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | N
     """
     if engine.writes(request):
         return None
-    lines = [
-        line.strip()
-        for name in FILES
-        for line in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-        if line.strip()
-    ]
     asked = replace(request, pad_to=None, vectors=None, target=None)
-    records = map(row_shares, engine.answer(map(Input, lines), asked))
-    return Usual.of(map(merge_words, records) if words else records)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
+        records = map(row_shares, engine.answer(map(Input, lines()), asked))
+        return Usual.of(map(merge_words, records) if words else records)
+
+
+def lines() -> list[str]:
+    """These texts."""
+    files = [(FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines() for name in FILES]
+    return [line.strip() for file in files for line in file if line.strip()]

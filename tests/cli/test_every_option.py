@@ -43,6 +43,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "output_path": ("other",),  # with the suffix of the way, or refused
     "output_paths": ("other.csv",),
     "query": ("big",),
+    "key": ("big",),
     "segments": ("AB",),
     "style": ("lines",),
     "vmax": ("0.9",),
@@ -65,7 +66,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "jsonl": ("text",),
     "limit": ("1",),
     "stride": ("5",),
-    "by": ("previous",),
+    "by": ("entropy",),
     "resume": ("state.npz",),
     "test": ("other.conllu",),
     "against": ("torch",),
@@ -97,6 +98,10 @@ WAYS = {
     "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @"],
     "mechanisms": [f"mechanisms {M} --json @", f"mechanisms {M} @"],
     "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html"],
+    "find": [
+        f"find {M} cat sat @", f"find {M} cat sat @ --json", f"find {M} --by content @", f"find {M} --by previous @",
+        f"find {M} cat sat @ -o a.csv", "find cat sat --from maps.npz", f"find {M} cat sat -f lines.txt",
+    ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
         "flow --from maps.npz -o a.csv", f"flow {M} -o a.npz --json @",

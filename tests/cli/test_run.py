@@ -9,16 +9,38 @@ import numpy as np
 import pytest
 
 import attncli as library
+from attncli import Request
+from attncli.analysis.telling import Usual, edges
+from attncli.corpus.usual import usual_of
 
 TEXT = "The trophy does not fit in the suitcase."
 
 
-def test_last_layer_by_default_and_every_head_of_it(attncli):
+def test_a_first_look_at_all_layers_by_default(attncli, minilm):
     result = attncli("run", TEXT)
     assert result.code == 0 and result.err == ""
-    assert "layer 5" in result.out
-    assert [f"head {head}" in result.out for head in range(12)] == [True] * 12
+    lines = result.out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("layer ")] == list("012345")
+    assert "←" in result.out  # head 0.2
+    record = minilm.attend(TEXT)
+    over = usual_of(minilm, Request()) + Usual.of_text(record)
+    best = edges(record, over)[0][0]
+    ends = f"{record.tokens.text[best.query]} → {record.tokens.text[best.key]}"
+    assert f"{best.layer}.{best.head}  {ends} {best.weight:.2f} ({best.usual:.2f})" in result.out
     assert "\x1b" not in result.out  # no terminal, no colour
+    assert attncli("run", "-l", "all", TEXT).out.splitlines()[:8] == lines[:8]
+
+
+def test_a_layers_heads_are_small_maps(attncli):
+    out = attncli("run", "-l", "-1", TEXT).out
+    assert "layer 5" in out and "rows: queries, columns: keys" in out
+    assert [f"head {head}" in out for head in range(12)] == [True] * 12
+
+
+def test_what_is_saved_is_the_last_layer_by_default(attncli, tmp_path):
+    assert {part["layer"] for part in json.loads(attncli("run", "--json", TEXT).out)["records"][0]["attention"]} == {5}
+    attncli("run", "-o", tmp_path / "a.npz", TEXT)
+    assert library.load_record(tmp_path / "a.npz").layers == [5]
 
 
 def test_json_is_what_the_library_gives(attncli, minilm):
@@ -48,12 +70,6 @@ def test_top_k(attncli):
     many = attncli("run", "-H", "0", "--top-k", "5", TEXT).out.splitlines()[-2]
     assert len(few) < len(many)
     assert many.startswith(few)
-
-
-def test_all_layers_are_glyphs(attncli):
-    out = attncli("run", "-l", "all", TEXT).out
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("layer ")] == list("012345")
-    assert "←" in out  # head 0.2
 
 
 def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):

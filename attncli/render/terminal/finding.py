@@ -31,11 +31,11 @@ def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[Tex
 
 def about(document: dict[str, Any]) -> list[str]:
     """From where to where, and in how many texts."""
+    ends = [printable(f'"{document["from"]}" to "{document["to"]}"')] if "from" in document else []
+    measure = [] if document["measure"] == "weight" else [document["measure"]]
     texts = [] if document["of"] == 1 else [f"{document['texts']} of {document['of']} texts"]
-    if "from" not in document:
-        return [f"by {document['by']}", *texts]
-    ends = printable(f'"{document["from"]}" to "{document["to"]}"')
-    return [ends, f"by {document['by']}", *texts]
+    tokens = [f"{len(document['tokens'])} tokens"] if "tokens" in document else []
+    return [*ends, f"by {document['by']}", *measure, f"mask {document['mask']}", *texts, *tokens]
 
 
 def edge_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:

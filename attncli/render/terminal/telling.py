@@ -59,7 +59,9 @@ def lines_of(text: str, canvas: Canvas) -> int:
 def count(record: AttentionRecord, found: Sequence[Sequence[Edge]], shown: int, canvas: Canvas) -> list[Text]:
     """How many heads have such edges, and of how many they are `shown`."""
     every = len(record.layers) * len(record.heads)
-    said = f"{len(found) or 'no'} of {every} heads {'has' if len(found) == 1 else 'have'} edges between words far above"
+    said = (
+        f"{len(found) or 'none'} of {every} heads {'have' if len(found) > 1 else 'has'} edges between words far above"
+    )
     those = f"; {shown} of them" if 0 < shown < len(found) else ""
     return folded(f"{said} what is usual{those}{':' if found else ''}", canvas, canvas.strong)
 

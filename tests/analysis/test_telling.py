@@ -1,0 +1,155 @@
+"""Edges far above what is usual: found where they are planted, and held against means that are made one by one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from records import attention_records, cross_records, layered_records, record_of, tokens
+
+from attncli.analysis.telling import (
+    BINS,
+    BORDERS,
+    FEW,
+    STRONG,
+    Usual,
+    clear_patterns,
+    distance_bins,
+    edges,
+    usual_weights,
+    word_pairs,
+)
+
+LENGTH = 14
+
+
+def flat() -> np.ndarray:
+    """A head that looks at everything alike."""
+    return np.full((LENGTH, LENGTH), 1 / LENGTH, dtype=np.float32)
+
+
+def with_edge(weights: np.ndarray, query: int, key: int, weight: float = 0.8) -> np.ndarray:
+    """The same, but that the query gives the key so much, and the rest to the others alike."""
+    changed = weights.copy()
+    changed[query] = (1 - weight) / (LENGTH - 1)
+    changed[query, key] = weight
+    return changed
+
+
+def found_in(weights: np.ndarray):
+    record = record_of(weights)
+    return edges(record, Usual.of_text(record))
+
+
+def pairs_one_by_one(record, place):
+    """Every pair of words that counts, with its distance group, in plain Python."""
+    groups = [*BORDERS, float("inf")]
+    for query, word in enumerate(record.tokens.words):
+        for key, other in enumerate(record.keys.words):
+            said = record.tokens.text[query], record.keys.text[key]
+            if None in (word, other) or any(not any(map(str.isalnum, text)) for text in said):
+                continue
+            if record.key_tokens is None and word == other:
+                continue
+            if record.masks[place, query, key]:
+                apart = 0 if record.key_tokens is not None else key - query
+                nearest = next(number for number, border in enumerate(groups) if abs(apart) <= border)
+                yield query, key, (np.sign(apart), nearest)
+
+
+@given(layered_records() | attention_records() | cross_records())
+def test_usual_is_the_larger_of_two_means_without_the_weight_itself(record):
+    over = Usual.of_text(record)
+    for place in range(len(record.layers)):
+        every = list(pairs_one_by_one(record, place))
+        usual = usual_weights(record, place, over)
+        assert {(q, k) for q, k, _ in every} == set(map(tuple, np.argwhere(word_pairs(record, place)).tolist()))
+        for head, weights in enumerate(record.weights[place]):
+            for query, key, group in every:
+                there = [(q, k) for q, k, its in every if its == group]
+                there = [(q, k) for q, k, _ in every] if len(there) <= FEW else there
+                means = [
+                    np.mean([weights[pair] for pair in pairs if pair != (query, key)] or [0.0])
+                    for pairs in (there, [(q, k) for q, k, _ in every if k == key])
+                ]
+                assert usual[head, query, key] == pytest.approx(max(means), abs=1e-6)
+
+
+def test_a_planted_edge_is_the_first_and_the_only_one():
+    [[edge]] = found_in(with_edge(flat(), 9, 3))
+    assert (edge.layer, edge.head, edge.query, edge.key) == (0, 0, 9, 3)
+    assert edge.weight == pytest.approx(0.8) and edge.usual == pytest.approx(1 / LENGTH, abs=0.02)
+
+
+@pytest.mark.parametrize("offset", [-1, 1, -3])
+def test_a_head_that_always_looks_so_far_has_no_edge_that_stands_out(offset):
+    weights = np.eye(LENGTH, k=offset)
+    weights[weights.sum(axis=1) == 0, 0] = 1
+    assert found_in(weights) == []
+
+
+def test_a_sink_does_not_stand_out_even_if_it_is_a_word():
+    for key in (0, 1, 5, LENGTH - 1):
+        weights = np.zeros((LENGTH, LENGTH))
+        weights[:, key] = 1
+        assert found_in(weights) == []
+
+
+def test_pieces_of_one_word_and_punctuation_are_no_edges():
+    record = record_of(with_edge(flat(), 9, 8))
+    words = [*range(8), 8, 8, 9, 10, 11, 12]
+    one_word = replace(record, tokens=tokens(["[CLS]", *"abcdefghijkl", "[SEP]"], [None, *words[1:-1], None]))
+    assert edges(one_word, Usual.of_text(one_word)) == []
+    marks = replace(record, tokens=tokens(["[CLS]", *"abcdefg.ijkl", "[SEP]"], [None, *range(12), None]))
+    assert edges(marks, Usual.of_text(marks)) == []
+
+
+def test_the_farthest_above_comes_first():
+    maps = np.stack([with_edge(flat(), 9, 3, 0.5), with_edge(with_edge(flat(), 9, 3, 0.6), 5, 11, 0.9)])
+    found = found_in(maps[None])
+    assert [[(edge.head, edge.key) for edge in of_head] for of_head in found] == [[(1, 11), (1, 3)], [(0, 3)]]
+    assert all(edge.above >= STRONG for of_head in found for edge in of_head)
+
+
+def test_other_texts_say_what_is_usual():
+    """A short text alone has nothing to be held against; beside others that do the same nothing stands out."""
+    weights = np.zeros((4, 4), dtype=np.float32)
+    weights[:, 0] = 1
+    weights[2] = [0, 1, 0, 0]
+    short, long = record_of(weights), record_of(np.eye(LENGTH, k=-1))
+    assert edges(short, Usual.of_text(short)) != []
+    assert edges(short, Usual.of([short, long])) == []
+
+
+def test_one_pair_of_words_is_held_against_nothing():
+    record = record_of(np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None], mask=np.tril(np.ones((4, 4), dtype=bool)))
+    assert Usual.of_text(record).counts.sum() == 1 and edges(record, Usual.of_text(record)) == []
+
+
+def test_means_over_texts_add_up():
+    records = [record_of(np.random.default_rng(seed).random((2, 3, 9, 9))) for seed in range(3)]
+    over = Usual.of(records)
+    assert over.texts == 3 and over.sums.shape == (2, 3, BINS)
+    assert np.allclose(over.sums, sum(Usual.of_text(one).sums for one in records))
+    assert Usual.of([]) is None
+
+
+def test_distances_are_told_apart_by_their_side():
+    bins = distance_bins(record_of(flat()))
+    assert len({int(bins[5, 5 + apart]) for apart in (-3, -2, -1, 0, 1, 2, 3)}) == 7
+    assert bins[0, 5] == bins[0, 8] != bins[0, 9]
+
+
+def test_clear_patterns_are_those_that_are_no_sinks():
+    first, previous = np.zeros((LENGTH, LENGTH)), np.eye(LENGTH, k=-1)
+    first[:, 0] = 1
+    found = clear_patterns(record_of(np.stack([first, previous, np.eye(LENGTH), flat()])[None]))
+    assert [(head, pattern) for _, head, pattern, _ in found] == [(2, "self"), (1, "previous")]
+
+
+def test_on_real_weights(minilm):
+    """Head 0.2 always looks at the token before, which is usual for it; "it" looking at "trophy" is not usual for 3.1."""
+    record = minilm.attend("The trophy does not fit in the suitcase because it is too big.")
+    found = {(of_head[0].layer, of_head[0].head): of_head for of_head in edges(record, Usual.of_text(record))}
+    assert (0, 2) not in found
+    assert ("it", "trophy") in {(record.tokens.text[one.query], record.tokens.text[one.key]) for one in found[3, 1]}

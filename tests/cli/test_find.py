@@ -1,0 +1,110 @@
+"""attncli find."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+TEXT = "The trophy does not fit in the suitcase because it is too big."
+
+
+@pytest.fixture
+def found(attncli):
+    """`found(...)` -> the document that --json prints."""
+
+    def run(*arguments):
+        result = attncli("find", *arguments, "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return run
+
+
+def test_heads_by_their_weight_from_one_token_to_another(found, minilm):
+    document = found("it", "trophy", TEXT)
+    record = minilm.attend(TEXT)
+    assert [(one["layer"], one["head"]) for one in document["heads"]][0] == (3, 1)
+    weights = [one["weight"] for one in document["heads"]]
+    assert len(weights) == 72 and weights == sorted(weights, reverse=True)
+    for one in document["heads"]:
+        assert one["query"] == {"index": 10, "token": "it"} and one["key"] == {"index": 2, "token": "trophy"}
+        assert np.float32(one["weight"]) == record.map(one["layer"], one["head"])[10, 2]
+
+
+def test_the_table_has_the_first_heads_of_the_document(attncli, found):
+    out = attncli("find", "it", "trophy", TEXT, "--top", "4").out
+    rows = [line.split() for line in out.splitlines() if line.strip()[:2].replace(".", "").isdigit()]
+    heads = found("it", "trophy", TEXT)["heads"][:4]
+    assert [row[:3] for row in rows] == [
+        [f"{one['layer']}.{one['head']}", f"{one['weight']:.3f}", f"{one['usual']:.3f}"] for one in heads
+    ]
+    assert [("a sink" in line) for line in out.splitlines() if " 10 it " in line] == [
+        bool(one["sinks"]) for one in heads
+    ]
+
+
+def test_any_token_goes_to_a_sink_and_that_is_said(attncli, found):
+    document = found("*", "*", TEXT)
+    assert all(one["sinks"] == 1 for one in document["heads"][:5])
+    assert "a sink" in attncli("find", "*", "*", TEXT).out
+
+
+def test_by_content_no_sink_is_first(found):
+    document = found("--by", "content", TEXT)
+    above = [one["weight"] - one["usual"] for one in document["heads"]]
+    assert above == sorted(above, reverse=True) and above[0] > 0.5
+    assert not any(one["key"]["token"] in ("[CLS]", "[SEP]", ".") for one in document["heads"])
+    narrowed = found("it", "*", TEXT, "--by", "content")
+    assert {one["query"]["token"] for one in narrowed["heads"]} == {"it"}
+
+
+def test_by_a_figure_of_statistics(attncli, found, tmp_path):
+    (tmp_path / "texts.txt").write_text("The cat sat.\nIt was not good.\n", encoding="utf-8")
+    document = found("--by", "previous", "-f", tmp_path / "texts.txt")
+    heads = {
+        (one["layer"], one["head"]): one["figures"]["previous"]
+        for one in json.loads(attncli("stats", tmp_path / "texts.txt", "--json").out)["heads"]
+    }
+    values = [one["value"] for one in document["heads"]]
+    assert values == sorted(heads.values(), reverse=True)
+    assert all(one["value"] == heads[one["layer"], one["head"]] for one in document["heads"])
+    some = found("--by", "previous", "-l", "0,2", "-H", "1-3", "-f", tmp_path / "texts.txt")
+    assert {(one["layer"], one["head"]) for one in some["heads"]} == {(l, h) for l in (0, 2) for h in (1, 2, 3)}
+    assert "0.2" in attncli("find", "--by", "previous", TEXT, "--top", "1").out
+
+
+def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
+    attncli("run", "-l", "all", "-o", tmp_path / "maps.npz", TEXT)
+    document = found("it", "trophy", "--from", tmp_path / "maps.npz")
+    computed = found("it", "trophy", TEXT)
+    assert [one["weight"] for one in document["heads"]] == [one["weight"] for one in computed["heads"]]
+    assert document["heads"][0]["usual"] > 0
+    assert attncli("find", "--by", "entropy", "--from", tmp_path / "maps.npz").code == 2
+
+
+def test_in_files_as_json_and_csv(attncli, found, tmp_path):
+    assert attncli("find", "it", "trophy", TEXT, "-o", tmp_path / "a.json").code == 0
+    assert json.loads((tmp_path / "a.json").read_text()) == found("it", "trophy", TEXT)
+    attncli("find", "it", "trophy", TEXT, "-o", tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 72 and rows[0]["layer"] == "3" and rows[0]["query_token"] == "it"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((TEXT,), "two tokens"),
+        ((), "two tokens"),
+        (("cat", "dog", TEXT), "no token 'cat'"),
+        (("it", "trophy", TEXT, "--by", "previous"), "has no effect with --by previous"),
+        (("it", "trophy", TEXT, "--by", "bogus"), "it is one of weight, content, entropy"),
+        (("it", "trophy", TEXT, "-l", "9"), "out of range"),
+        (("it", "trophy", TEXT, "-o", "a.png"), ".json"),
+        (("--by", "self", "--pair", "x", TEXT), "--pair has no effect"),
+    ],
+)
+def test_what_can_not_be_found_is_refused_in_a_line(attncli, arguments, said):
+    result = attncli("find", *arguments)
+    assert (result.code, result.out) == (2, "") and said in result.err.splitlines()[-1]
