@@ -180,7 +180,8 @@ def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bo
     over: dict[bool, Usual | None] = {}
     found: list[list[tuple[Edge, bool]]] = []
     seen, last = 0, None
-    for seen, record in enumerate(map(row_shares, records), 1):
+    for record in map(row_shares, records):
+        seen += 1
         one = in_tokens_or_words(record, wanted)
         if one is None:
             last = last or record

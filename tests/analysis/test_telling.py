@@ -148,7 +148,7 @@ def test_clear_patterns_are_those_that_are_no_sinks():
 
 
 def test_on_real_weights(minilm):
-    """Head 0.2 always looks at the token before, which is usual for it; "it" looking at "trophy" is not usual for 3.1."""
+    """Head 0.2 always looks at the token before, which is usual for it; for 3.1 "it" to "trophy" is not usual."""
     record = minilm.attend("The trophy does not fit in the suitcase because it is too big.")
     found = {(of_head[0].layer, of_head[0].head): of_head for of_head in edges(record, Usual.of_text(record))}
     assert (0, 2) not in found

@@ -24,7 +24,7 @@ def found(attncli):
 def test_heads_by_their_weight_from_one_token_to_another(found, minilm):
     document = found("it", "trophy", TEXT)
     record = minilm.attend(TEXT)
-    assert [(one["layer"], one["head"]) for one in document["heads"]][0] == (3, 1)
+    assert (document["heads"][0]["layer"], document["heads"][0]["head"]) == (3, 1)
     weights = [one["weight"] for one in document["heads"]]
     assert len(weights) == 72 and weights == sorted(weights, reverse=True)
     for one in document["heads"]:
@@ -70,7 +70,7 @@ def test_by_a_figure_of_statistics(attncli, found, tmp_path):
     assert values == sorted(heads.values(), reverse=True)
     assert all(one["value"] == heads[one["layer"], one["head"]] for one in document["heads"])
     some = found("--by", "previous", "-l", "0,2", "-H", "1-3", "-f", tmp_path / "texts.txt")
-    assert {(one["layer"], one["head"]) for one in some["heads"]} == {(l, h) for l in (0, 2) for h in (1, 2, 3)}
+    assert {(one["layer"], one["head"]) for one in some["heads"]} == {(layer, h) for layer in (0, 2) for h in (1, 2, 3)}
     assert "0.2" in attncli("find", "--by", "previous", TEXT, "--top", "1").out
 
 

@@ -59,11 +59,10 @@ def lines_of(text: str, canvas: Canvas) -> int:
 def count(record: AttentionRecord, found: Sequence[Sequence[Edge]], shown: int, canvas: Canvas) -> list[Text]:
     """How many heads have such edges, and of how many they are `shown`."""
     every = len(record.layers) * len(record.heads)
-    said = (
-        f"{len(found) or 'none'} of {every} heads {'have' if len(found) > 1 else 'has'} edges between words far above"
-    )
+    have = "have" if len(found) > 1 else "has"
     those = f"; {shown} of them" if 0 < shown < len(found) else ""
-    return folded(f"{said} what is usual{those}{':' if found else ''}", canvas, canvas.strong)
+    said = f"{len(found) or 'none'} of {every} heads {have} edges between words far above what is usual{those}"
+    return folded(f"{said}:" if found else said, canvas, canvas.strong)
 
 
 def named(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas: Canvas) -> list[Text]:

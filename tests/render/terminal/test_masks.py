@@ -17,8 +17,8 @@ def test_the_map_under_each_mask_stands_under_its_name():
     lines = [line.plain for line in mask_maps(records, [(0, 0)], PLAIN)]
     place = next(number for number, line in enumerate(lines) if line.split() == ["0.0", "unmasked", "0.0", "causal"])
     drawn = [[line.plain for line in picture(one.map(0, 0), PLAIN, 25, 32)] for one in records.values()]
-    for line, left, right in zip(lines[place + 1 :], *drawn, strict=False):
-        assert line == f"{left}  {right}".rstrip()
+    for number, (line, left, right) in enumerate(zip(lines[place + 2 :], *drawn, strict=False)):
+        assert line == f"{number:>5} {left}  {number:>5} {right}".rstrip()
 
 
 def test_a_row_a_head_has_what_each_mask_moved():

@@ -11,7 +11,7 @@ from attncli.attention import NORMALISERS, SCORES
 from attncli.checks.claims import Claim
 from attncli.checks.variants import variants
 from attncli.render.terminal import mechanisms
-from attncli.render.terminal.panels import picture
+from attncli.render.terminal.panels import NUMBERS, picture
 
 
 @settings(max_examples=20)
@@ -36,10 +36,10 @@ def test_each_map_is_that_of_its_variant_and_the_own_one_comes_first():
 
     own = shown.index("the head's own map") + 1
     assert [line.rstrip() for line in shown[own : own + 20]] == drawn(head.record.map(0, 0))
-    first = own + 20 + 1 + 2  # an empty line, the score, its normalisers
+    first = own + 20 + 1 + 3  # an empty line, the score, its normalisers, the keys' numbers
     for place, one in enumerate(found):
         row, column = divmod(place, 3)
-        top, left = first + row * 23, column * 22
+        top, left = first + row * 24, column * (20 + NUMBERS + 2) + NUMBERS
         assert [line[left : left + 20].rstrip() for line in shown[top : top + 20]] == drawn(one.weights)
 
 
