@@ -56,10 +56,11 @@ def align(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Translate a date into YYYY-MM-DD with a small trained network, and show its attention as an alignment.
+    """Translate dates with small networks, and show the alignment.
 
-    One row for each character written, one column for each character read. English and Chinese dates of 1950 to
-    2049; numbers alone are day first, or year first when it has four digits.
+    A date becomes YYYY-MM-DD, and the attention is an alignment: one row for each character written, one column for
+    each character read. English and Chinese dates of 1950 to 2049; numbers alone are day first, or year first when
+    it has four digits.
 
     \b
     Examples:

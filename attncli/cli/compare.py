@@ -30,7 +30,7 @@ def compare(
             options.MODEL,
             "--against",
             metavar="NAME",
-            help="The whole network in transformers, or each layer's attention in torch.",
+            help="transformers, or torch: each layer's attention alone.",
         ),
     ] = "transformers",
     weights: Annotated[
@@ -48,24 +48,22 @@ def compare(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Compare this program's forward pass with that of transformers, or its attention with torch's.
+    """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
-    whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here: one
-    layer, one head, pairs, [PAD], masks, vectors, norms, sums over a corpus, tokens (of the first 3 texts the first
-    64 tokens).
-    Ends with exit code 1 when a difference is more than rounding explains:
+    whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here (of
+    3 texts the first 64 tokens). Ends with exit code 1 when a difference is more than rounding explains:
 
     \b
-      float32   1e-5 on weights, 1e-4 on hidden states     float64   1e-10 on both
-      bfloat16  0.25 and 0.5                               float16   0.031 and 0.063
+      float32   1e-5 on weights, 1e-4 on hidden states    float64  1e-10 on both
+      bfloat16  0.25 and 0.5                              float16  0.031 and 0.063
 
     \b
     Examples:
-      attncli compare "The trophy does not fit in the suitcase because it is too big."
-      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat on the mat."
+      attncli compare
+      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat."
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
-      attncli compare --model bert-base --weights random "The cat sat on the mat."
+      attncli compare -m bert-base --weights random "The cat sat on the mat."
     """
     from attncli.cli.progress import one_by_one, progress
 

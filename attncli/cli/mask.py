@@ -30,7 +30,7 @@ def mask(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show what the causal and the padding mask do, and check their laws on the text.
+    """Show what masks do to the maps of a text, and check their laws.
 
     Maps without a mask, under the causal and under the padding mask stand beside each other; without -H those of
     the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Ends with exit

@@ -21,9 +21,10 @@ def list_models(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """List the models that have a short name, and which of them are on this machine.
+    """List the models with a short name, and which of them are here.
 
-    Any other model of the BERT family is named by its Hub repository (owner/name) or its directory.
+    Here is on this machine. Any other model of the BERT family is named by its Hub repository (owner/name) or its
+    directory.
 
     \b
     Examples:

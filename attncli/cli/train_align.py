@@ -1,7 +1,6 @@
 """attncli train-align: make the weights that align translates dates with."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,11 +54,11 @@ def train_align(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Train one kind of attention to translate dates, and measure it on 2,000 dates that it never saw.
+    """Train one kind of attention to translate dates, and measure it.
 
-    Writes ATTENTION.safetensors, which `attncli align --weights DIR` uses; while training, every 100 steps, along
-    with ATTENTION.training.safetensors, which --resume goes on from. The same seed and number of steps
-    give the same weights, on one kind of processor.
+    It is measured on 2,000 dates that it never saw. Writes ATTENTION.safetensors, which `attncli align --weights DIR`
+    uses; while training, every 100 steps, along with ATTENTION.training.safetensors, which --resume goes on from. The
+    same seed and number of steps give the same weights, on one kind of processor.
 
     \b
     Examples:
@@ -114,7 +113,7 @@ def check_folder(folder: Path) -> None:
 @contextmanager
 def reported(what: str, done: int, steps: int) -> "Iterator[Callable[[Progress], None]]":
     """How a training goes, on stderr: a bar on a terminal, else a line at every look at the validation part."""
-    if not sys.stderr.isatty():
+    if not output.shows_progress():
         yield lambda now: output.say(f"{what}: {described(now)}") if now.looked else None
         return
     from rich.console import Console

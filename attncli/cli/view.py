@@ -35,7 +35,7 @@ def view(
             options.MODEL,
             "--mask",
             metavar="NAMES",
-            help="padding, causal, none; several make a switch.",
+            help="padding, causal, none, or several.",
             show_default="padding",
             complete=completion.several(choices.Mask),
         ),
@@ -49,9 +49,7 @@ def view(
     engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
-    start: Annotated[
-        choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view", help="The page opens with ")
-    ] = "heads",
+    start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads",
     query: options.Query = None,
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
@@ -77,18 +75,17 @@ def view(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Make a page of every head, to move through with a pointer; one file, that needs no network.
+    """Make a page of every head, in one file that needs no network.
 
     All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all
-    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). The
-    filters, the masks and everything else can be changed in the page.
+    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). Several masks make a switch.
 
     \b
     Examples:
-      attncli view "The trophy does not fit in the suitcase because it is too big." -o view.html
-      attncli view --mask none,causal,padding --pad-to 12 "The cat sat on the mat."
-      attncli view "Where did the bear hide?" --pair "It hid in a cave." --segments AB
-      attncli run -l all -o maps.safetensors "The cat sat." && attncli view --from maps.safetensors
+      attncli view -o view.html "The cat sat on the mat."
+      attncli view --mask none,causal,padding --pad-to 12 "The cat sat."
+      attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
+      attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
