@@ -28,7 +28,7 @@ def bench(
         ),
     ] = None,
     quick: Annotated[
-        bool, options.option(options.MORE, "--quick", help="Fewer rounds, not the largest: about a minute.")
+        bool, options.option(options.MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")
     ] = False,
     json: options.Json = False,
     device: options.Device = "auto",

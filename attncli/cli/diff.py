@@ -68,7 +68,7 @@ def diff(
     words: options.Words = False,
     top: Annotated[
         int,
-        options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many of the largest cells."),
+        options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10,
     output_path: options.Picture = None,
     json: options.Json = False,

@@ -11,6 +11,7 @@ from attncli.cli.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
 EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too
+NO_BREAK = "\N{NO-BREAK SPACE}"
 WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
@@ -29,6 +30,9 @@ class InGroups:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
+    def get_help(self, ctx: Any) -> str:
+        return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta[EVERYTHING]
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
@@ -46,7 +50,9 @@ class InGroups:
                     formatter.write_dl([(first.ljust(widest), second) for first, second in rows], col_max=WIDEST)
         if self.rare and not everything:
             formatter.write_paragraph()
-            formatter.write_text(f"More: {ctx.command_path} {HELP_NAMES[-1]} shows {len(self.rare)} other options too.")
+            formatter.write_text(
+                f"More: {ctx.command_path} {HELP_NAMES[-1]} shows every option ({len(self.rare)} more)."
+            )
 
 
 class Command(InGroups, TyperCommand):
@@ -78,4 +84,9 @@ def meaning(one: Any) -> str:
     """An option's help, and its default where it has one that says something."""
     default = one.show_default if isinstance(one.show_default, str) else one.default if one.show_default else None
     shown = default is not None and not getattr(one, "is_flag", False)
-    return f"{one.help}  [default: {default}]" if shown else str(one.help)
+    return f"{one.help}  {unbroken(f'[default: {default}]')}" if shown else str(one.help)
+
+
+def unbroken(text: str) -> str:
+    """With spaces at which no line is broken; `InGroups.get_help` makes them spaces again."""
+    return text.replace(" ", NO_BREAK)
