@@ -38,8 +38,9 @@ def compare(
         options.option(
             options.MODEL,
             "--weights",
+            rare=True,
             metavar="NAME",
-            help="pretrained; random; or auto: random where an alias's own can't be had.",
+            help="pretrained, random, auto (its own if they are here).",
         ),
     ] = "auto",
     json: options.Json = False,
@@ -51,8 +52,8 @@ def compare(
     """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
-    whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here (of
-    3 texts the first 64 tokens). Ends with exit code 1 when a difference is more than rounding explains:
+    whose strongest key is the same. Then, beside transformers, every other way in which numbers are
+    made here, on at most 3 texts. Ends with exit code 1 when a difference is more than rounding explains:
 
     \b
       float32   1e-5 on weights, 1e-4 on hidden states    float64  1e-10 on both
