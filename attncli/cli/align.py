@@ -8,7 +8,7 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
@@ -100,6 +100,10 @@ def align(
 
         for alignment in alignments:
             output.show(*alignment_view(alignment, output.canvas()))
+    if attention != "transformer":
+        hints.offer(context, "with the attentions of a Transformer", "align", attention="transformer", weights=None)
+    elif output_path is None:
+        hints.offer(context, "its maps as a page", "align", output_path="align.html")
 
 
 def check_which(which: str, attention: str) -> None:

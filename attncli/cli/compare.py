@@ -7,7 +7,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import read_inputs
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ def compare(
         if dtype != "float64":
             output.say("attncli: --dtype float64 tells a mistake, which stays, from rounding, which goes")
         raise typer.Exit(1)
+    if against == "torch":
+        hints.offer(context, "how fast both are", "bench", quick=True)
+    else:
+        hints.offer(context, "beside torch's attention", "compare", against="torch")
 
 
 def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model, Reference | None]":

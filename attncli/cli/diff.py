@@ -10,7 +10,7 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
@@ -113,6 +113,10 @@ def diff(
 
         save_figure(difference_figure(found, top), output_path)
         output.file(output_path, json)
+    else:
+        worst = found.heads()[0]
+        what = "where they differ most, as a picture"
+        hints.offer(context, what, "diff", layer=worst[0], head=worst[1], output_path="diff.svg")
 
 
 def is_record(name: str | None) -> bool:

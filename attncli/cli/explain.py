@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 
@@ -74,3 +74,4 @@ def explain(
 
         save_figure(steps_figure(explained), output_path)
         output.file(output_path, json)
+    hints.offer(context, "all rows of this head", "run", layer=numbers[0], head=numbers[1])

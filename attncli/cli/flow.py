@@ -7,7 +7,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
@@ -102,6 +102,10 @@ def flow(
     if output_path is not None:
         draw_or_save(found, held, words, output_path)
         output.file(output_path, json)
+    elif held is None:
+        hints.offer(context, "one token, with numbers", "flow", query=hints.last_word(record.tokens))
+    else:
+        hints.offer(context, "as a picture", "flow", output_path="flow.svg")
 
 
 def draw_or_save(found: "Followed", held: int | None, words: bool, path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attncli.base import choices
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 
 
@@ -124,3 +124,8 @@ def heatmap(
     if note:
         output.say(f"attncli: {note}")
     output.data(str(output_path))
+    if style == "matrix":
+        lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
+        hints.offer(context, "the same as lines", "heatmap", **lines)
+    else:
+        hints.offer(context, "all heads, to move through", "view", layer=None, head=None)

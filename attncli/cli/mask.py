@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def mask(
         output.file(output_path, json)
     if not all(one.lawful for one in looks):
         raise typer.Exit(1)
+    every = {"masks": "none,causal,padding", "layer": None, "head": None}
+    hints.offer(context, "all heads, with a switch for masks", "view", **every)
 
 
 def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:

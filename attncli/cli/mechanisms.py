@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 
@@ -90,3 +90,4 @@ def mechanisms(
 
         save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
         output.file(output_path, json)
+    hints.offer(context, "one row of this head, number by number", "explain")

@@ -6,7 +6,7 @@ import typer
 
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 
 
 def probe(
@@ -77,3 +77,5 @@ def probe(
 
         save_figure(probe_figure(document), output_path)
         output.file(output_path, json)
+    best = found.relations[0]  # of all of them together
+    hints.offer(context, "the best of these heads", "run", file=None, layer=best.layer, head=best.head)

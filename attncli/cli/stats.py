@@ -11,7 +11,7 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import stdin_is_piped
 
@@ -147,6 +147,9 @@ def stats(
         output.show(*stats_view(statistics, by, output.canvas()))
     if statistics.partial and not saved:
         raise typer.Exit(output.INTERRUPTED)
+    one = statistics.clearest("strongest" if by == "entropy" else by)
+    made = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if saved else {}
+    hints.offer(context, f"head {one.layer}.{one.head} on a sentence", "run", layer=one.layer, head=one.head, **made)
 
 
 def save(statistics: "Statistics", path: Path, by: str) -> None:

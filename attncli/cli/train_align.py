@@ -7,15 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 
 if TYPE_CHECKING:
     from attncli.align.train import Progress
 
 
 def train_align(
+    context: typer.Context,
     attention: Annotated[
         choices.Attention, options.choice(options.MODEL, choices.Attention, "--attention", help="What to train: ")
     ] = "additive",
@@ -98,6 +101,8 @@ def train_align(
         f"{path}: {train.measure(path):.2%} of {train.TEST:,} dates never seen are exact; {parameters:,} parameters, "
         f"{path.stat().st_size / 1e6:.2f} MB, {(time.monotonic() - begun) / 60:.1f} minutes"
     )
+    if training.finished:
+        hints.offer(context, "translate with it", "align", attention=attention, weights=folder)
 
 
 def check_folder(folder: Path) -> None:

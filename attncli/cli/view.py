@@ -1,5 +1,8 @@
 """attncli view: every head of a text in one HTML file that opens anywhere."""
 
+import shlex
+import shutil
+import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,6 +112,9 @@ def view(
     output.data(str(output_path))
     if open_it and not webbrowser.open(output_path.resolve().as_uri()):
         output.say(f"attncli: no browser could be opened: open {output_path} yourself")
+    opener = "open" if sys.platform == "darwin" else "xdg-open"
+    if not open_it and shutil.which(opener):
+        output.hint(f"look at it: {opener} {shlex.quote(str(output_path))}")
 
 
 def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":
