@@ -9,7 +9,7 @@ from attncli.base import choices
 from attncli.base.documents import save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
@@ -58,10 +58,11 @@ def align(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Translate a date into YYYY-MM-DD with a small trained network, and show its attention as an alignment.
+    """Translate dates with small networks, and show the alignment.
 
-    One row for each character written, one column for each character read. English and Chinese dates of 1950 to
-    2049; numbers alone are day first, or year first when it has four digits.
+    A date becomes YYYY-MM-DD, and the attention is an alignment: one row for each character written, one column for
+    each character read. English and Chinese dates of 1950 to 2049; numbers alone are day first, or year first when
+    it has four digits.
 
     \b
     Examples:
@@ -103,6 +104,10 @@ def align(
 
         for alignment in alignments:
             output.show(*alignment_view(alignment, output.canvas()))
+    if attention != "transformer":
+        hints.offer(context, "with the attentions of a Transformer", "align", attention="transformer", weights=None)
+    elif output_path is None:
+        hints.offer(context, "its maps as a page", "align", output_path="align.html")
 
 
 def check_which(which: str, attention: str) -> None:

@@ -120,7 +120,7 @@ def refuse(error: BaseException, line: str | None = None) -> int:
         raise error
     if isinstance(error, MemoryError):
         line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
-    output.say(f"attncli: error: {line or error}")
+    output.error(f"attncli: error: {line or error}")
     return REFUSED
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attncli.base import choices
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.progress import progress
 
 
@@ -28,7 +28,7 @@ def bench(
         ),
     ] = None,
     quick: Annotated[
-        bool, options.option(options.MORE, "--quick", help="Fewer rounds, not the largest: about a minute.")
+        bool, options.option(options.MODEL, "--quick", help="Fewer rounds, not the largest: about a minute.")
     ] = False,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -50,6 +50,7 @@ def bench(
     """
     if subject == "maps":
         bench_maps(model, quick, json, device)
+        hints.offer(context, "and over a corpus", "bench", subject="stats")
     else:
         bench_stats(model or "minilm", quick, json, device)
 

@@ -10,7 +10,7 @@ from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import read_inputs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def compare(
             options.MODEL,
             "--against",
             metavar="NAME",
-            help="The whole network in transformers, or each layer's attention in torch.",
+            help="transformers, or torch: each layer's attention alone.",
         ),
     ] = "transformers",
     weights: Annotated[
@@ -41,37 +41,34 @@ def compare(
         options.option(
             options.MODEL,
             "--weights",
+            rare=True,
             metavar="NAME",
-            help="pretrained; random; or auto: random where an alias's own can't be had.",
+            help="pretrained, random, auto (its own if they are here).",
         ),
     ] = "auto",
-    output_path: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Save what is found as .json or .csv.")
-    ] = None,
+    output_path: Annotated[Path | None, options.into("Save what is found as .json or .csv.")] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Compare this program's forward pass with that of transformers, or its attention with torch's.
+    """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
-    whose strongest key is the same. Then, beside transformers, every other way in which numbers are made here: one
-    layer, one head, pairs, [PAD], masks, vectors, norms, sums over a corpus, tokens (of the first 3 texts the first
-    64 tokens).
-    Ends with exit code 1 when a difference is more than rounding explains:
+    whose strongest key is the same. Then, beside transformers, every other way in which numbers are
+    made here, on at most 3 texts. Ends with exit code 1 when a difference is more than rounding explains:
 
     \b
-      float32   1e-5 on weights, 1e-4 on hidden states     float64   1e-10 on both
-      bfloat16  0.25 and 0.5                               float16   0.031 and 0.063
+      float32   1e-5 on weights, 1e-4 on hidden states    float64  1e-10 on both
+      bfloat16  0.25 and 0.5                              float16  0.031 and 0.063
 
     \b
     Examples:
-      attncli compare "The trophy does not fit in the suitcase because it is too big."
-      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat on the mat."
+      attncli compare
+      attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat."
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
-      attncli compare --model bert-base --weights random "The cat sat on the mat."
+      attncli compare -m bert-base --weights random "The cat sat on the mat."
     """
     if output_path is not None:
         check_suffix(output_path, DOCUMENTS, "a comparison")
@@ -122,6 +119,10 @@ def compare(
         if dtype != "float64":
             output.say("attncli: --dtype float64 tells a mistake, which stays, from rounding, which goes")
         raise typer.Exit(1)
+    if against == "torch":
+        hints.offer(context, "how fast both are", "bench", quick=True)
+    else:
+        hints.offer(context, "beside torch's attention", "compare", against="torch")
 
 
 def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model, Reference | None]":

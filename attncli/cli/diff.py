@@ -11,7 +11,7 @@ from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
@@ -68,7 +68,8 @@ def diff(
     target: options.Target = None,
     words: options.Words = False,
     top: Annotated[
-        int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many of the largest cells.")
+        int,
+        options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10,
     output_path: options.Picture = None,
     json: options.Json = False,
@@ -77,20 +78,18 @@ def diff(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show where two sets of maps differ: by head, and in which cells most.
+    """Show where two sets of maps differ: which heads, which cells.
 
     They are two saved records (.safetensors or .npz), two texts of equal length, or one text under two models,
     two masks or two measures. Tokens are paired by their places. For each head: how much weight must move to make
-    one map the other (the total variation distance, mean over tokens), 0 for none and 1 for all. Norms are compared
-    as shares of their rows.
+    one map the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
 
     \b
     Examples:
       attncli diff "The cat sat on the mat." "The dog sat on the mat."
       attncli diff --masks padding,causal "The cat sat on the mat."
-      attncli diff --masks padding,causal -l 2 -o diff.png "The cat sat on the mat."
+      attncli diff --masks none,causal -l 2 -o diff.png "The cat sat on the mat."
       attncli diff --measures weight,norm "The cat sat on the mat."
-      attncli run -o a.npz "A cat sat." && attncli run -o b.npz "A dog sat." && attncli diff a.npz b.npz
     """
     if output_path is not None:
         suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "a difference")
@@ -121,6 +120,10 @@ def diff(
 
             save_figure(difference_figure(found, top), output_path)
         output.file(output_path, json)
+    else:
+        worst = found.heads()[0]
+        what = "where they differ most, as a picture"
+        hints.offer(context, what, "diff", layer=worst[0], head=worst[1], output_path="diff.svg")
 
 
 def is_record(name: str | None) -> bool:

@@ -6,7 +6,7 @@ import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 
@@ -36,15 +36,15 @@ def explain(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Explain where one row of a map comes from: every number from the token's vector to the output.
+    """Explain one row of a map, every number from end to end.
 
     For each key: q·k, divided by the root of the head's size, the mask, exp, the weight, and how much the token
     brings to the output: the length of weight times value, which can be small where the weight is large.
 
     \b
     Examples:
-      attncli explain "The trophy does not fit in the suitcase because it is too big." -l 3 -H 1 --query it
-      attncli explain "The cat sat on the mat." -l 0 -H 2 --query the#2 --mask causal
+      attncli explain -l 3 -H 1 --query it
+      attncli explain "The cat sat on the mat." -l 0 -H 2 --query the#2
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
     """
     if output_path is not None:
@@ -78,3 +78,4 @@ def explain(
 
             save_figure(steps_figure(explained), output_path)
         output.file(output_path, json)
+    hints.offer(context, "all rows of this head", "run", layer=numbers[0], head=numbers[1])

@@ -9,8 +9,7 @@ from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
-from attncli.cli import options, output
-from attncli.cli.again import again
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ def find(
             options.SELECTION,
             "--by",
             metavar="NAME",
-            help="By weight; by content, how far between words it is above what is usual; or, without QUERY and KEY, "
-            f"by a figure of stats: {', '.join(FIGURES)}.",
+            help="content: how far above the usual; without QUERY and KEY: a figure of stats.",
         ),
     ] = "weight",
     layer: options.Layer = None,
@@ -58,18 +56,15 @@ def find(
 ) -> None:
     """Find the heads that look from one token to another, the strongest first.
 
-    Of every head the largest weight from a token that reads QUERY to one that reads KEY, of several texts (-f) the mean
-    over those that have both. Beside it what is usual: between words the head's mean at that distance, over this and
-    texts that come with attncli, or what the other words give that key if that is more. A sink is a special token, or
-    one that most tokens look at.
+    Of each its largest weight from QUERY to KEY, the mean of several texts (-f). Usual is the head's mean at that
+    distance, or what other words give that key. A sink is special, or what most tokens look at.
 
     \b
     Examples:
-      attncli find it trophy "The trophy does not fit in the suitcase because it is too big."
+      attncli find it trophy
       attncli find '*' cat "The cat sat on the mat."
-      attncli find --by content "Anna gave me her book, which I had lent her last year."
+      attncli find --by content "Anna gave me her book, which I liked."
       attncli find --by previous -f sample_inputs/negation.txt
-      attncli find not good -f sample_inputs/negation.txt --json
     """
     if output_path is not None:
         check_suffix(output_path, DOCUMENTS, "heads")
@@ -89,9 +84,9 @@ def find(
     if output_path is not None:
         save_document(document, document["heads"], output_path)
         output.file(output_path, json)
-    if not json:
-        best = document["heads"][0]
-        output.hint(f"next: {again(context, 'run', {'-l': best['layer'], '-H': best['head']})}")
+    best = document["heads"][0]
+    shown = {"layer": best["layer"], "head": best["head"], "text": context.params["text"]}
+    hints.offer(context, "the first of these heads", "run", **shown)
 
 
 def tokens_wanted(context: typer.Context, query: str | None, key: str | None, by: str) -> tuple[str, str]:

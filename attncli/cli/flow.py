@@ -8,7 +8,7 @@ import typer
 from attncli.base import choices
 from attncli.base.documents import save_document
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def flow(
     target: options.Target = None,
     output_path: Annotated[
         Path | None,
-        options.into("Draw as .png, .svg, .pdf; or save as .safetensors, .npz, .json, .csv."),
+        options.into("A .png, .svg, .pdf, .safetensors, .npz, .json, .csv."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -53,22 +53,19 @@ def flow(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Follow attention down to the input tokens: attention rollout and attention flow.
+    """Follow attention down to the input tokens: rollout and flow.
 
     Above layer 0 a token is a mixture, and its weights say little about the text. Both ways (Abnar and Zuidema 2020)
     take the mean over heads, and half of every step for the residual connection. Rollout adds up all paths; flow is
-    the most that can flow when weights are capacities, as shares of its sum. Beside them the raw weights, to the
-    tokens of the layer below. Without -l: from the last layer.
-
-    A saved record has a head a method, in their order: "minilm (raw, rollout, flow)" has heads 0, 1 and 2.
+    the most that can flow when weights are capacities. Beside them the raw weights, to the layer below. Without
+    -l: from the last layer. In a saved record every method is a head.
 
     \b
     Examples:
-      attncli flow "The trophy does not fit in the suitcase because it is too big."
-      attncli flow --query it -l all "The trophy does not fit in the suitcase because it is too big."
+      attncli flow --query it -l all
       attncli flow -l 0,2,5 -o flow.png "The cat sat on the mat."
       attncli flow -l all -o flow.npz "The cat sat on the mat."
-      attncli run -l all -o maps.npz "The cat sat." && attncli flow --from maps.npz
+      attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
     from attncli.cli.source import Source
     from attncli.record.files import SUFFIXES
@@ -109,6 +106,10 @@ def flow(
     if output_path is not None:
         draw_or_save(found, held, words, output_path)
         output.file(output_path, json)
+    elif held is None:
+        hints.offer(context, "one token, with numbers", "flow", query=hints.last_word(record.tokens))
+    else:
+        hints.offer(context, "as a picture", "flow", output_path="flow.svg")
 
 
 def draw_or_save(found: "Followed", held: int | None, words: bool, path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attncli.base import choices
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 
 
@@ -27,7 +27,7 @@ def heatmap(
     target: options.Target = None,
     style: Annotated[
         choices.Style,
-        options.choice(options.OUTPUT, choices.Style, "--style", help="Maps or lines: "),
+        options.choice(options.OUTPUT, choices.Style, "--style", help="Drawn as "),
     ] = "matrix",
     mean: Annotated[
         bool, options.option(options.SELECTION, "--mean", help="Draw the mean over the heads chosen.")
@@ -55,7 +55,7 @@ def heatmap(
     ] = "magma_r",
     width: Annotated[
         str | None,
-        options.option(options.OUTPUT, "--width", metavar="LENGTH", help="For print: 8cm, 80mm, 3.15in or 227pt wide."),
+        options.option(options.OUTPUT, "--width", metavar="LENGTH", help="As wide as 8cm, 80mm, 3.15in or 227pt."),
     ] = None,
     font: Annotated[
         str | None, options.option(options.OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine.")
@@ -89,16 +89,14 @@ def heatmap(
     """Draw attention maps into a file, and print the file's name.
 
     Without a selection: the heads of the last layer. As a matrix, several heads are a grid with one colour
-    scale; as lines, the heads of one layer share a panel, each in its colour, and several layers are a grid.
-    With --width the picture is made for print: just so wide, and no letter too small to be read.
+    scale; as lines, the heads of a layer share a panel. With --width it is for print: no letter is too small.
 
     \b
     Examples:
       attncli heatmap --head 3 -o out.png "The cat sat on the mat."
-      attncli heatmap -l all -o all.pdf "The cat sat on the mat."
-      attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat on the mat."
-      attncli heatmap --style lines -l 2 -H 3,5 --query cat --width 8cm -o cat.pdf "The cat sat on the mat."
-      attncli run -l all -o maps.npz "The cat sat." && attncli heatmap --from maps.npz -l 2 -H 5
+      attncli heatmap -l 0 --mean --no-special -o mean.svg "The cat sat."
+      attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
+      attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
     """
     from attncli.base.files import PICTURES, check_suffix
     from attncli.cli.source import Source
@@ -126,3 +124,8 @@ def heatmap(
     if note:
         output.say(f"attncli: {note}")
     output.data(str(output_path))
+    if style == "matrix":
+        lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
+        hints.offer(context, "the same as lines", "heatmap", **lines)
+    else:
+        hints.offer(context, "all heads, to move through", "view", layer=None, head=None)

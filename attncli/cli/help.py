@@ -11,7 +11,8 @@ from attncli.cli.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
 EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too
-NAMES_WIDTH = 22  # columns; a name that is longer has a line of its own
+NO_BREAK = "\N{NO-BREAK SPACE}"
+WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
 class InGroups:
@@ -21,29 +22,37 @@ class InGroups:
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.rare = {one.name for one in self.params if getattr(one, "hidden", False)}
-        for one in self.params:
-            one.hidden = False  # to the shell they are options like all others
+        self.rare = [one for one in self.params if getattr(one, "hidden", False)]
+        for one in self.rare:
+            one.hidden = False  # to the shell, which completes their names, they are options like all others
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
+    def get_help(self, ctx: Any) -> str:
+        return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta[EVERYTHING]
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for one in self.params:
-            if everything or one.name not in self.rare:
-                groups[getattr(one, "rich_help_panel", None) or MORE].append((names(one), meaning(one)))
-        groups[MORE].append(("-h, --help", "Show this page."))
-        if self.rare:
-            others = [longest(one) for one in self.params if one.name in self.rare]
-            groups[MORE].append(
-                ("    --help-all", "Show every option" + ("." if everything else f": also {', '.join(others)}."))
-            )
+            if everything or one not in self.rare:
+                groups[getattr(one, "rich_help_panel", None) or MORE].append((written(one), meaning(one)))
+        if everything or not self.rare:
+            groups[MORE].append((name(HELP_NAMES[:2]), "Show the usual options." if self.rare else "Show this page."))
+        if everything:
+            groups[MORE].append((name(HELP_NAMES[2:]), "Show every option."))
+        widest = max(len(first) for rows in groups.values() for first, _ in rows)
         for title, rows in groups.items():
             if rows:
-                write_section(formatter, title, rows)
+                with formatter.section(title):
+                    formatter.write_dl([(first.ljust(widest), second) for first, second in rows], col_max=WIDEST)
+        if self.rare and not everything:
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"More: {ctx.command_path} {HELP_NAMES[-1]} shows every option ({len(self.rare)} more)."
+            )
 
 
 class Command(InGroups, TyperCommand):
@@ -51,34 +60,33 @@ class Command(InGroups, TyperCommand):
 
 
 class Commands(InGroups, TyperGroup):
-    """A command that has commands of its own."""
+    """A command that has commands of its own, which stand before its options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
 
 
-def names(one: Any) -> str:
+def written(one: Any) -> str:
     """ "-l, --layer N", "    --pair TEXT", "TEXT" """
     if one.param_type_name == "argument":
         return str(one.metavar)
-    short = next((f"{name}, " for name in one.opts if not name.startswith("--")), "    ")
-    return f"{short}{longest(one)}" + ("" if one.is_flag else f" {one.metavar}")
+    return name(one.opts) + (f" {one.metavar}" if one.metavar else "")
 
 
-def longest(one: Any) -> str:
-    """An option's name in full: the first of them, where it has had others."""
-    return next(name for name in one.opts if name.startswith("--"))
+def name(opts: list[str]) -> str:
+    """The short name and the first long one; another is what an option was called once."""
+    short = next((f"{opt}, " for opt in opts if not opt.startswith("--")), "    ")
+    return short + next(opt for opt in opts if opt.startswith("--"))
 
 
 def meaning(one: Any) -> str:
     """An option's help, and its default where it has one that says something."""
     default = one.show_default if isinstance(one.show_default, str) else one.default if one.show_default else None
     shown = default is not None and not getattr(one, "is_flag", False)
-    return f"{one.help}  [default: {default}]" if shown else str(one.help)
+    return f"{one.help}  {unbroken(f'[default: {default}]')}" if shown else str(one.help)
 
 
-def write_section(formatter: Any, title: str, rows: list[tuple[str, str]]) -> None:
-    """A titled list whose second column begins where those of all other sections do."""
-    with formatter.section(title):
-        formatter.write_dl([(name.ljust(NAMES_WIDTH), text) for name, text in rows], col_max=NAMES_WIDTH)
+def unbroken(text: str) -> str:
+    """With spaces at which no line is broken; `InGroups.get_help` makes them spaces again."""
+    return text.replace(" ", NO_BREAK)

@@ -8,7 +8,7 @@ import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def mask(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show what the causal and the padding mask do, and check their laws on the text.
+    """Show what masks do to the maps of a text, and check their laws.
 
     Maps without a mask, under the causal and under the padding mask stand beside each other; without -H those of
     the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Ends with exit
@@ -75,6 +75,8 @@ def mask(
         output.file(output_path, json)
     if not all(one.lawful for one in looks):
         raise typer.Exit(1)
+    every = {"masks": "none,causal,padding", "layer": None, "head": None}
+    hints.offer(context, "all heads, with a switch for masks", "view", **every)
 
 
 def by_head(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

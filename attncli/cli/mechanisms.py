@@ -6,7 +6,7 @@ import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
 
 
@@ -44,16 +44,17 @@ def mechanisms(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Put one head's queries and keys under every scoring function and normaliser, and measure the tutorials' claims.
+    """Put one head under every scoring function and normaliser.
 
-    Scoring functions whose parameters this model never learned are drawn from the seed and labelled "untrained".
-    Each claim is measured on the head, or on random vectors where it is about those, and marked as it came out. A
-    trained head need not do what a tutorial says: a claim that does not hold is a finding, and the exit code is 0.
+    Its own queries and keys. Scoring functions whose parameters this model never learned are drawn from the seed and
+    labelled "untrained". Then each of the tutorials' claims is measured on the head, or on random vectors where it is
+    about those, and marked as it came out. A trained head need not do what a tutorial says: a claim that does not
+    hold is a finding, and the exit code is 0.
 
     \b
     Examples:
-      attncli mechanisms "The trophy does not fit in the suitcase because it is too big." -l 4 -H 3
-      attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5 --mask causal
+      attncli mechanisms -l 4 -H 3
+      attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 -o mechanisms.png
     """
     if output_path is not None:
@@ -94,3 +95,4 @@ def mechanisms(
 
             save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
         output.file(output_path, json)
+    hints.offer(context, "one row of this head, number by number", "explain")

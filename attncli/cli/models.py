@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.cli import completion, options, output
+from attncli.cli import completion, hints, options, output
 from attncli.cli.help import Command, Commands
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ def list_models(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """List the models that have a short name, and which of them are on this machine.
+    """List the models with a short name, and which of them are here.
 
-    Any other model of the BERT family is named by its Hub repository (owner/name) or its directory.
+    Here is on this machine. Any other model of the BERT family is named by its Hub repository (owner/name) or its
+    directory.
 
     \b
     Examples:
@@ -40,6 +41,8 @@ def list_models(
         output.json_document({"models": entries})
     else:
         print_list(entries)
+        here = [entry["name"] for entry in entries if entry["on_this_machine"]]
+        output.hint(*(f"all about one of them: attncli models show {name}" for name in here))
 
 
 @models.command(cls=Command)
@@ -68,6 +71,7 @@ def show(
         output.json_document(entry)
     else:
         print_entry(entry)
+        hints.offer(context, "what its heads do", "run", model=name)
 
 
 def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:

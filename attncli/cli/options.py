@@ -29,7 +29,7 @@ def option(
 
 
 def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False) -> Any:
-    """An option that takes one of the names of a choice in `attncli.base.choices`. Its help ends with them."""
+    """An option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
     return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{one_of(kind)}.")
 
 
@@ -188,7 +188,7 @@ Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, a
 Quiet = Annotated[
     bool,
     option(
-        MORE,
+        OUTPUT,
         "--quiet",
         "-q",
         help="Say nothing on stderr but errors.",

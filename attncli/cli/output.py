@@ -1,5 +1,6 @@
 """What reaches the terminal: data on stdout, words on stderr, and nothing that could command the terminal."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable
@@ -30,6 +31,8 @@ def set_quiet(wanted: bool) -> None:
     """What the option --quiet does; for the rest of the process."""
     global QUIET
     QUIET = QUIET or wanted
+    if QUIET:
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # is read when the library is imported
 
 
 def prepare_streams() -> None:
@@ -62,11 +65,16 @@ def hint(*texts: str) -> None:
     """
     if QUIET or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return
-    width = shutil.get_terminal_size().columns
-    text = next((text for text in map(printable, texts) if len(text) < width), None)
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
+    target = Console(stderr=True)
+    fitting = (text for text in map(printable, texts) if cell_len(text) <= target.width)
+    text = next(fitting, None)
     if text is not None:
         sys.stdout.flush()
-        error(f"\x1b[2m{text}\x1b[0m" if False else text)
+        target.print(Text(text, style="dim" if target.color_system is not None and not target.no_color else ""))
 
 
 def data(text: str) -> None:

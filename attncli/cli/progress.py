@@ -1,10 +1,11 @@
 """What takes over a second shows how far it is: on stderr, on a terminal only."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+
+from attncli.cli import output
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
 
     Yields what to call when one more of `total` is done.
     """
-    if not sys.stderr.isatty():
+    if not output.shows_progress():
         yield lambda: None
         return
     from rich.console import Console

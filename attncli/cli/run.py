@@ -8,8 +8,8 @@ import typer
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.cli import options, output
-from attncli.cli.again import again
 from attncli.cli.given import refuse
+from attncli.cli.hints import typed
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -120,13 +120,16 @@ def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Contex
 
 
 def next_commands(context: typer.Context, record: "AttentionRecord", found: "list[list[Edge]]") -> list[str]:
-    """To look closer: at the head that stands out most, at all heads of its layer, at everything."""
+    """To look closer: at the head that stands out most, at all heads of its layer, at everything. None with --quiet."""
+    if output.QUIET:
+        return []
     layer, head = (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
-    return [
-        again(context, "run", {"-l": layer, "-H": head}),
-        again(context, "run", {"-l": layer}),
-        again(context, "view"),
+    every = [
+        typed(context, "run", {"layer": layer, "head": head}),
+        typed(context, "run", {"layer": layer, "head": None}),
+        typed(context, "view", {"layer": None, "head": None}),
     ]
+    return [lines[0] for lines in every if lines]
 
 
 def maps(record: "AttentionRecord", top_k: int) -> "list[Text]":

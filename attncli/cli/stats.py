@@ -1,6 +1,5 @@
 """attncli stats: what every head does in general, over a corpus."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import stdin_is_piped
 
@@ -80,7 +79,7 @@ def stats(
     ] = False,
     output_paths: Annotated[
         list[Path] | None,
-        options.into("Save .csv, .json, .npz; draw .png, .svg, .pdf. Can be given again."),
+        options.into("A .csv, .json, .npz, .png, .svg, .pdf; or several -o."),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -99,18 +98,18 @@ def stats(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Say what every head of a model does in general, over all texts of a corpus.
+    """Say what every head does in general, over a corpus.
 
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
     of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far. With --measure
-    norm: of norms, each as a share of its row. With --words, tokens are words.
+    norm: of norms, each as a share of its row.
 
     \b
     Examples:
       attncli stats sample_inputs/coreference.txt sample_inputs/agreement.txt
-      attncli stats --by previous -o stats.csv -o atlas.pdf sample_inputs/paragraph.txt
-      echo '{"text": "The cat sat."}' | attncli stats --jsonl text --resume state.npz --json -
+      attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
+      echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
     """
     from attncli.analysis.statistics import Counting
     from attncli.analysis.statistics_files import SUFFIXES, document, load_statistics
@@ -148,6 +147,9 @@ def stats(
         output.show(*stats_view(statistics, by, output.canvas()))
     if statistics.partial and not saved:
         raise typer.Exit(output.INTERRUPTED)
+    one = statistics.clearest("strongest" if by == "entropy" else by)
+    made = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if saved else {}
+    hints.offer(context, f"head {one.layer}.{one.head} on a sentence", "run", layer=one.layer, head=one.head, **made)
 
 
 def save(statistics: "Statistics", path: Path, by: str) -> None:
@@ -176,7 +178,7 @@ def progress(limit: int | None) -> Iterator[Callable[["Sums"], None]]:
 
     Yields what to call with the sums so far, first with those that it goes on from.
     """
-    if not sys.stderr.isatty():
+    if not output.shows_progress():
         yield lambda sums: None
         return
     from rich.console import Console

@@ -1,22 +1,24 @@
 """attncli train-align: make the weights that align translates dates with."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.cli import options, output
+from attncli.cli import hints, options, output
 
 if TYPE_CHECKING:
     from attncli.align.train import Progress
 
 
 def train_align(
+    context: typer.Context,
     attention: Annotated[
         choices.Attention, options.choice(options.MODEL, choices.Attention, "--attention", help="What to train: ")
     ] = "additive",
@@ -55,11 +57,11 @@ def train_align(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Train one kind of attention to translate dates, and measure it on 2,000 dates that it never saw.
+    """Train one kind of attention to translate dates, and measure it.
 
-    Writes ATTENTION.safetensors, which `attncli align --weights DIR` uses; while training, every 100 steps, along
-    with ATTENTION.training.safetensors, which --resume goes on from. The same seed and number of steps
-    give the same weights, on one kind of processor.
+    It is measured on 2,000 dates that it never saw. Writes ATTENTION.safetensors, which `attncli align --weights DIR`
+    uses; while training, every 100 steps, along with ATTENTION.training.safetensors, which --resume goes on from. The
+    same seed and number of steps give the same weights, on one kind of processor.
 
     \b
     Examples:
@@ -99,6 +101,8 @@ def train_align(
         f"{path}: {train.measure(path):.2%} of {train.TEST:,} dates never seen are exact; {parameters:,} parameters, "
         f"{path.stat().st_size / 1e6:.2f} MB, {(time.monotonic() - begun) / 60:.1f} minutes"
     )
+    if training.finished:
+        hints.offer(context, "translate with it", "align", attention=attention, weights=folder)
 
 
 def check_folder(folder: Path) -> None:
@@ -114,7 +118,7 @@ def check_folder(folder: Path) -> None:
 @contextmanager
 def reported(what: str, done: int, steps: int) -> "Iterator[Callable[[Progress], None]]":
     """How a training goes, on stderr: a bar on a terminal, else a line at every look at the validation part."""
-    if not sys.stderr.isatty():
+    if not output.shows_progress():
         yield lambda now: output.say(f"{what}: {described(now)}") if now.looked else None
         return
     from rich.console import Console

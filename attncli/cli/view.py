@@ -1,5 +1,8 @@
 """attncli view: every head of a text in one HTML file that opens anywhere."""
 
+import shlex
+import shutil
+import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +38,7 @@ def view(
             options.MODEL,
             "--mask",
             metavar="NAMES",
-            help="padding, causal, none; several make a switch.",
+            help="padding, causal, none, or several.",
             show_default="padding",
             complete=completion.several(choices.Mask),
         ),
@@ -49,9 +52,7 @@ def view(
     engine: options.Engine = "auto",
     which: options.Which = None,
     target: options.Target = None,
-    start: Annotated[
-        choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view", help="The page opens with ")
-    ] = "heads",
+    start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads",
     query: options.Query = None,
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
@@ -77,18 +78,18 @@ def view(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Make a page of every head, to move through with a pointer; one file, that needs no network.
+    """Make a page of every head, in one file that needs no network.
 
     All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all
-    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). The
-    filters, the masks and everything else can be changed in the page.
+    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). Several
+    masks make a switch.
 
     \b
     Examples:
-      attncli view "The trophy does not fit in the suitcase because it is too big." -o view.html
-      attncli view --mask none,causal,padding --pad-to 12 "The cat sat on the mat."
-      attncli view "Where did the bear hide?" --pair "It hid in a cave." --segments AB
-      attncli run -l all -o maps.safetensors "The cat sat." && attncli view --from maps.safetensors
+      attncli view -o view.html "The cat sat on the mat."
+      attncli view --mask none,causal,padding --pad-to 12 "The cat sat."
+      attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
+      attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
@@ -111,6 +112,9 @@ def view(
     output.data(str(output_path))
     if open_it and not webbrowser.open(output_path.resolve().as_uri()):
         output.say(f"attncli: no browser could be opened: open {output_path} yourself")
+    opener = "open" if sys.platform == "darwin" else "xdg-open"
+    if not open_it and shutil.which(opener):
+        output.hint(f"look at it: {opener} {shlex.quote(str(output_path))}")
 
 
 def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":

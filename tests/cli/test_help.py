@@ -5,11 +5,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
+import typer
 from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
 
+from attncli.cli import given, options
 from attncli.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +54,88 @@ def test_examples_work_when_pasted(command, tmp_path, attncli):
             assert done.code == 0, (line, done.text)
 
 
+# --- what a page says -----------------------------------------------------------------------------------
+
+LINES, COLUMNS = 40, 80
+ROW = re.compile(r" {2}(?:-\w, | {4})?(?P<name>--[\w-]+|[A-Z]+)(?: (?P<value>\S+))? {2,}\S")
+
+
+def parameters(command):
+    """What a command takes, as Typer has it, by the name in a page."""
+    found = typer.main.get_command(app)
+    for name in command:
+        found = found.commands[name]
+    return {given.written(one): one for one in found.params}
+
+
+def groups(page):
+    """The names in each group of a page."""
+    found = {}
+    for line in page.splitlines():
+        if re.fullmatch(r"\w+:", line):
+            found[line[:-1]] = []
+        elif row := ROW.match(line):
+            found[list(found)[-1]].append(row["name"])
+    return found
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_a_page_fits_on_a_screen(command, attncli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    lines = attncli(*command, "--help").out.splitlines()
+    assert sum(max(1, -(-len(line) // COLUMNS)) for line in lines) <= LINES
+    # Only an example, which is pasted, may be longer than a line.
+    assert all(len(line) <= COLUMNS for line in lines if "attncli" not in line)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_option_stands_in_its_group_and_rare_ones_are_left_to_help_all(command, attncli):
+    taken = parameters(command)
+    usual, every = (attncli(*command, option).out for option in ("--help", "--help-all"))
+    for page in (groups(usual), groups(every)):
+        page.pop("Commands", None)
+        assert list(page) == [title for title in options.GROUPS if title in page]
+        for title, names in page.items():
+            own = [name for name in names if not name.startswith("--help")]
+            assert [taken[name].rich_help_panel for name in own] == [title] * len(own)
+    listed = [name for names in groups(every).values() for name in names]
+    assert sorted(listed) == sorted([*taken, "--help", "--help-all"])
+    rare = set(taken) - {name for names in groups(usual).values() for name in names}
+    assert usual.splitlines()[-1] == (
+        f"More: attncli {' '.join(command)} --help-all shows every option ({len(rare)} more)."
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_values_have_names_that_are_ours(command, attncli):
+    for name, one in parameters(command).items():
+        if getattr(one, "is_flag", False):
+            assert one.metavar is None, name
+        else:
+            assert re.fullmatch(r"[A-Z]+([.,][A-Z]+)?", one.metavar), name
+    page = attncli(*command, "--help-all").out
+    assert not re.search(r"<\w+|list\[|\brange\b|INTEGER|FLOAT|\bNone\b|x>=", page)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_names_of_choices_and_defaults_are_told(command, attncli):
+    page = " ".join(attncli(*command, "--help-all").out.split())
+    for name, one in parameters(command).items():
+        kind = one.type_descriptor.annotation
+        for value in get_args(kind) if get_origin(kind) is Literal else ():
+            assert re.search(rf"\b{value}\b", one.help), (name, value)
+        if not getattr(one, "is_flag", False) and one.default is not None and one.show_default is True:
+            assert f"[default: {one.default}]" in page
+
+
+def test_the_first_page_has_whole_sentences(attncli):
+    page = attncli("--help").out
+    assert "..." not in page.replace("[ARGS]...", "")
+    for name, command in typer.main.get_command(app).commands.items():
+        sentence = " ".join(command.help.partition("\n\n")[0].split())
+        assert sentence.endswith(".") and sentence in " ".join(page.split()), name
+
+
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_both_names_of_help(attncli, option):
     assert attncli("run", option).out.startswith("Usage: attncli run")
@@ -61,10 +146,11 @@ def test_nothing_at_all_is_help(attncli):
     assert attncli().out == attncli("--help").out
 
 
-def test_version(attncli):
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(attncli, option):
     import attncli as package
 
-    assert attncli("--version").out == f"attncli {package.__version__}\n"
+    assert attncli(option).out == f"attncli {package.__version__}\n"
 
 
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)

@@ -22,7 +22,7 @@ def first_look(
     """The heads as glyphs, then those with edges far above what is usual, in the lines that the canvas has.
 
     found: as `attncli.analysis.telling.edges` has them, by what is usual `over` some texts; commands: what to type
-    next, of which a terminal shows as many as there is room for, and one at the least.
+    next, of which a terminal shows as many as there is room for, and the first in any case.
     """
     clear = patterns(record, canvas)
     rest = [*(clear if canvas.height is None else clear[:1]), *meaning(over, canvas)]
@@ -31,7 +31,8 @@ def first_look(
         grid, shown = glyph_table(record, canvas), []
     else:
         # Beside these: an empty line, and the prompt.
-        room = canvas.height - len(rest) - len(count(record, found, MOST, canvas)) - lines_of(commands[0], canvas) - 2
+        room = canvas.height - len(rest) - len(count(record, found, MOST, canvas)) - 2
+        room -= sum(lines_of(command, canvas) for command in commands[:1])
         grid = glyph_table(record, canvas, room - min(SOME, len(found)))
         room -= len(grid)
         heads = found[: min(max(room, 1), MOST)]
@@ -39,7 +40,7 @@ def first_look(
         shown = [*commands[:1], *fitting(commands[1:], room, canvas)]
     return [
         *grid, Text(), *count(record, found, len(heads), canvas), *named(record, heads, canvas), *rest,
-        *(Text(one) for one in shown),
+        *(Text(one, no_wrap=True, overflow="ignore") for one in shown),  # the terminal folds them, so that they paste
     ]  # fmt: skip
 
 

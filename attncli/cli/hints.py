@@ -1,0 +1,75 @@
+"""What could be typed next, made of what was typed: the last line of a command, for a person at a terminal."""
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from typer import Context
+
+from attncli.base.printable import printable
+from attncli.cli import output
+from attncli.cli.given import given
+from attncli.cli.texts import STDIN
+
+if TYPE_CHECKING:
+    from attncli.text.tokens import Tokens
+
+# What says which maps a command is about: where another can't take one of these, it would be about others.
+SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
+# The text, and what is looked at in its maps.
+ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
+NOT_AGAIN = ("output_path", "output_paths", "quiet", "debug")
+TEXT = "TEXT"  # stands for a text that is too long for a line, or was piped in
+
+
+def offer(context: Context, what: str, command: str, **options: Any) -> None:
+    """Say in a line what `command` would show of the same text and model: "what: attncli command ...", to paste.
+
+    options: values by their names as parameters; None leaves out what was given. After --json nothing is said.
+    """
+    if not context.params.get("json"):
+        lines = typed(context, command, options)
+        output.hint(*(f"{begin}: {line}" for line in lines for begin in (what, "next")))
+
+
+def last_word(tokens: "Tokens") -> str:
+    """The last word of a text as --query takes it: a token to look at that is surely there."""
+    words = [place for place, special in enumerate(tokens.special) if not special and tokens.text[place].isalnum()]
+    place = words[-1] if words else 0
+    token = tokens.text[place]
+    return token if token.isalpha() and tokens.text.index(token) == place else str(place)
+
+
+def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
+    """The line, and a shorter one with TEXT; none with characters that could command a terminal, nor for other maps."""
+    target: Any = context.find_root().command.commands[command]  # type: ignore[attr-defined]
+    kinds = {one.name: one.param_type_name for one in context.command.params}
+    taken = {one.name: one for one in target.params}
+    again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}
+    kept = {name for name in again - options.keys() if given(context, name)}
+    fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
+    if (kept - fitting) & {*SAME}:
+        return []
+    values = {name: context.params[name] for name in fitting} | options
+    if values.get("file") == STDIN and "text" in taken:
+        values |= {"file": None, "text": TEXT}
+    texts = {"text": TEXT} if values.get("text") is not None else {}
+    lines = [written(command, target, values), written(command, target, values | texts)]
+    return [line for line in dict.fromkeys(lines) if printable(line) == line]
+
+
+def written(command: str, target: Any, values: dict[str, Any]) -> str:
+    """A command with these values, as it is typed: options by their shortest names, then arguments."""
+    options, arguments = [], []
+    for one in target.params:
+        value = values.get(one.name)
+        if value is None or value is False:
+            continue
+        each = value if isinstance(value, list | tuple) else [value]
+        if one.param_type_name == "argument":
+            arguments += [str(item) for item in each]
+        elif one.is_flag:
+            options.append(min(one.opts, key=len))
+        else:
+            options += [word for item in each for word in (min(one.opts, key=len), str(item))]
+    dashes = ["--"] if any(word.startswith("-") and word != STDIN for word in arguments) else []
+    return shlex.join(["attncli", command, *options, *dashes, *arguments])
