@@ -86,7 +86,7 @@ def flow(
     from attncli.cli.progress import progress
     from attncli.record.selection import select_token
 
-    held = None if query is None else select_token(query, record.tokens.text)
+    held = None if query is None else select_token(query, record.tokens)
     # A picture or a record has every row.
     queries = [held] if held is not None and output_path is None else range(len(record.tokens))
     steps = len(layers_followed(record, layer)) * len(queries) if "flow" in methods else 0

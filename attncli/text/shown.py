@@ -25,6 +25,7 @@ SPACED = "▁"  # SentencePiece: a space stands before this piece (Kudo and Rich
 BYTE_SPACE = "Ġ"  # byte-level BPE: the printable character that stands for the byte of a space
 LONGEST_UNKNOWN = 8  # characters of an unknown token that are shown
 NOWHERE = "\U0010fffd"  # a character for nobody's use, which no vocabulary has
+MARKED = re.compile(r"([<\[]\w+):(.+)([>\]])", re.DOTALL)  # an unknown token with its characters
 PARTS = re.compile(r"(.)\[1/([2-4])\](?:\1\[[2-4]/\2\])+", re.DOTALL)  # a cut character whose parts stand together
 
 
@@ -83,6 +84,18 @@ def unknown_of(backend: "Backend") -> Unknown | None:
     found = backend.model.tokenize(NOWHERE)
     name = backend.id_to_token(found[0].id) if len(found) == 1 else None
     return Unknown(found[0].id, name) if name and name != NOWHERE else None
+
+
+def characters(token: str) -> str:
+    """A token as it is shown, without the mark of an unknown one: "猫" of "[UNK:猫]"."""
+    marked = MARKED.fullmatch(token)
+    return marked[2] if marked else token
+
+
+def unknown_name(token: str) -> str | None:
+    """What the model reads for an unknown token as it is shown, "[UNK]"; None of any other token."""
+    marked = MARKED.fullmatch(token)
+    return marked[1] + marked[3] if marked else None
 
 
 def by_themselves(pieces: Sequence[str], special: Sequence[bool]) -> list[str]:

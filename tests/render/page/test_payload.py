@@ -131,7 +131,7 @@ def test_a_title_has_spaces_where_the_text_has_them(minilm):
 
 def test_what_could_command_or_turn_the_text_is_escaped():
     made = record_of(np.eye(3))
-    hostile = replace(made, tokens=replace(made.tokens, text=["\x1b[1m", "\u202ex", "\ud800"]))
+    hostile = replace(made, tokens=replace(made.tokens, shown=[], text=["\x1b[1m", "\u202ex", "\ud800"]))
     text = payload([hostile], {})[0]["texts"][0]
     assert text["tokens"] == [r"\x1b[1m", r"\u202ex", r"\ud800"]
 
