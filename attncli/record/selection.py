@@ -101,8 +101,8 @@ def places_of(name: str, tokens: Tokens) -> list[int]:
 
 
 def exact_places(name: str, tokens: Tokens) -> list[int]:
-    """All tokens that the vocabulary writes so, "ĠgrÃ¼ÃŁt"; else those shown so, " grüßt"; printed so, "␣grüßt"; or shown
-    so without the spaces around them, "grüßt".
+    """All tokens that the vocabulary writes so, "ĠgrÃ¼ÃŁt"; else those shown so, " grüßt"; or printed so, "␣grüßt";
+    else those shown so but for the spaces around them, "grüßt".
     """
     bare = (token.strip(" ") for token in tokens.shown)
     for reading in (tokens.text, tokens.shown, map(visible, tokens.shown), bare):

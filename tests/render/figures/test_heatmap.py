@@ -56,6 +56,7 @@ def pair_record():
     record = random_record(1, 1, 8)
     tokens = replace(
         record.tokens,
+        shown=[],
         text=["[CLS]", "a0", "a1", "a2", "[SEP]", "b0", "b1", "[SEP]"],
         segments=[0] * 5 + [1] * 3,
         special=[place in (0, 4, 7) for place in range(8)],
