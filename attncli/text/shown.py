@@ -10,10 +10,9 @@ WordPiece's "##s" is left, which is how it is usually written, and so are specia
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.base.printable import shorten
@@ -73,7 +72,7 @@ class Notation:
         """The pieces of a text as a reader sees them; unknown tokens are not looked for."""
         if self.of_bytes:
             literal = [flag or piece in self.added for piece, flag in zip(pieces, special, strict=True)]
-            return list(from_bytes(pieces, literal))
+            return from_bytes(pieces, literal)
         if self.spaced:
             return [p if flag else p.replace(SPACED, " ") for p, flag in zip(pieces, special, strict=True)]
         return list(pieces)
@@ -120,12 +119,20 @@ def letters_of_bytes() -> dict[str, int]:
 BYTES = letters_of_bytes()
 
 
-def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> Iterator[str]:
+def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
     """The texts of pieces that are written in bytes, save the literal ones."""
-    texts = [piece if flag else whole(piece) for piece, flag in zip(pieces, literal, strict=True)]
-    for cut, group in groupby(range(len(pieces)), key=lambda place: texts[place] is None):
-        places = list(group)
-        yield from parts([pieces[place] for place in places]) if cut else (texts[place] or "" for place in places)
+    texts: list[str] = []
+    cut: list[str] = []  # neighbours that each begin or end within a character
+    for piece, flag in zip(pieces, literal, strict=True):
+        text = piece if flag else whole(piece)
+        if text is None:
+            cut.append(piece)
+            continue
+        if cut:
+            texts += parts(cut)
+            cut = []
+        texts.append(text)
+    return texts + parts(cut)
 
 
 @lru_cache(maxsize=2**16)
