@@ -129,6 +129,7 @@ def words_of(tokens: Tokens) -> str:
         if not tokens.special[pieces[0]]:
             start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
             joined = start == reached < end  # tokens that no text was cut into have no offsets
+            joined = joined and not tokens.shown[pieces[0]].startswith(" ")  # whose offsets begin with the space
             text += ("" if joined or not text else " ") + printable(word)
             reached = end
     return text or "(no words)"
