@@ -129,8 +129,9 @@ FOR_COMPARE = (
     # tokens and embeddings
     Mistake(
         "tokenizer drops the last token",
-        "        tokens = tokens_of(encoding)\n        if all(tokens.special):",
-        "        tokens = Tokens(**{name: part[:-1] for name, part in vars(tokens_of(encoding)).items()})\n"
+        "        tokens = tokens_of(encoding, self.notation, text, pair)\n        if all(tokens.special):",
+        "        tokens = tokens_of(encoding, self.notation, text, pair)\n"
+        "        tokens = Tokens(**{name: part[:-1] for name, part in vars(tokens).items()})\n"
         "        if all(tokens.special):",
     ),
     Mistake(

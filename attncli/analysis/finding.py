@@ -15,7 +15,7 @@ from attncli.analysis.words import merge_words
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import Selection, places_of, select, select_token
+from attncli.record.selection import Selection, is_number, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
 ANY = "*"  # stands for any token
@@ -69,10 +69,18 @@ def in_tokens_or_words(record: AttentionRecord, wanted: Wanted) -> AttentionReco
 
 
 def places(name: str, tokens: Tokens) -> list[int]:
-    """Where a token of that name stands; of ANY, where there is no [PAD]."""
+    """Where a token stands that `select_token` would take for this name, and all that read so; of ANY all but [PAD].
+
+    None where there is none. A number, and a name with a number ("it#2"), is one token.
+    """
     if name == ANY:
         return [place for place, padding in enumerate(tokens.padding) if not padding]
-    return places_of(name, tokens)
+    try:
+        one = select_token(name, tokens)
+    except RequestError:
+        return []
+    every = places_of(name, tokens)
+    return every if one in every and not is_number(name) else [one]
 
 
 def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> list[tuple[Edge, bool]]:
@@ -158,7 +166,10 @@ class Finding:
         if self.of == 1:
             [edge] = rank.edges
             sides = (("query", edge.query, self.some.tokens), ("key", edge.key, self.some.keys))
-            edges = {name: {"index": place, "token": tokens.text[place]} for name, place, tokens in sides}
+            edges = {
+                name: {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+                for name, place, tokens in sides
+            }
         return {
             "layer": rank.layer,
             "head": rank.head,
@@ -205,7 +216,7 @@ def nowhere(record: AttentionRecord, wanted: Wanted, texts: int) -> str:
         return f"in none of {texts} texts does the mask allow any token {wanted.query!r} to look at a {wanted.key!r}"
     for name, tokens in ((wanted.query, record.tokens), (wanted.key, record.keys)):
         if not places(name, tokens):
-            select_token(name, tokens.text)  # says which tokens are like it
+            select_token(name, tokens)  # says which tokens are like it
     return f"the mask {record.mask_name} does not allow {wanted.query!r} to look at {wanted.key!r} in this text"
 
 

@@ -87,6 +87,7 @@ def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> d
         "query": {
             "index": query,
             "token": record.tokens.text[query],
+            "shown": record.tokens.shown[query],
             "x": x[query].tolist(),
             "q": queries[query].tolist(),
         },
@@ -94,6 +95,7 @@ def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> d
             {
                 "index": key,
                 "token": token,
+                "shown": record.keys.shown[key],
                 **{name: column[key] for name, column in columns.items()},
                 "k": keys[key].tolist(),
                 "v": value[key].tolist(),

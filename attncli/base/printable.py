@@ -6,6 +6,7 @@ import unicodedata
 HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
 # Overrides and embeddings change the order of what follows them, beyond their own text.
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+SPACE = "␣"  # how a space is written where it could not be seen
 
 
 def printable(text: str) -> str:
@@ -13,6 +14,13 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(escape(character) if is_harmful(character) else character for character in text)
+
+
+def visible(token: str) -> str:
+    """A token as it stands by itself: printable, with the spaces around it written as "␣"."""
+    inner = token.strip(" ")
+    before = len(token) - len(token.lstrip(" "))
+    return SPACE * before + printable(inner) + SPACE * (len(token) - before - len(inner))
 
 
 def is_harmful(character: str) -> bool:

@@ -59,7 +59,7 @@ def explain(
     from attncli.record.selection import select_one, select_token
 
     tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
-    place = select_token(query, tokens.text)
+    place = select_token(query, tokens)
     numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
     taken = one_head(loaded, tokens, *numbers, mask)
     explained = document(taken.record, taken.x, taken.value, place)

@@ -32,7 +32,7 @@ def find(
             options.SELECTION,
             "--by",
             metavar="NAME",
-            help="content: how far above the usual; without QUERY and KEY: a figure of stats.",
+            help="weight; content: above the usual; without QUERY and KEY a figure of stats.",
         ),
     ] = "weight",
     layer: options.Layer = None,

@@ -89,7 +89,7 @@ def flow(
     from attncli.cli.progress import progress
     from attncli.record.selection import select_token
 
-    held = None if query is None else select_token(query, record.tokens.text)
+    held = None if query is None else select_token(query, record.tokens)
     # A picture or a record has every row.
     some = output_path is None or output_path.suffix.lower() == DOCUMENT
     queries = [held] if held is not None and some else range(len(record.tokens))

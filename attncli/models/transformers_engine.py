@@ -195,6 +195,7 @@ class TransformersModel(Engine):
             max_tokens=min(limits),
             vocab_size=stack.get_input_embeddings().num_embeddings,
             pad_id=self.tokenizer.pad_token_id or 0,  # never used where there is none
+            notation=backend.notation,
         )
 
     def taught(self, target: str) -> Tokens:
@@ -206,7 +207,7 @@ class TransformersModel(Engine):
                 start = int(self.network.prepare_decoder_input_ids_from_labels(labels)[0, 0])
         else:
             start = self.network.config.decoder_start_token_id
-        first = tokens_of(pieces(self.tokenizer, [start]))
+        first = tokens_of(pieces(self.tokenizer, [start]), self.cutter("decoder").notation)
         return Tokens(**{name: [*values, *getattr(wanted, name)[:-1]] for name, values in vars(first).items()})
 
     def answer_of(self, inputs: dict[str, Tensor]) -> Tokens:
@@ -224,7 +225,7 @@ class TransformersModel(Engine):
                 max_new_tokens=longest,
                 return_dict_in_generate=False,
             )
-        return tokens_of(pieces(self.tokenizer, ids[0, :-1].tolist()))
+        return tokens_of(pieces(self.tokenizer, ids[0, :-1].tolist()), self.cutter("decoder").notation)
 
     # --- running ------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.transformers_peer import quiet
+from attncli.text.shown import Notation, Unknown
 
 WORD_MARKS = ("▁", "Ġ")
 
@@ -29,6 +30,15 @@ class Backend:
 
     def enable_truncation(self, longest: int) -> None:
         self.longest = longest
+
+    @property
+    def notation(self) -> Notation:
+        """How its vocabulary writes pieces; one that is not made of `tokenizers` says only some of it."""
+        if self.tokenizer.is_fast:
+            return Notation.of(self.tokenizer.backend_tokenizer)
+        of_bytes, number = hasattr(self.tokenizer, "byte_decoder"), self.tokenizer.unk_token_id
+        unknown = None if number is None else Unknown(number, self.tokenizer.unk_token)
+        return Notation(of_bytes, not of_bytes, unknown, frozenset(self.tokenizer.get_added_vocab()))
 
     def id_to_token(self, number: int) -> str:
         return self.tokenizer.convert_ids_to_tokens(number)

@@ -1,7 +1,6 @@
 """Saved records, read and checked: what does not fit together is refused."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,16 @@ from attncli.record.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
 
-TOKEN_KINDS = {"text": str, "ids": int, "segments": int, "words": int | None, "special": bool, "padding": bool}
+TOKEN_KINDS = {
+    "text": str,
+    "ids": int,
+    "segments": int,
+    "words": int | None,
+    "offsets": list | tuple,
+    "special": bool,
+    "padding": bool,
+    "shown": str,
+}
 MEASURES = (*choices.names(choices.Measure), "share of norm")
 
 
@@ -92,13 +100,13 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
 
 def build_tokens(parts: dict[str, Any]) -> Tokens:
     """Tokens from a file's contents. Raises ValueError, TypeError or KeyError where they don't fit together."""
-    tokens = Tokens(**{field.name: parts[field.name] for field in fields(Tokens)})
-    tokens = Tokens(**{**vars(tokens), "offsets": [(int(a), int(b)) for a, b in tokens.offsets]})
-    if any(len(part) != len(tokens.text) for part in vars(tokens).values()):
+    names = [name for name in TOKEN_KINDS if name in parts or name != "shown"]  # which older files don't have
+    lists = {name: parts[name] for name in names}
+    if any(not isinstance(part, list) or len(part) != len(lists["text"]) for part in lists.values()):
         raise ValueError("not every token has an id, a segment, a word and an offset")
-    for name, kind in TOKEN_KINDS.items():
-        check_kind(name, getattr(tokens, name), kind)
-    return tokens
+    for name in names:
+        check_kind(name, lists[name], TOKEN_KINDS[name])
+    return Tokens(**{**lists, "offsets": [(int(a), int(b)) for a, b in lists["offsets"]]})
 
 
 def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:

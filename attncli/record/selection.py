@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import visible
+from attncli.text.shown import characters
 from attncli.text.tokens import Tokens
 
 Selection = str | int | Sequence[int]
@@ -67,24 +69,22 @@ def choices(count: int, what: str) -> str:
 NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
 
 
-def select_token(name: str, tokens: Sequence[str]) -> int:
+def select_token(name: str, tokens: Tokens) -> int:
     """Which token is meant: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
 
-    A number is always an index; a token that is a number is named as in "7#1". Where no token reads so exactly,
-    capitals do not matter.
+    A number is always an index; a token that is a number is named as in "7#1". How it reads is said by `places_of`.
 
     Raises RequestError, which names tokens like it, when there is none.
     """
-    if re.fullmatch(r"-?\d{1,9}", name):
+    if is_number(name):
         if not -len(tokens) <= int(name) < len(tokens):
             raise RequestError(f"token {name} is out of range: tokens are 0 to {len(tokens) - 1}")
         return int(name) % len(tokens)
     match = NTH.fullmatch(name)
-    text, count = (match["text"], int(match["count"])) if match and name not in tokens else (name, 1)
-    places = [place for place, token in enumerate(tokens) if token == text]
-    places = places or [place for place, token in enumerate(tokens) if token.casefold() == text.casefold()]
+    text, count = (match["text"], int(match["count"])) if match and not exact_places(name, tokens) else (name, 1)
+    places = places_of(text, tokens)
     if not places:
-        there = list(dict.fromkeys(tokens))
+        there = list(dict.fromkeys(map(visible, tokens.shown)))
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
         raise RequestError(f"no token {text!r} in the text: it has {', '.join(near)}")
     if count > len(places):
@@ -92,15 +92,31 @@ def select_token(name: str, tokens: Sequence[str]) -> int:
     return places[count - 1]
 
 
+def is_number(name: str) -> bool:
+    return re.fullmatch(r"-?\d{1,9}", name) is not None
+
+
 def places_of(name: str, tokens: Tokens) -> list[int]:
-    """All places where a token of that name stands, as `select_token` has it; none where there is none."""
-    try:
-        first = select_token(name, tokens.text)
-    except RequestError:
-        return []
-    if re.fullmatch(r"-?\d{1,9}", name) or NTH.fullmatch(name):
-        return [first]
-    return [place for place, token in enumerate(tokens.text) if token == tokens.text[first]]
+    """All tokens that read so: exactly (`exact_places`), else in any capitals; "猫" is "[UNK:猫]" too."""
+    wanted = loosely(name)
+    return exact_places(name, tokens) or [
+        place for place, token in enumerate(tokens.shown) if wanted and loosely(token) == wanted
+    ]
+
+
+def exact_places(name: str, tokens: Tokens) -> list[int]:
+    """All tokens that the vocabulary writes so, "ĠgrÃ¼ÃŁt"; else those shown so, " grüßt"; or printed so, "␣grüßt";
+    else those shown so but for the spaces around them, "grüßt".
+    """
+    bare = (token.strip(" ") for token in tokens.shown)
+    for reading in (tokens.text, tokens.shown, map(visible, tokens.shown), bare):
+        if places := [place for place, token in enumerate(reading) if token == name != ""]:
+            return places
+    return []
+
+
+def loosely(token: str) -> str:
+    return characters(token).strip().casefold()
 
 
 def number_list(numbers: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import first_line, shorten
+from attncli.text.shown import Notation
 from attncli.text.tokens import Tokens, check_text, tokens_of
 
 if TYPE_CHECKING:
@@ -15,15 +16,21 @@ if TYPE_CHECKING:
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`."""
+    """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
 
-    def __init__(self, backend: "Backend", max_tokens: int, vocab_size: int, pad_id: int) -> None:
+    notation: how its vocabulary writes pieces, where the backend can't be asked.
+    """
+
+    def __init__(
+        self, backend: "Backend", max_tokens: int, vocab_size: int, pad_id: int, notation: Notation | None = None
+    ) -> None:
         backend.no_truncation()  # published tokenizer files carry settings of their own (one cuts and
         backend.no_padding()  # pads everything to 128 tokens)
         self.backend = backend
         self.max_tokens = max_tokens
         self.vocab_size = vocab_size
         self.pad_id = pad_id
+        self.notation = Notation.of(backend) if notation is None else notation
         self.pad_token = backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
@@ -44,7 +51,7 @@ class Tokenizer:
             encoding = self.backend.encode(text, pair)
             self.backend.no_truncation()
             warnings.warn(f"kept the first {len(encoding)} of {total} tokens", Notice, stacklevel=2)
-        tokens = tokens_of(encoding)
+        tokens = tokens_of(encoding, self.notation, text, pair)
         if all(tokens.special):
             raise RequestError(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
         if max(tokens.ids) >= self.vocab_size:
@@ -69,6 +76,7 @@ class Tokenizer:
             offsets=tokens.offsets + [(0, 0)] * more,
             special=tokens.special + [True] * more,
             padding=tokens.padding + [True] * more,
+            shown=tokens.shown + [self.pad_token] * more,
         )
 
     @classmethod

@@ -1,10 +1,11 @@
 """Tokens: one text, or a pair of texts, as a model sees it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
+from attncli.text.shown import Notation, by_themselves
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -21,6 +22,8 @@ class Tokens:
     offsets: the characters [start, end) of its own text that it stands for; (0, 0) for special tokens.
     special: True for what the tokenizer added ([CLS], [SEP], [PAD]).
     padding: True for [PAD].
+    shown: how a reader sees it (`attncli.text.shown`): " grüßt" for "ĠgrÃ¼ÃŁt", "[UNK:猫]" for "[UNK]". Where none are
+    given they are made of `text` alone.
     """
 
     text: list[str]
@@ -30,6 +33,11 @@ class Tokens:
     offsets: list[tuple[int, int]]
     special: list[bool]
     padding: list[bool]
+    shown: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.shown:
+            object.__setattr__(self, "shown", by_themselves(self.text, self.special))
 
     def __len__(self) -> int:
         return len(self.text)
@@ -40,13 +48,23 @@ class Tokens:
         return Tokens(**{name: [part[place] for place in chosen] for name, part in vars(self).items()})
 
 
-def tokens_of(encoding: "Encoding") -> Tokens:
-    """What `tokenizers` found, in this program's words."""
+def tokens_of(encoding: "Encoding", notation: Notation, *texts: str | None) -> Tokens:
+    """What `tokenizers` found in a text, or a pair of texts, in this program's words.
+
+    notation: of its vocabulary; texts: what it was given, where that is known.
+    """
     segments: list[int] = []
     for kind, part in zip(encoding.type_ids, encoding.sequence_ids, strict=True):
         # RoBERTa's tokenizer calls every token type 0; what a separator ends, it belongs to.
         segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))
     special = [bool(flag) for flag in encoding.special_tokens_mask]
+    shown = notation.read(encoding.tokens, special)
+    if notation.unknown is not None and notation.unknown.id in encoding.ids:
+        where = zip(encoding.ids, special, encoding.sequence_ids, encoding.offsets, strict=True)
+        for place, (number, added, part, (start, end)) in enumerate(where):
+            if number == notation.unknown.id and not added:
+                source = texts[part] if part is not None and texts else None
+                shown[place] = notation.unknown.of((source or "")[start:end])
     return Tokens(
         text=list(encoding.tokens),
         ids=list(encoding.ids),
@@ -55,6 +73,7 @@ def tokens_of(encoding: "Encoding") -> Tokens:
         offsets=list(encoding.offsets),
         special=special,
         padding=[False] * len(special),
+        shown=shown,
     )
 
 

@@ -130,7 +130,7 @@ def encode(content: str, tokenizer: Tokenizer) -> Tokens:
         check_text(content)
     except RequestError as error:
         raise ValueError(str(error)) from error
-    tokens = tokens_of(tokenizer.backend.encode(content))
+    tokens = tokens_of(tokenizer.backend.encode(content), tokenizer.notation, content)
     if all(tokens.special):
         raise ValueError(f"{shorten(content)!r} has nothing in it that the tokenizer keeps")
     if max(tokens.ids) >= tokenizer.vocab_size:

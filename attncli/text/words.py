@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
+from attncli.text.shown import joined
 from attncli.text.tokens import Tokens
 
 CONTINUED = "##"  # WordPiece: this piece goes on where the last one ended (Wu et al. 2016)
-SPACED = "▁"  # SentencePiece: a space stands before this piece (Kudo and Richardson 2018)
-BYTE_SPACE = "Ġ"  # byte-level BPE: the printable character that stands for the byte of a space (Radford et al. 2019)
 
 
 def word_groups(tokens: Tokens) -> list[list[int]]:
@@ -26,42 +25,31 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
 
 
 def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
-    """Words as a reader knows them: their pieces without the marks of the vocabulary."""
-    of_bytes = any(token.startswith(BYTE_SPACE) for token in tokens.text)
-    return [word_text([tokens.text[place] for place in group], tokens.special[group[0]], of_bytes) for group in groups]
+    """Words as a reader knows them: what their pieces show, without the marks of the vocabulary."""
+    spaced = any(token.startswith(" ") for token in tokens.shown)  # such a vocabulary has no mark for going on
+    return [word_text([tokens.shown[place] for place in group], tokens.special[group[0]], spaced) for group in groups]
 
 
-def word_text(pieces: Sequence[str], special: bool, of_bytes: bool) -> str:
-    """One word; `of_bytes`: the characters of its pieces stand for bytes."""
-    if special:
-        return "".join(pieces)
-    if of_bytes:
-        return decode_bytes("".join(pieces)).strip() or "".join(pieces)
-    joined = pieces[0] + "".join(piece.removeprefix(CONTINUED) for piece in pieces[1:])
-    return joined.removeprefix(SPACED) or joined
-
-
-def decode_bytes(text: str) -> str:
-    """Byte-level BPE's characters, one a byte, as the text they encode; what is no UTF-8 becomes "�".
-
-    A character that stands for no byte stands for itself.
-    """
-    from tokenizers.decoders import ByteLevel  # here: few texts need it
-
-    decoded: str = ByteLevel().decode(list(text))  # one by one, so that a strange one does not keep the rest as it is
-    return decoded
+def word_text(pieces: Sequence[str], special: bool, spaced: bool) -> str:
+    """One word of pieces as they are shown."""
+    if not special and not spaced:
+        pieces = [pieces[0], *(piece.removeprefix(CONTINUED) for piece in pieces[1:])]
+    text = joined(pieces)
+    return text if special else text.strip() or text
 
 
 def word_tokens(tokens: Tokens) -> Tokens:
     """The words of a text in place of its tokens; a word has the id of its first piece."""
     groups = word_groups(tokens)
     starts = [group[0] for group in groups]
+    texts = word_texts(tokens, groups)
     return Tokens(
-        text=word_texts(tokens, groups),
+        text=texts,
         ids=[tokens.ids[start] for start in starts],
         segments=[tokens.segments[start] for start in starts],
         words=[tokens.words[start] for start in starts],
         offsets=[(tokens.offsets[group[0]][0], tokens.offsets[group[-1]][1]) for group in groups],
         special=[tokens.special[start] for start in starts],
         padding=[tokens.padding[start] for start in starts],
+        shown=texts,
     )

@@ -97,7 +97,7 @@ def test_the_same_word_is_elsewhere_in_any_case_and_whole():
     tokens = tokens_of(8)
     text = ["[CLS]", "Cat", "##s", "cat", ",", "cats", ",", "[SEP]"]
     words = [None, 0, 0, 1, 2, 3, 4, None]
-    tokens = replace(tokens, text=text, words=words)
+    tokens = replace(tokens, shown=[], text=text, words=words)
     window = Window(0, 1, (0, 8), tokens, *word_numbers(tokens))
     same = factors(window, 0, 8)[LINEAR.index("same_word")]
     assert np.argwhere(same).tolist() == [[1, 5], [2, 5], [5, 1], [5, 2]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.printable import first_line, printable, short, shorten
+from attncli.base.printable import first_line, printable, short, shorten, visible
 
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
@@ -21,6 +21,24 @@ def test_no_character_is_left_that_commands(text):
     assert len(safe.splitlines()) <= 1
     safe.encode("utf-8")
     assert printable(safe) == safe
+
+
+@given(anything)
+def test_the_spaces_around_a_token_can_be_seen(token):
+    shown = visible(token)
+    assert shown == printable(shown) and shown == shown.strip(" ")
+    assert shown.strip("␣") == printable(token.strip(" ")).strip("␣")
+    assert shown.startswith("␣" * (len(token) - len(token.lstrip(" "))))
+
+
+def test_spaces_by_hand():
+    assert [visible(token) for token in (" it", "New York", "  ", " a\n ", "")] == [
+        "␣it",
+        "New York",
+        "␣␣",
+        "␣a\\n␣",
+        "",
+    ]
 
 
 # What reorders a line beyond its own characters: embeddings, overrides, isolates, and their ends.

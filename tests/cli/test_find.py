@@ -28,7 +28,10 @@ def test_heads_by_their_weight_from_one_token_to_another(found, minilm):
     weights = [one["weight"] for one in document["heads"]]
     assert len(weights) == 72 and weights == sorted(weights, reverse=True)
     for one in document["heads"]:
-        assert one["query"] == {"index": 10, "token": "it"} and one["key"] == {"index": 2, "token": "trophy"}
+        assert (one["query"], one["key"]) == (
+            {"index": 10, "token": "it", "shown": "it"},
+            {"index": 2, "token": "trophy", "shown": "trophy"},
+        )
         assert np.float32(one["weight"]) == record.map(one["layer"], one["head"])[10, 2]
 
 

@@ -44,6 +44,29 @@ def test_the_start_token_is_special_and_no_padding(foreign):
     assert not any(record.tokens.padding)
 
 
+def test_what_a_reader_sees_of_every_kind(foreign):
+    gpt2 = attend(foreign("gpt2"), "é the cat 🙂").tokens
+    assert gpt2.shown == ["é", " the", " cat", " ", *(f"🙂[{part}/4]" for part in range(1, 5))]
+    llama = attend(foreign("llama"), "cat é").tokens
+    assert "".join(llama.shown[1:]).lstrip() == "cat <0xC3><0xA9>"
+    t5 = attend(foreign("t5"), "the 猫 cat", target="on 猫").tokens, attend(foreign("t5"), "the 猫 cat").keys
+    assert [tokens.shown for tokens in t5] == [
+        ["<pad>", " on", " ", "<unk:猫>"],
+        [" the", " ", "<unk:猫>", " cat", "</s>"],
+    ]
+    bart = attend(foreign("bart"), "é the", target="é 🙂")
+    assert bart.keys.shown[1:3] == ["é", " the"]
+    assert bart.tokens.shown == ["</s>", "<s>", "é", " ", *(f"🙂[{part}/4]" for part in range(1, 5))]
+    marian = attend(foreign("marian"), "the cat", which="encoder").tokens
+    assert marian.shown == [piece.replace("▁", " ") for piece in marian.text] != marian.text
+
+
+def test_what_a_decoder_writes_is_read_in_its_notation(foreign):
+    """Its own numbers come without a text."""
+    written = attend(foreign("t5")).tokens
+    assert any("▁" in piece for piece in written.text) and not any("▁" in shown for shown in written.shown)
+
+
 def test_a_pair_is_two_segments(foreign):
     record = attend(foreign("t5"), "the cat", "a mat", which="encoder")
     assert record.tokens.text == ["▁the", "▁cat", "</s>", "▁a", "▁mat", "</s>"]

@@ -239,6 +239,11 @@ def labels(part: str, **changes: object) -> dict:
         labels("tokens", offsets=3),
         labels("tokens", special=[None] * 6),
         labels("tokens", padding=None),
+        labels("tokens", shown=["a"] * 5),
+        labels("tokens", shown=[]),
+        labels("tokens", shown=None),
+        labels("tokens", shown="abcdef"),
+        labels("tokens", shown=["a"] * 5 + [1]),
         labels("model", layers="6"),
         labels("model", name=None),
         labels("model", more=1),
@@ -256,6 +261,16 @@ def test_labels_that_do_not_fit(wrong, folder):
     same(load_record(folder / "labels.npz"), GOOD)
     rewrite(folder / "labels.npz", labels=wrong)
     refused(folder / "labels.npz")
+
+
+def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(folder):
+    """As files of 0.2 do not."""
+    pieces = ["<s>", "BÃ¤r", "ĠgrÃ¼ÃŁt", "Ġ", "ðŁ", "</s>"]
+    old = {name: part for name, part in labels("tokens", text=pieces)["tokens"].items() if name != "shown"}
+    rewrite(folder / "old.npz", labels={**LABELS, "tokens": old})
+    found = load_record(folder / "old.npz").tokens
+    assert found.text == pieces
+    assert found.shown == ["<s>", "Bär", " grüßt", " ", "<0xF0><0x9F>", "</s>"]
 
 
 @pytest.mark.parametrize(

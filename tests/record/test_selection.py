@@ -1,11 +1,15 @@
 """The words for layers and heads."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from records import tokens as tokens_of
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import select, select_token
+from attncli.record.selection import places_of, select, select_token
+from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
 
@@ -100,6 +104,11 @@ def test_any_text_is_numbers_in_range_or_a_refusal_in_one_line(text, count):
 
 # --- tokens by name -------------------------------------------------------------------------------------
 
+
+def named(pieces, shown=()) -> Tokens:
+    return replace(tokens_of(pieces, [0] * len(pieces)), shown=list(shown or pieces))
+
+
 TOKENS = ["[CLS]", "It", "said", "it", "7", "it", "#", "a#2", "[SEP]"]
 
 
@@ -120,14 +129,78 @@ TOKENS = ["[CLS]", "It", "said", "it", "7", "it", "#", "a#2", "[SEP]"]
     ],
 )
 def test_a_token_is_named_by_its_text_or_its_number(name, place):
-    assert select_token(name, TOKENS) == place
+    assert select_token(name, named(TOKENS)) == place
+
+
+# What the vocabulary writes, and what a reader sees of it.
+SEEN = {
+    "<s>": "<s>",
+    "BÃ¤r": "Bär",
+    "ĠgrÃ¼ÃŁt": " grüßt",
+    "it": "it",
+    "Ġit": " it",
+    "ĠIt": " It",
+    "Ġ": " ",
+    "Ċ": "\n",
+    "<unk>": "<unk:猫>",
+    "ðŁĻ": "🙂[1/2]",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("ĠgrÃ¼ÃŁt", 2),
+        (" grüßt", 2),
+        ("grüßt", 2),
+        ("GRÜSST", 2),
+        ("␣grüßt", 2),
+        ("Bär", 1),
+        (" bär ", 1),
+        ("it", 3),
+        (" it", 4),
+        ("Ġit", 4),
+        (" It", 5),
+        ("It", 5),
+        ("IT", 3),
+        ("IT#3", 5),
+        ("it#1", 3),
+        (" it#1", 4),
+        ("␣", 6),
+        (" ", 6),
+        ("\\n", 7),
+        ("<unk>", 8),
+        ("<unk:猫>", 8),
+        ("猫", 8),
+        ("🙂[1/2]", 9),
+    ],
+)
+def test_a_token_is_named_as_it_is_written_or_as_it_is_seen(name, place):
+    assert select_token(name, named(list(SEEN), list(SEEN.values()))) == place
+
+
+def test_all_places_that_read_so():
+    tokens = named(list(SEEN), list(SEEN.values()))
+    assert places_of("it", tokens) == [3]  # exactly so
+    assert places_of("it", named(["Ġit", "Ġa", "Ġit"], [" it", " a", " it"])) == [0, 2]
+    assert places_of("IT", tokens) == [3, 4, 5]  # in any case, with and without a space
+    assert places_of("", tokens) == places_of("it#2", tokens) == []
+    assert places_of("It#2", named(["it", "It#2"])) == [1]
+
+
+@given(st.lists(st.text(), min_size=1, max_size=8), st.data())
+def test_every_token_is_found_by_what_it_is_and_by_what_it_shows(pieces, data):
+    tokens = named(pieces, [data.draw(st.text()) for _ in pieces])
+    for place, (piece, shown) in enumerate(zip(tokens.text, tokens.shown, strict=True)):
+        assert place in places_of(piece, tokens) or not piece
+        assert place in places_of(shown, tokens) or shown in ["", *pieces]
 
 
 @given(st.lists(st.text(), min_size=1, max_size=8))
 def test_every_token_has_a_number(tokens):
     for place in range(len(tokens)):
-        assert select_token(str(place), tokens) == place
-        assert select_token(str(place - len(tokens)), tokens) == place
+        assert select_token(str(place), named(tokens)) == place
+        assert select_token(str(place - len(tokens)), named(tokens)) == place
 
 
 @pytest.mark.parametrize(
@@ -144,4 +217,9 @@ def test_every_token_has_a_number(tokens):
 )
 def test_a_token_that_is_not_there_is_refused(name, line):
     with pytest.raises(RequestError, match=line):
-        select_token(name, TOKENS)
+        select_token(name, named(TOKENS))
+
+
+def test_a_refusal_names_tokens_as_they_are_printed():
+    with pytest.raises(RequestError, match=r"it has <s>, Bär, ␣grüßt, it, ␣it, ␣It, ␣, \\n$"):
+        select_token("zebra", named(list(SEEN), list(SEEN.values())))

@@ -46,3 +46,9 @@ def both(directories):
         kind: (ours(directory), classes.get(kind, BertTokenizer).from_pretrained(directory))
         for kind, directory in directories.items()
     }
+
+
+@pytest.fixture(scope="module")
+def tiny_bytes(directories):
+    """RoBERTa's kind."""
+    return ours(directories["vocab.json"])

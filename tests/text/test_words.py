@@ -1,16 +1,9 @@
 """Words put together from their pieces: which tokens are of one word, and how it reads."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from records import tokens
 
-from attncli.text.words import decode_bytes, word_groups, word_texts
-
-# The character that stands for each byte (Radford et al. 2019): itself where it can be printed, others from 256 on.
-PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-OTHERS = [byte for byte in range(256) if byte not in PRINTED]
-LETTERS = {byte: chr(byte) for byte in PRINTED} | {byte: chr(256 + place) for place, byte in enumerate(OTHERS)}
+from attncli.text.words import word_groups, word_texts, word_tokens
 
 
 def test_pieces_of_a_word_stand_together_and_special_tokens_alone():
@@ -33,11 +26,12 @@ def test_words_of_two_texts_that_have_one_number_are_two_words():
         (["##s"], "##s"),  # a text can begin so: nothing goes before it
         (["▁Straße"], "Straße"),
         (["▁un", "happy"], "unhappy"),
-        (["▁"], "▁"),
+        (["▁"], " "),  # nothing but its space
         (["Ġthe"], "the"),
         (["ĠStra", "ÃŁe"], "Straße"),
         (["Ġä¸Ń"], "中"),
-        (["Ġä¸"], "�"),
+        (["Ġä¸", "Ń"], "中"),
+        (["Ġä¸"], "<0xE4><0xB8>"),  # half of a character
         (["中"], "中"),
     ],
 )
@@ -54,16 +48,19 @@ def test_special_tokens_read_as_they_are():
     assert word_texts(tokens(["[CLS]", "Ġa"], [None, 0]), [[0]]) == ["[CLS]"]
 
 
-@given(st.binary())
-def test_bytes_read_as_the_text_they_encode_and_others_as_no_character(data):
-    """As Python decodes them, whatever they are."""
-    assert decode_bytes("".join(LETTERS[byte] for byte in data)) == data.decode("utf-8", errors="replace")
+def test_a_word_is_read_without_guessing_where_its_tokens_say_what_they_show(tiny_bytes):
+    """No token of this text begins with a space."""
+    text = tiny_bytes.encode("Bär")
+    assert "B" in text.text and "är" not in "".join(text.text)
+    assert word_texts(text, word_groups(text)) == ["<s>", "Bär", "</s>"]
+    assert word_tokens(text).shown == word_tokens(text).text == ["<s>", "Bär", "</s>"]
 
 
-@given(st.text(min_size=1))
-def test_text_through_bytes_and_back_is_the_same(text):
-    assert decode_bytes("".join(LETTERS[byte] for byte in text.encode("utf-8"))) == text
+def test_words_of_unknown_characters_show_them(both):
+    text = both["minilm"][0].encode("首都 x🙂y")
+    assert word_texts(text, word_groups(text)) == ["[CLS]", "[UNK:首]", "都", "[UNK:x🙂y]", "[SEP]"]
 
 
-def test_a_character_that_stands_for_no_byte_stands_for_itself():
-    assert decode_bytes("Ġ中Ã©") == " 中é"
+def test_marks_of_another_vocabulary_are_letters():
+    """ "##" goes on in WordPiece's vocabularies only."""
+    assert word_texts(tokens(["Ġa", "##", "b"], [0, 0, 0]), [[0, 1, 2]]) == ["a##b"]

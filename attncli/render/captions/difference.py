@@ -3,7 +3,7 @@
 from textwrap import shorten
 
 from attncli.analysis.difference import Difference
-from attncli.base.printable import printable
+from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.render.captions.records import record_size
 from attncli.text.tokens import Tokens
@@ -14,7 +14,7 @@ BEGINNING = 70  # characters of a text
 
 def about(record: AttentionRecord) -> list[str]:
     """What is unusual of it, the mask, how many tokens, and how the text begins."""
-    text = [token for token, special in zip(record.tokens.text, record.tokens.special, strict=True) if not special]
+    text = [token for token, special in zip(record.tokens.shown, record.tokens.special, strict=True) if not special]
     return [
         *record.unusual,
         f"mask {record.mask_name}",
@@ -29,5 +29,5 @@ def token_pairs(found: Difference) -> tuple[list[str], list[str]]:
 
 
 def paired(first: Tokens, second: Tokens) -> list[str]:
-    both = zip(map(printable, first.text), map(printable, second.text), strict=True)
+    both = zip(map(visible, first.shown), map(visible, second.shown), strict=True)
     return [one if one == other else f"{one} / {other}" for one, other in both]

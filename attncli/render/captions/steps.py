@@ -33,7 +33,7 @@ def end(document: dict[str, Any]) -> str:
 
 def named(place: dict[str, Any]) -> str:
     """A query or a key by its number and token."""
-    return f'{place["index"]} "{printable(place["token"])}"'
+    return f'{place["index"]} "{printable(place["shown"])}"'
 
 
 def vector(numbers: Sequence[float]) -> str:

@@ -23,7 +23,7 @@ def flow_figure(found: Followed, held: int | None = None, words: bool = False) -
         for number in range(len(found.layers))
     ]
     grid = Grid(
-        found.record.tokens.text,
+        found.record.tokens.shown,
         headings=[f"layer {layer}" for layer in found.layers] if len(found.layers) > 1 else [],
         title=describe(found.record.select(layers=found.layers), What(mean=True, words=words)),
         note="; ".join(MEANING[name] for name in found.shares),

@@ -40,8 +40,8 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
         weights = weights[:, :, queries][..., keys]
     table = len(record.layers) > 1 and weights.shape[1] > 1
     grid = Grid(
-        tokens=[record.tokens.text[place] for place in queries],
-        keys=[record.keys.text[place] for place in keys],
+        tokens=[record.tokens.shown[place] for place in queries],
+        keys=[record.keys.shown[place] for place in keys],
         headings=[f"layer {number}" for number in record.layers] if table else [],
         title=describe(record, what) if look.title is None else look.title,
         note=left_out(record, what),
@@ -92,9 +92,9 @@ def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str
 
 def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
     """The place, among the queries that are drawn, of the one named. Raises RequestError when it is not there."""
-    token = select_token(str(query), tokens.text)
+    token = select_token(str(query), tokens)
     if token not in queries:
         raise RequestError(
-            f"query {query}: {tokens.text[token]!r} is no query that is drawn: --segments or --no-special leaves it out"
+            f"query {query}: {tokens.shown[token]!r} is not drawn as a query: --segments or --no-special leaves it out"
         )
     return queries.index(token)

@@ -28,7 +28,7 @@ def mechanisms_figure(
         for row in rows
     ]
     grid = Grid(
-        record.tokens.text,
+        record.tokens.shown,
         headings=[row[0].score if row[0].trained else f"{row[0].score} (untrained)" for row in rows],
         title=describe(record),
         note=f"{OWN_SCORE} is the head's own score, {own}; {drawn}: parameters that the model never learned",

@@ -50,7 +50,7 @@ def steps_figure(document: dict[str, Any]) -> Figure:
     A Notice names characters that no font on this machine has.
     """
     shown = strongest_keys(document["keys"])
-    labels = [f"{key['index']} {token_label(key['token'])}" for key in shown]
+    labels = [f"{key['index']} {token_label(key['shown'])}" for key in shown]
     columns = step_columns(document, shown)
     title, *notes = (clean(line) for line in steps.title(document).split("\n"))
     notes += left_out(document["keys"], shown)

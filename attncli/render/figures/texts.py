@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attncli.base.printable import printable
+from attncli.base.printable import printable, visible
 from attncli.render.figures import fonts
 
 LONGEST_LABEL = 16  # columns of a terminal: a Chinese character takes two
@@ -24,7 +24,7 @@ def clean_lines(text: str) -> str:
 
 def token_label(token: str) -> str:
     """A token as it stands beside a map."""
-    return cut(clean(token), LONGEST_LABEL)
+    return cut(clean(visible(token)), LONGEST_LABEL)
 
 
 def cut(text: str, most: int) -> str:

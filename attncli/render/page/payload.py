@@ -9,7 +9,7 @@ from attncli import __version__
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
-from attncli.base.printable import printable, shorten
+from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord
 from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
 from attncli.render.palette import HEAD_COLOURS
@@ -106,10 +106,10 @@ def tokens_entry(tokens: Tokens) -> dict[str, Any]:
     """The tokens along one side, and which of them are words: [the word, its pieces]."""
     groups = word_groups(tokens)
     return {
-        "tokens": [printable(token) for token in tokens.text],
+        "tokens": [visible(token) for token in tokens.shown],
         "segments": tokens.segments,
         "special": tokens.special,
-        "words": [[printable(word), group] for word, group in zip(word_texts(tokens, groups), groups, strict=True)],
+        "words": [[visible(word), group] for word, group in zip(word_texts(tokens, groups), groups, strict=True)],
     }
 
 
@@ -129,6 +129,7 @@ def words_of(tokens: Tokens) -> str:
         if not tokens.special[pieces[0]]:
             start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
             joined = start == reached < end  # tokens that no text was cut into have no offsets
+            joined = joined and not tokens.shown[pieces[0]].startswith(" ")  # whose offsets begin with the space
             text += ("" if joined or not text else " ") + printable(word)
             reached = end
     return text or "(no words)"

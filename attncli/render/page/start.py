@@ -51,5 +51,5 @@ class Start:
         if record is not None:
             kept(record.tokens, self.special, self.segments, record.keys)
             if self.query is not None:
-                found["token"] = select_token(str(self.query), record.tokens.text)
+                found["token"] = select_token(str(self.query), record.tokens)
         return found

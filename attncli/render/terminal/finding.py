@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from attncli.base.printable import printable
+from attncli.base.printable import printable, visible
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import title
@@ -44,7 +44,7 @@ def edge_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
     for column in table.columns[3:]:
         column.justify = "left"
     for one in heads:
-        ends = (f"{one[side]['index']} {printable(one[side]['token'])}" for side in ("query", "key"))
+        ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
         table.add_row(name(one), *figures(one), *map(Text, ends), "a sink" if one["sinks"] else "")
     return table
 

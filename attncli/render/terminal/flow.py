@@ -12,7 +12,7 @@ from rich.text import Text
 from attncli.analysis.following import Followed
 from attncli.analysis.patterns import strongest
 from attncli.base.arrays import Doubles
-from attncli.base.printable import printable
+from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.render.captions.flow import MEANING
@@ -61,7 +61,7 @@ def token_tables(found: Followed, canvas: Canvas) -> list[Text | Table]:
         for key in range(len(record.tokens)):
             row = [float(rows[number, 0, key]) for rows in shares.values()]
             table.add_row(label(record, key), *(Text(f"{share:.3f}", style=ground(share, canvas)) for share in row))
-        whose = f'token {found.queries[0]} "{printable(record.tokens.text[found.queries[0]])}"'
+        whose = f'token {found.queries[0]} "{printable(record.tokens.shown[found.queries[0]])}"'
         views += [Text(), layer_heading(record, layer, canvas), Text(whose, style=canvas.strong), table]
     return views
 
@@ -77,7 +77,7 @@ def layer_heading(record: AttentionRecord, layer: int, canvas: Canvas) -> Text:
 
 
 def label(record: AttentionRecord, place: int) -> Text:
-    return Text(f"{place:>3} {printable(record.tokens.text[place])}")
+    return Text(f"{place:>3} {visible(record.tokens.shown[place])}")
 
 
 def named(record: AttentionRecord, row: Doubles) -> Text:
@@ -85,4 +85,4 @@ def named(record: AttentionRecord, row: Doubles) -> Text:
     found = strongest(row.astype(np.float32), NAMED)
     if not found:
         return Text("(attends to nothing)")
-    return Text("  ".join(f"{printable(record.tokens.text[key])} {share:.3f}" for key, share in found))
+    return Text("  ".join(f"{visible(record.tokens.shown[key])} {share:.3f}" for key, share in found))

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from attncli.base.printable import printable
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.captions.records import model_name, record_size
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.shades import colour, shade
+from attncli.text.shown import characters, unknown_name
 from attncli.text.tokens import Tokens
 
 
@@ -40,13 +41,22 @@ def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
 def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
     """Tokens with their numbers, as many on a line as fit."""
     lines, line = [], Text()
-    for place, token in enumerate(map(printable, tokens.text)):
+    for place, token in enumerate(map(visible, tokens.shown)):
         if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
             lines.append(line)
             line = Text()
         line.append(f"  {place} " if line else f"{place} ", style=canvas.faint)
         line.append(token)
-    return [*lines, line]
+    return [*lines, line, *unknown_note(tokens, canvas)]
+
+
+def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
+    """What the mark of an unknown token means, where there is one."""
+    token = next((token for token in tokens.shown if unknown_name(token)), None)
+    if token is None:
+        return []
+    said = f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"
+    return [Text(visible(said), style=canvas.faint)]
 
 
 def scale(canvas: Canvas) -> Text:

@@ -7,11 +7,11 @@ from rich.text import Text
 
 from attncli.analysis.patterns import strongest, summarise
 from attncli.base.arrays import Floats
-from attncli.base.printable import printable
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.glyphs import possible_keys
-from attncli.render.terminal.headings import heading, key_legend, scale
+from attncli.render.terminal.headings import heading, key_legend, scale, unknown_note
 from attncli.render.terminal.panels import LINES, picture
 from attncli.render.terminal.shades import VALUE_WIDTH, cell_text
 
@@ -35,7 +35,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     lines = [
         heading(record, f"layer {layer} head {head}", canvas),
         about(record, layer, head),
-        *key_legend(record, canvas),
+        *(key_legend(record, canvas) or unknown_note(record.tokens, canvas)),
         scale(canvas),
         Text(),
     ]
@@ -57,7 +57,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
 
 def query_labels(record: AttentionRecord, canvas: Canvas) -> list[str]:
     """The tokens with their numbers, all of one width."""
-    tokens = [printable(token) for token in record.tokens.text]
+    tokens = [visible(token) for token in record.tokens.shown]
     width = min(LABEL_WIDTH, max(cell_len(token) for token in tokens))
     return [f"{place:>3} {to_width(token, width, canvas)}" for place, token in enumerate(tokens)]
 
@@ -75,4 +75,4 @@ def strongest_keys(record: AttentionRecord, row: Floats, top_k: int) -> str:
     found = strongest(row, top_k)
     if not found:
         return "(may attend to nothing)"
-    return "  ".join(f"{printable(record.keys.text[key])} {weight:.3f}" for key, weight in found)
+    return "  ".join(f"{visible(record.keys.shown[key])} {weight:.3f}" for key, weight in found)

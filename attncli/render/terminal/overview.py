@@ -4,7 +4,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.patterns import BROAD, HeadSummary, most_attended, summarise
-from attncli.base.printable import printable
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.headings import heading, legends, scale
@@ -43,7 +43,7 @@ def most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width:
     """The keys that get most of a head's weight, as many as there is room for; at least one, however long."""
     shown = ""
     for key, weight in most_attended(record, layer, head, top_k):
-        entry = f"{printable(record.keys.text[key])} {two_digits(weight)}"
+        entry = f"{visible(record.keys.shown[key])} {two_digits(weight)}"
         if shown and cell_len(shown) + 2 + cell_len(entry) > width:
             break
         shown += f"  {entry}" if shown else entry

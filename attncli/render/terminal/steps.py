@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from attncli.base.printable import printable
+from attncli.base.printable import visible
 from attncli.render.captions import steps
 from attncli.render.terminal.tables import plain_table
 
@@ -22,7 +22,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     for key in document["keys"]:
         may = key["allowed"]
         table.add_row(
-            Text(f"{key['index']:>3} {printable(key['token'])}"),
+            Text(f"{key['index']:>3} {visible(key['shown'])}"),
             f"{key['score']:.3f}",
             f"{key['scaled']:.3f}",
             f"{key['raised']:.4f}" if may else steps.HIDDEN,

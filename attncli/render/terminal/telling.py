@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
-from attncli.base.printable import printable
+from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas, joined
 from attncli.render.terminal.glyphs import glyph_table
@@ -83,7 +83,7 @@ def named(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas: Canv
 def edge_text(record: AttentionRecord, edge: Edge, canvas: Canvas) -> str:
     """it → trophy 0.61"""
     arrow = "→" if canvas.unicode else "->"
-    query, key = printable(record.tokens.text[edge.query]), printable(record.keys.text[edge.key])
+    query, key = visible(record.tokens.shown[edge.query]), visible(record.keys.shown[edge.key])
     return f"{query} {arrow} {key} {edge.weight:.2f}"
 
 

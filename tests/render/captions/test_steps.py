@@ -45,7 +45,7 @@ def test_a_vector_is_shown_by_its_first_elements_and_its_size():
 def test_tokens_and_names_are_not_for_the_terminal_to_obey():
     explained = document(made_up(), 1)
     for place in (explained["query"], *explained["keys"]):
-        place["token"] = "\x1b[31m[bold]"
+        place["shown"] = "\x1b[31m[bold]"
     explained["model"]["name"] = "\x1b[2J"
     for said in (title(explained), end(explained)):
         assert "\x1b" not in said and "[bold]" in said

@@ -89,7 +89,7 @@ def test_it_is_drawn_at_any_length_and_nothing_reaches_out_of_it(tokens):
 
 def test_a_token_is_text_and_no_mathematics():
     found = two(1, 1, 3)
-    odd = replace(found.first.tokens, text=["[CLS]", "$x_1", "[SEP]"])
+    odd = replace(found.first.tokens, shown=[], text=["[CLS]", "$x_1", "[SEP]"])
     words = said(difference_figure(replace(found, first=replace(found.first, tokens=odd))))
     assert "$x_1 / cat" in words
 

@@ -56,6 +56,7 @@ def pair_record():
     record = random_record(1, 1, 8)
     tokens = replace(
         record.tokens,
+        shown=[],
         text=["[CLS]", "a0", "a1", "a2", "[SEP]", "b0", "b1", "[SEP]"],
         segments=[0] * 5 + [1] * 3,
         special=[place in (0, 4, 7) for place in range(8)],
@@ -76,7 +77,7 @@ def test_segments_are_rows_of_the_one_and_columns_of_the_other():
 def test_words_are_put_together():
     record = random_record(1, 1, 6)
     text = ["[CLS]", "big", "suit", "##case", "now", "[SEP]"]
-    record = replace(record, tokens=replace(record.tokens, text=text, words=[None, 0, 1, 1, 2, None]))
+    record = replace(record, tokens=replace(record.tokens, shown=[], text=text, words=[None, 0, 1, 1, 2, None]))
     drawn = record.figure(words=True)
     assert np.array_equal(maps(drawn)[0].get_array(), merge_words(record).weights[0, 0])
     assert said(drawn).count("suitcase") == 2
@@ -124,4 +125,6 @@ def test_keys_of_another_text_stand_along_the_keys(record, style, special):
 
 def with_key_tokens(record):
     """Every key with a name of its own."""
-    return replace(record, key_tokens=replace(record.keys, text=[f"key{place}" for place in range(len(record.keys))]))
+    return replace(
+        record, key_tokens=replace(record.keys, shown=[], text=[f"key{place}" for place in range(len(record.keys))])
+    )

@@ -104,7 +104,7 @@ def test_of_many_keys_the_strongest_are_drawn_in_the_order_of_the_text():
 
 def test_text_is_text_and_bytes_are_the_same(tmp_path):
     explained = document(made_up(), 1)
-    explained["keys"][2]["token"] = "</text><script>&"
+    explained["keys"][2]["shown"] = "</text><script>&"
     for name in ("one.svg", "two.svg"):
         save_figure(steps_figure(explained), tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()

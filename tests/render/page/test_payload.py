@@ -127,11 +127,28 @@ def test_the_title_of_a_text_is_how_it_begins():
 def test_a_title_has_spaces_where_the_text_has_them(minilm):
     record = minilm.attend("Don't  panic, honeypots.", layers=0, heads=0)
     assert payload([record], {})[0]["texts"][0]["title"] == "don't panic, honeypots."
+    spaced = replace(
+        record_of(np.eye(3)).tokens,
+        text=["the", "Ġcat", "s"],
+        shown=[],
+        words=[0, 1, 2],
+        offsets=[(0, 3), (3, 7), (7, 8)],
+        special=[False] * 3,
+    )
+    assert payload([replace(record_of(np.eye(3)), tokens=spaced)], {})[0]["texts"][0]["title"] == "the cats"
+
+
+def test_tokens_are_as_a_reader_sees_them_with_their_spaces_to_be_seen():
+    made = record_of(np.eye(3))
+    pieces = replace(made.tokens, text=["BÃ¤r", "ĠgrÃ¼ÃŁt", "Ġ"], shown=[], special=[False] * 3, words=[0, 1, 2])
+    text = payload([replace(made, tokens=pieces)], {})[0]["texts"][0]
+    assert text["tokens"] == ["Bär", "␣grüßt", "␣"]
+    assert text["words"] == [["Bär", [0]], ["grüßt", [1]], ["␣", [2]]]
 
 
 def test_what_could_command_or_turn_the_text_is_escaped():
     made = record_of(np.eye(3))
-    hostile = replace(made, tokens=replace(made.tokens, text=["\x1b[1m", "\u202ex", "\ud800"]))
+    hostile = replace(made, tokens=replace(made.tokens, shown=[], text=["\x1b[1m", "\u202ex", "\ud800"]))
     text = payload([hostile], {})[0]["texts"][0]
     assert text["tokens"] == [r"\x1b[1m", r"\u202ex", r"\ud800"]
 

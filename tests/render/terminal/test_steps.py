@@ -47,7 +47,7 @@ def test_a_query_that_may_attend_to_nothing_has_masked_keys_only():
 
 def test_a_token_is_not_for_the_terminal_to_obey():
     explained = document(made_up(), 1)
-    explained["keys"][1]["token"] = "\x1b[31m[bold]"
+    explained["keys"][1]["shown"] = "\x1b[31m[bold]"
     names = [row[0] for row in rows(steps_table(explained))]
     assert "  1 \\x1b[31m[bold]" in names and not any("\x1b" in name for name in names)
 

@@ -80,6 +80,6 @@ def test_in_a_pipe_there_is_nothing_to_type():
 
 def test_what_commands_a_terminal_is_harmless():
     record = record_of(model_of(1, 2).weights)
-    hostile = replace(record.tokens, text=["\x1b[31mred" for _ in record.tokens.text])
+    hostile = replace(record.tokens, shown=["\x1b[31mred" for _ in record.tokens.text])
     text = "\n".join(look(replace(record, tokens=hostile), Canvas(80, colour=True, unicode=True, height=24)))
     assert "\x1b" not in text

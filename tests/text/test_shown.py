@@ -1,0 +1,203 @@
+"""How a reader sees tokens, of every kind of tokenizer."""
+
+import json
+
+import pytest
+import tokenizers
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from records import tokens
+from tokenizing import texts
+
+from attncli.text.shown import BYTES, Notation, Unknown, joined, parts
+from attncli.text.tokenizer import Tokenizer, byte_tokenizer
+
+LETTERS = {byte: letter for letter, byte in BYTES.items()}
+
+
+def written(data: bytes) -> str:
+    return "".join(LETTERS[byte] for byte in data)
+
+
+def of_text(encoded):
+    """What is shown of the tokens that are no special ones."""
+    return [shown for shown, special in zip(encoded.shown, encoded.special, strict=True) if not special]
+
+
+# --- byte-level -----------------------------------------------------------------------------------------
+
+
+def test_the_letters_of_bytes_are_those_of_tokenizers():
+    assert sorted(BYTES) == sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    decode = tokenizers.decoders.ByteLevel().decode
+    assert all(decode([letter]) == chr(byte) for letter, byte in BYTES.items() if byte < 128)
+
+
+@given(text=texts)
+def test_together_they_are_the_text(text, tiny_bytes):
+    """Where a character is cut, its parts stand together and each says which it is."""
+    shown = of_text(tiny_bytes.encode(text))
+    assume("[1/" not in text)
+    assert joined(shown) == text
+    if not any("[1/" in token for token in shown):
+        assert "".join(shown) == text
+
+
+@given(text=texts)
+def test_a_token_a_byte_shows_every_character(text):
+    tokenizer = Tokenizer(byte_tokenizer(0), 10_000, 400, 0)
+    expected = [
+        character if size == 1 else f"{character}[{part}/{size}]"
+        for character in text
+        for size in [len(character.encode())]
+        for part in range(1, size + 1)
+    ]
+    assert of_text(tokenizer.encode(text)) == expected
+
+
+@given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=6))
+def test_any_bytes_are_shown(pieces):
+    """Bytes of no character are named, and none is lost."""
+    notation = Notation(of_bytes=True)
+    shown = notation.read([written(piece) for piece in pieces], [False] * len(pieces))
+    assert len(shown) == len(pieces) and all(shown)
+    data = b"".join(pieces)
+    try:
+        whole = data.decode()
+    except UnicodeDecodeError:
+        assert "<0x" in "".join(shown)
+    else:
+        assume("[1/" not in whole)
+        assert joined(shown) == whole
+
+
+def test_parts_of_two_characters_in_one_token():
+    first, second = "🙂".encode(), "北".encode()
+    pieces = [b" " + first[:2], first[2:] + second[:1], second[1:] + b"!"]
+    assert parts([written(piece) for piece in pieces]) == [" 🙂[1/2]", "🙂[2/2]北[1/2]", "北[2/2]!"]
+    assert parts([written(first[:2])]) == ["<0xF0><0x9F>"]
+
+
+def test_by_hand(tiny_bytes):
+    encoded = tiny_bytes.encode("é the cat\n<mask>")
+    assert encoded.text == ["<s>", "Ã©", "Ġthe", "Ġcat", "Ċ", "<mask>", "</s>"]
+    assert encoded.shown == ["<s>", "é", " the", " cat", "\n", "<mask>", "</s>"]
+    assert tiny_bytes.encode("é", pad_to=5).shown[3:] == [tiny_bytes.pad_token] * 2
+
+
+def test_what_was_added_to_a_vocabulary_is_written_as_it_is():
+    backend = byte_tokenizer(0)
+    backend.add_tokens(["Straße"])
+    assert of_text(Tokenizer(backend, 100, 400, 0).encode("aStraße")) == ["a", "Straße"]
+
+
+@pytest.mark.parametrize("place", ["pre_tokenizer", "decoder"])
+def test_one_of_several_steps_says_that_a_tokenizer_is_byte_level(place):
+    backend = byte_tokenizer(0)
+    pre, back = tokenizers.pre_tokenizers, tokenizers.decoders
+    backend.pre_tokenizer, backend.decoder = None, None
+    assert not Notation.of(backend).of_bytes
+    if place == "decoder":
+        backend.decoder = back.Sequence([back.ByteLevel(), back.Strip(" ", 0, 0)])
+    else:
+        backend.pre_tokenizer = pre.Sequence([pre.Digits(), pre.ByteLevel(add_prefix_space=False)])
+    assert Notation.of(backend).of_bytes
+
+
+# --- SentencePiece --------------------------------------------------------------------------------------
+
+
+def sentencepiece(byte_fallback: bool = False) -> Tokenizer:
+    pieces = [("<unk>", 0.0), ("▁", -3.0), ("▁the", -1.0), ("a", -2.0), ("b", -2.0)]
+    pieces += [(f"<0x{byte:02X}>", -9.0) for byte in range(256)] if byte_fallback else []
+    backend = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, 0, byte_fallback))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    backend.decoder = tokenizers.decoders.Metaspace()
+    return Tokenizer(backend, 100, 400, 0)
+
+
+def test_the_mark_of_a_space_is_a_space():
+    assert sentencepiece().encode("the ab the").shown == [" the", " ", "a", "b", " the"]
+
+
+def test_its_unknown_token_shows_its_characters_though_the_tokenizer_names_them():
+    encoded = sentencepiece().encode("the 猫犬a")
+    assert "猫犬" in "".join(encoded.text) and encoded.ids[2] == 0
+    assert encoded.shown == [" the", " ", "<unk:猫犬>", "a"]
+
+
+def test_its_bytes_are_named_already():
+    encoded = sentencepiece(byte_fallback=True).encode("ä")
+    assert encoded.shown == [" ", "<0xC3>", "<0xA4>"]
+
+
+# --- WordPiece and unknown tokens -----------------------------------------------------------------------
+
+
+@given(text=texts)
+def test_wordpieces_are_left_as_they_are(text, both):
+    for kind in ("minilm", "cased"):
+        try:
+            encoded = both[kind][0].encode(text)
+        except ValueError:
+            assume(False)
+        pairs = zip(encoded.text, encoded.shown, strict=True)
+        assert all(shown == piece or (piece == "[UNK]" and shown.startswith("[UNK:")) for piece, shown in pairs)
+
+
+def test_an_unknown_token_shows_the_characters_it_stands_for(both):
+    tokenizer = both["minilm"][0]
+    encoded = tokenizer.encode("是 dog's [UNK] 🙂🙂🙂🙂🙂🙂🙂🙂🙂", "the 首!")
+    expected = [
+        "[CLS]",
+        "[UNK:是]",
+        "dog",
+        "'",
+        "s",
+        "[UNK]",
+        "[UNK:🙂🙂🙂🙂🙂🙂🙂…]",
+        "[SEP]",
+        "the",
+        "[UNK:首]",
+        "!",
+        "[SEP]",
+    ]
+    assert encoded.shown == expected
+    assert [text for text, shown in zip(encoded.text, expected, strict=True) if text != shown] == ["[UNK]"] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "characters", "shown"),
+    [
+        ("[UNK]", "猫", "[UNK:猫]"),
+        ("<unk>", " 猫", "<unk:猫>"),
+        ("UNK", "猫", "[UNK:猫]"),
+        ("[UNK]", "", "[UNK]"),
+        ("[UNK]", "[UNK]", "[UNK]"),
+        ("[UNK]", "123456789", "[UNK:1234567…]"),
+    ],
+)
+def test_how_it_is_marked(name, characters, shown):
+    assert Unknown(3, name).of(characters) == shown
+
+
+# --- where nothing is known -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["BÃ¤r", "ĠgrÃ¼ÃŁt"], ["Bär", " grüßt"]),
+        (["BÃ¤r"], ["BÃ¤r"]),  # which is a text too
+        (["▁the", "ca", "▁"], [" the", "ca", " "]),
+        (["the", "##s", "[UNK]"], ["the", "##s", "[UNK]"]),
+        ([], []),
+    ],
+)
+def test_pieces_alone_are_read_by_their_marks(pieces, shown):
+    assert tokens(pieces, [0] * len(pieces)).shown == shown
+
+
+def test_special_tokens_are_left_as_they_are():
+    assert tokens(["▁<s>", "Ġa", "Ġ"], [None, 0, None]).shown == ["▁<s>", " a", "Ġ"]
+    assert json.dumps(tokens(["▁<s>", "▁a"], [None, 0]).shown) == '["\\u2581<s>", " a"]'
