@@ -107,6 +107,7 @@ def compare(
     if output_path is not None:
         save_document(document, document["layers"], output_path)
         output.file(output_path, json)
+        output.say(f"attncli: {found.verdict}")
     if json:
         output.json_document(document)
     elif output_path is None:

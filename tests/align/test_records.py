@@ -56,7 +56,10 @@ def test_the_document_has_every_map_of_the_records(attention):
     aligner = load_aligner(attention)
     alignments = list(aligner.translate_many([TEXT, "3 March 2021"]))
     found = json.loads(json.dumps(document(aligner, alignments), allow_nan=False))
+    every = [record for alignment in alignments for record in records(aligner, alignment)]
+    assert found["records"] == json.loads(json.dumps([record.document() for record in every]))
     assert found["model"] == {
+        **vars(every[0].model),
         "attention": attention,
         **{n: getattr(aligner.about, n) for n in ("seed", "steps", "sizes")},
     }

@@ -68,6 +68,21 @@ def test_the_document_has_a_row_a_query_or_the_one_that_is_held(record):
                 assert row[name] == found.shares[name][number, row["query"]].tolist()
             assert row["maximum_flow"] == found.flows[number, row["query"]].tolist()
         assert found.document(held)["layers"][number]["queries"] == layer["queries"][held:]
+    rows(made, [made["tokens"]], None)
+    rows(found.document(held), [made["tokens"][held:], made["tokens"]], made["tokens"])
+
+
+def rows(made, tokens, keys):
+    """The record of a document has the rows of its layers."""
+    [record] = made["records"]
+    assert record["tokens"] == tokens[0] and record.get("key_tokens") == keys
+    maps = iter(record["attention"])
+    for layer in made["layers"]:
+        for head, name in enumerate(METHODS):
+            one = next(maps)
+            assert (one["layer"], one["head"], one["method"]) == (layer["layer"], head, name)
+            np.testing.assert_array_equal(one["weights"], np.float32([row[name] for row in layer["queries"]]))
+    assert next(maps, None) is None
 
 
 @settings(max_examples=5)

@@ -35,7 +35,7 @@ def test_a_row_is_darkest_where_the_weight_is_largest(attncli):
 def test_json_is_what_the_library_gives(attncli):
     document = json.loads(attncli("align", "--json", "--attention", "transformer", TEXT).out)
     [one], expected = document["alignments"], load_aligner("transformer").translate(TEXT)
-    assert document["model"].keys() == {"attention", "seed", "steps", "sizes"}
+    assert document["model"].keys() >= {"attention", "seed", "steps", "sizes"}
     assert one["output"] == "2021-03-03" and one["probability"] == expected.probability and one["doubt"] is None
     assert one["characters"] == expected.characters and one["emitted"] == expected.emitted
     assert [(part["kind"], part["layer"], part["head"]) for part in one["attention"]] == [

@@ -140,7 +140,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
         ),
         ((CAT, "--measures", "weight,length"), "no measure 'length'"),
         ((CAT, "--measures", "weight,norm", "--engine", "transformers"), "does not give values"),
-        ((CAT, DOG, "-o", "diff.txt"), "a picture is saved as"),
+        ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
     ],
 )
 def test_what_can_t_be_met_is_refused(refused, arguments, says):

@@ -59,7 +59,7 @@ def test_a_query_that_may_attend_to_nothing(attncli, tiny):
         (("-H", "all"), "one head is needed, not 12"),
         (("-l", "6"), "layer 6 is out of range"),
         (("--mask", "x"), "no mask 'x'"),
-        (("-o", "row.txt"), "a picture is saved as"),
+        (("-o", "row.txt"), "what is explained is saved as"),
     ],
 )
 def test_what_can_not_be_explained(refused, options, line):

@@ -55,7 +55,7 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
 
 def test_methods_come_in_the_order_asked_for_and_no_other(attncli):
     [layer] = asked(attncli, "--method", "rollout,raw")["layers"]
-    assert list(layer["queries"][0]) == ["query", "token", "rollout", "raw"]
+    assert list(layer["queries"][0]) == ["query", "index", "token", "rollout", "raw"]
 
 
 def test_words_are_put_together_before_paths_are_followed(attncli):

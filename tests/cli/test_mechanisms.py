@@ -86,7 +86,7 @@ def test_a_picture_beside_json_is_named_on_stderr(attncli, tmp_path):
         (("-H", "all"), "one head is needed, not 12"),
         (("-H", "12"), "head 12 is out of range"),
         (("--mask", "x"), "no mask 'x'"),
-        (("-o", "maps.txt"), "a picture is saved as"),
+        (("-o", "maps.txt"), "what is measured is saved as"),
     ],
 )
 def test_what_can_not_be_measured(refused, options, line):

@@ -259,7 +259,7 @@ def test_a_picture(attncli, tmp_path, suffix):
 
 def test_what_can_not_be_probed(refused, tmp_path):
     assert "can't read" in refused("probe", tmp_path / "none.conllu")
-    assert "a picture is saved as" in refused("probe", TREEBANK, "-o", "probe.csv")
+    assert "what is probed is saved as" in refused("probe", TREEBANK, "-o", "probe.txt")
     assert "no sentence in it" in refused("probe", TREEBANK, "--test", "/dev/null")
     text = tmp_path / "text.conllu"
     text.write_text("The cat sat.\n", encoding="utf-8")

@@ -1,0 +1,258 @@
+"""What --json prints and -o saves is what attncli/cli/README.md says: every field, of its type, and no other.
+
+A command that prints a document has ways here that between them have every field.
+"""
+
+import csv
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from written_documents import PLAIN, ROW, Reader, sections, text
+
+from attncli.base.documents import flat
+from attncli.checks import bench_maps, bench_stats, timing, ways
+from attncli.checks.bench_maps import Shape
+from attncli.checks.bench_stats import Plan
+from attncli.cli.app import app
+from attncli.record.files import CSV_HEADER
+
+TEXT, OTHER = "the cat sat on the unbelievable cat", "it sat on the big cat it is"
+TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+
+# Calls without --json; @ and @@ stand for the texts.
+CALLS = {
+    "run": [
+        "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
+        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @",
+    ],
+    "explain": ["explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @"],
+    "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt"],
+    "mechanisms": ["mechanisms -m tiny @"],
+    "align": ["align", "align --attention transformer -f dates.txt"],
+    "flow": [
+        "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
+        "flow --from maps.npz --query big",
+    ],
+    "stats": ["stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz"],
+    "probe": ["probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu"],
+    "diff": ["diff -m tiny @ @@", "diff -m tiny --masks padding,causal @", "diff -m t5 @ @"],
+    "compare": [
+        "compare -m tiny @", "compare -m tiny --against torch @", "compare -m electra-small --weights random @",
+    ],
+    "models": ["models"],
+    "models show": ["models show tiny"],
+    "bench maps": ["bench maps -m tiny --device cpu --quick"],
+    "bench stats": ["bench stats -m tiny --device cpu --quick"],
+}  # fmt: skip
+SLOW = {"bench maps", "bench stats"}
+NEVER_SAVED = {"models", "models show", "bench maps", "bench stats"}
+RECORDS = {"run", "align", "flow"}  # their .csv is that of records
+# The list that is in a command's .csv.
+TABLES = {"explain": "keys", "mechanisms": "variants", "probe": "relations", "diff": "heads", "compare": "layers"}
+
+
+@cache
+def commands() -> dict[str, set[str]]:
+    """The options of every command by its name, of those below others too."""
+    found: dict[str, set[str]] = {}
+    waiting = [("", typer.main.get_command(app))]
+    while waiting:
+        name, command = waiting.pop()
+        found[name.strip()] = {option for one in command.params for option in one.opts}
+        waiting += [(f"{name} {below}", one) for below, one in getattr(command, "commands", {}).items()]
+    return found
+
+
+def words(line: str) -> list[str]:
+    return [{"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split()]
+
+
+@pytest.fixture(scope="module")
+def place(tiny, tmp_path_factory):
+    """A folder with models, texts, trees and files that the calls need."""
+    from foreign_checkpoints import make_foreign
+    from shell import in_process
+
+    folder = tmp_path_factory.mktemp("documents")
+    (folder / "tiny").symlink_to(tiny("bert"))
+    for family in ("gpt2", "t5"):
+        (folder / family).mkdir()
+        make_foreign(folder / family, family)
+    (folder / "lines.txt").write_text(f"{TEXT}\n{OTHER}\n", encoding="utf-8")
+    (folder / "dates.txt").write_text("3 March 2021\nhello world\n", encoding="utf-8")
+    trees = TREES.read_text(encoding="utf-8").split("\n\n")
+    (folder / "trees.conllu").write_text("\n\n".join(trees[:4]) + "\n\n", encoding="utf-8")
+    (folder / "other.conllu").write_text(trees[4] + "\n\n", encoding="utf-8")
+    for line in ("run -m tiny -l all -o maps.npz @@", "stats -m tiny -o stats.npz lines.txt"):
+        assert in_process(words(line), folder).code == 0, line
+    return folder
+
+
+@pytest.fixture
+def call(attncli, place, monkeypatch):
+    """`call("run -m tiny @", "--json")` -> what it printed, in the folder with everything, small."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
+    monkeypatch.setattr(bench_maps, "SHAPES", (Shape(1, 8, 2, 1),))
+    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
+    monkeypatch.setattr(bench_stats, "QUICK", Plan(texts=4, rounds=1, lines=(2, 3), long=80))
+    monkeypatch.setattr(bench_stats, "run_apart", lambda *_: {"tokens": 70, "seconds": 0.5, "peak_bytes": 200})
+
+    def run(line: str, *more: str) -> str:
+        result = attncli(*words(line), *more)
+        assert result.code in (0, 1), result
+        return result.out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Documents by the calls that printed them, each printed once."""
+    return {}
+
+
+@pytest.fixture
+def printed(call, known):
+    """`printed("run -m tiny @")` -> the document."""
+
+    def document(line: str) -> Any:
+        if line not in known:
+            known[line] = json.loads(call(line, "--json"))
+        return known[line]
+
+    return document
+
+
+def marked(names: Any) -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in names]
+
+
+# --- what is written down -------------------------------------------------------------------------------
+
+
+def test_every_command_with_a_document_has_its_section_and_its_calls():
+    printing = {name for name, options in commands().items() if "--json" in options}
+    assert printing == {"bench" if name in SLOW else name for name in CALLS}
+    assert set(CALLS) <= set(sections())
+    assert {name for name in CALLS if "-o" not in commands()["bench" if name in SLOW else name]} == NEVER_SAVED
+
+
+def test_the_tables_are_whole():
+    """Every row is read, its type is known, and what has a shape says it."""
+    assert sum(map(len, sections().values())) == text().count("\n| `")
+    for name, fields in sections().items():
+        for path, kind in fields.items():
+            for one in kind.removesuffix("?").split(" or "):
+                assert one.strip("[]{}") in {*PLAIN, "null", "object", *sections()}, (name, path)
+    for path, kind, shape, _ in ROW.findall(text()):
+        assert shape or not {"[str]", "[int]", "[float]", "[[float]]"} & {kind.removesuffix("?")}, path
+
+
+def test_the_reader_finds_what_is_wrong():
+    """It is what all tests here stand on."""
+    reader = Reader()
+    model = {"name": "a", "path": None, "sha256": None, "layers": 1, "heads": 1, "hidden_size": 4}
+    record = {
+        "tokens": ["a"],
+        "segments": [0],
+        "mask": "none",
+        "attention": [{"layer": 0, "head": 0, "weights": [[1]]}],
+    }
+    assert reader.read("run", {"model": model, "records": [record]}) == []
+    for wrong, said in (
+        ({"model": model}, "run.records is missing"),
+        ({"model": {**model, "layers": 1.5}, "records": []}, "run.model.layers is no int"),
+        ({"model": model, "records": [{**record, "more": 1}]}, "run.records[0].more is not written down"),
+        (
+            {"model": model, "records": [{**record, "attention": [{}]}]},
+            "run.records[0].attention[0].weights is missing",
+        ),
+        ({"model": model, "records": [{**record, "tokens": [0]}]}, "run.records[0].tokens[0] is no str"),
+    ):
+        assert any(line.startswith(said) for line in reader.read("run", wrong)), said
+
+
+# --- what is printed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", marked(CALLS))
+def test_documents_are_as_written(printed, name):
+    reader = Reader()
+    for line in CALLS[name]:
+        assert reader.read(name, printed(line)) == [], line
+    there = {field for section, field in reader.met if section == name}
+    assert there == set(sections()[name])
+
+
+def test_no_part_has_a_field_that_is_nowhere(printed):
+    reader = Reader()
+    for name in ("run", "explain", "diff", "probe"):
+        for line in CALLS[name]:
+            reader.read(name, printed(line))
+    for part in set(sections()) - set(CALLS) - {"program"}:  # bench's, and slow
+        assert {field for section, field in reader.met if section == part} == set(sections()[part]), part
+
+
+# --- what is saved --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", [line for name in CALLS if name not in NEVER_SAVED for line in CALLS[name]])
+def test_a_file_holds_what_is_printed(call, printed, line, tmp_path):
+    call(line, "-o", str(tmp_path / "x.json"))
+    assert json.loads((tmp_path / "x.json").read_text(encoding="ascii")) == printed(line)
+
+
+def test_both_at_once(call, printed, tmp_path):
+    line = CALLS["flow"][1]
+    for name in ("x.json", "x.npz"):
+        assert json.loads(call(line, "--json", "-o", str(tmp_path / name))) == printed(line)
+    assert json.loads((tmp_path / "x.json").read_text(encoding="ascii")) == printed(line)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_a_list_of_the_document(call, printed, name, tmp_path):
+    """Every field but lists."""
+    line = CALLS[name][-1]
+    call(line, "-o", str(tmp_path / "x.csv"))
+    entries = printed(line)[TABLES[name]]
+    rows = read(tmp_path / "x.csv")
+    for row, entry in zip(rows, entries, strict=True):
+        assert row == {key: "" if value is None else str(value) for key, value in flat(entry).items()}
+
+
+def test_a_row_of_mask_says_which_text_it_is_of(call, printed, tmp_path):
+    call(CALLS["mask"][1], "-o", str(tmp_path / "x.csv"))
+    document = printed(CALLS["mask"][1])
+    rows = iter(read(tmp_path / "x.csv"))
+    for number, one in enumerate(document["texts"]):
+        for head in one["heads"]:
+            row = next(rows)
+            assert (row["text"], row["layer"], row["head"]) == (str(number), str(head["layer"]), str(head["head"]))
+            assert float(row["causal_moved"]) == head["causal"]["moved"]
+    assert next(rows, None) is None
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
+    line = CALLS[name][0]
+    call(line, "-o", str(tmp_path / "x.csv"))
+    rows = read(tmp_path / "x.csv")
+    assert tuple(rows[0]) == CSV_HEADER and f"`{','.join(CSV_HEADER)}`" in text()
+    weights = [
+        weight
+        for record in printed(line)["records"]
+        for one in record["attention"]
+        for row in one["weights"]
+        for weight in row
+    ]
+    assert [float(row["weight"]) for row in rows] == weights
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
