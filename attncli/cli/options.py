@@ -102,7 +102,7 @@ Dtype = Annotated[choices.Dtype, choice(choices.Dtype, "--dtype", help="What to 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 Saved = Annotated[
     Path | None,
-    typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz); no model is run."),
+    typer.Option("--from", metavar="PATH", help="Use a saved record (.safetensors, .npz, .json); no model is run."),
 ]
 NoSpecial = Annotated[
     bool,
