@@ -102,10 +102,11 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     record = replace(row_shares(record), vectors=None)
     kept = Kept.within(record, heads_by_content(record), ROOM)
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
-    count = len(record.layers) * len(record.heads)
+    every = [(layer, head) for layer in record.layers for head in record.heads]
+    layer, head = next((one for one in every if one not in kept.heads), every[0])
     said = (
-        f"Here are {len(kept.heads)} of {count} heads in full, those that look at words most, as many as there is room "
-        f"for: {names}. The others are small maps. record.select(layers=3, heads=1) shows one in full; "
+        f"Here are {len(kept.heads)} of {len(every)} heads in full, those that look at words most, as many as there is "
+        f"room for: {names}. The others are small maps. record.select(layers={layer}, heads={head}) shows one in full; "
         f'record.page("all.html") makes a page of all{with_vectors}.'
     )
     return said, pages.page(record, kept=kept)
