@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
-    from attncli.record import AttentionRecord, Request, load_record, load_records, save_records
+    from attncli.record import (
+        AttentionRecord,
+        Request,
+        load_record,
+        load_records,
+        record_of,
+        records_of,
+        save_records,
+    )
 
 __version__ = "0.2.0"
 
@@ -32,6 +40,8 @@ HOMES = {
     "Request": "attncli.record",
     "load_record": "attncli.record",
     "load_records": "attncli.record",
+    "record_of": "attncli.record",
+    "records_of": "attncli.record",
     "save_records": "attncli.record",
 }
 
@@ -46,6 +56,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Request",
     "load_record",
     "load_records",
+    "record_of",
+    "records_of",
     "save_records",
 ]
 

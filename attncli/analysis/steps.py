@@ -15,12 +15,15 @@ import numpy as np
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
 
-BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed", "value_norm", "contribution")
+BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed")
+BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
 
 
 @dataclass(frozen=True)
 class RowSteps:
     """The steps of one query; arrays are by key `[key]`, computed in float64 from the head's own vectors.
+
+    What is made of values is None where they are not known.
 
     score, scaled, raised: as in the formulas above; largest is m, total the sum of raised.
     weight: the head's own, as the model computed it; computed: raised / total, which differs from it by rounding.
@@ -36,12 +39,12 @@ class RowSteps:
     total: float
     weight: Floats
     computed: Doubles
-    value_norm: Doubles
-    contribution: Doubles
-    output: Doubles
+    value_norm: Doubles | None
+    contribution: Doubles | None
+    output: Doubles | None
 
 
-def row_steps(query: Floats, key: Floats, value: Floats, allowed: Bools, weight: Floats) -> RowSteps:
+def row_steps(query: Floats, key: Floats, value: Floats | None, allowed: Bools, weight: Floats) -> RowSteps:
     """The steps from q `[head_dim]`, k and v `[key, head_dim]`, what may be attended to and the weights `[key]`.
 
     Where nothing may be attended to all weights and the output are 0.
@@ -51,7 +54,8 @@ def row_steps(query: Floats, key: Floats, value: Floats, allowed: Bools, weight:
     largest = float(scaled[allowed].max()) if allowed.any() else 0.0
     raised = np.where(allowed, np.exp(np.where(allowed, scaled - largest, 0.0)), 0.0)
     total = float(raised.sum())
-    weighted = weight.astype(np.float64)[:, None] * value.astype(np.float64)  # [key, head_dim]
+    values = None if value is None else value.astype(np.float64)
+    weighted = None if values is None else weight.astype(np.float64)[:, None] * values  # [key, head_dim]
     return RowSteps(
         allowed=allowed,
         score=score,
@@ -61,34 +65,39 @@ def row_steps(query: Floats, key: Floats, value: Floats, allowed: Bools, weight:
         total=total,
         weight=weight,
         computed=raised / total if total else raised,
-        value_norm=np.linalg.norm(value.astype(np.float64), axis=-1),
-        contribution=np.linalg.norm(weighted, axis=-1),
-        output=weighted.sum(axis=0),
+        value_norm=None if values is None else np.linalg.norm(values, axis=-1),
+        contribution=None if weighted is None else np.linalg.norm(weighted, axis=-1),
+        output=None if weighted is None else weighted.sum(axis=0),
     )
 
 
-def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> dict[str, Any]:
+def document(record: AttentionRecord, x: Floats | None, value: Floats | None, query: int) -> dict[str, Any]:
     """What `explain --json` prints: a query's row of the one head of a record, key by key.
 
     The record holds the head's queries and keys too (`vectors`). x: what goes into its layer, `[token, hidden_size]`;
-    value: the head's values `[token, head_dim]`; query: the place of the token whose row it is.
+    value: the head's values `[token, head_dim]`; query: the place of the token whose row it is. A saved record has
+    neither x nor values: then what is made of them is not in the document.
     """
     [layer], [head] = record.layers, record.heads
     assert record.vectors is not None
     queries, keys = record.vectors.of(layer, head)
     steps = row_steps(queries[query], keys, value, record.mask_of(layer)[query], record.map(layer, head)[query])
-    columns = {name: getattr(steps, name).tolist() for name in BY_KEY}
-    return {
+    columns = {name: getattr(steps, name).tolist() for name in (*BY_KEY, *(BY_VALUE if value is not None else ()))}
+    columns["k"] = keys.tolist()
+    if value is not None:
+        columns["v"] = value.tolist()
+    made: dict[str, Any] = {
         "model": asdict(record.model),
         "layer": layer,
         "head": head,
+        **({} if record.kind == "encoder" else {"kind": record.kind}),
         "mask": record.mask_name,
         "tokens": record.tokens.text,
         "query": {
             "index": query,
             "token": record.tokens.text[query],
             "shown": record.tokens.shown[query],
-            "x": x[query].tolist(),
+            **({} if x is None else {"x": x[query].tolist()}),
             "q": queries[query].tolist(),
         },
         "keys": [
@@ -97,13 +106,12 @@ def document(record: AttentionRecord, x: Floats, value: Floats, query: int) -> d
                 "token": token,
                 "shown": record.keys.shown[key],
                 **{name: column[key] for name, column in columns.items()},
-                "k": keys[key].tolist(),
-                "v": value[key].tolist(),
             }
             for key, token in enumerate(record.keys.text)
         ],
         "largest": steps.largest,
         "total": steps.total,
-        "output": steps.output.tolist(),
-        "output_norm": float((steps.output**2).sum() ** 0.5),
     }
+    if steps.output is not None:
+        made |= {"output": steps.output.tolist(), "output_norm": float((steps.output**2).sum() ** 0.5)}
+    return made

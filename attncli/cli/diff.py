@@ -80,7 +80,7 @@ def diff(
 ) -> None:
     """Show where two sets of maps differ: which heads, which cells.
 
-    They are two saved records (.safetensors or .npz), two texts of equal length, or one text under two models,
+    They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
     two masks or two measures. Tokens are paired by their places. For each head: how much weight must move to make
     one map the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
 
@@ -128,9 +128,9 @@ def diff(
 
 def is_record(name: str | None) -> bool:
     """Whether A or B is a record's file and no text: it has a record's suffix, and is there or is one word."""
-    from attncli.record.files import LOADED
+    from attncli.record.files import READ
 
-    return name is not None and Path(name).suffix.lower() in LOADED and (Path(name).is_file() or " " not in name)
+    return name is not None and Path(name).suffix.lower() in READ and (Path(name).is_file() or " " not in name)
 
 
 def saved_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionRecord]":

@@ -1,13 +1,19 @@
 """attncli explain: one row of one head from beginning to end, with the numbers."""
 
-from typing import Annotated
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import hints, options, output
+from attncli.cli.given import given, refuse
 from attncli.cli.texts import check_one, read_inputs
+
+ROUNDING = 0.02  # by more than this, weights are not made of q and k alone, in whatever dtype
 
 
 def explain(
@@ -15,6 +21,7 @@ def explain(
     text: options.Text = None,
     pair: options.Pair = None,
     file: options.File = None,
+    saved: options.Saved = None,
     model: options.ModelName = "minilm",
     layer: options.OneLayer = "-1",
     head: options.OneHead = "0",
@@ -39,7 +46,8 @@ def explain(
     """Explain one row of a map, every number from end to end.
 
     For each key: q·k, divided by the root of the head's size, the mask, exp, the weight, and how much the token
-    brings to the output: the length of weight times value, which can be small where the weight is large.
+    brings to the output: the length of weight times value, which can be small where the weight is large. Of a saved
+    record with q and k (run --vectors) all but that.
 
     \b
     Examples:
@@ -49,20 +57,7 @@ def explain(
     """
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is explained")
-    from attncli.cli.source import open_own
-
-    inputs = read_inputs(text, pair, file)
-    check_one(len(inputs), "give the one to explain as TEXT")
-    loaded = open_own(model, device, dtype)
-    from attncli.analysis.steps import document
-    from attncli.models.head import one_head
-    from attncli.record.selection import select_one, select_token
-
-    tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
-    place = select_token(query, tokens)
-    numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    taken = one_head(loaded, tokens, *numbers, mask)
-    explained = document(taken.record, taken.x, taken.value, place)
+    explained = computed(context.params) if saved is None else read(context, saved)
     if json:
         output.json_document(explained)
     elif output_path is None:
@@ -78,4 +73,60 @@ def explain(
 
             save_figure(steps_figure(explained), output_path)
         output.file(output_path, json)
-    hints.offer(context, "all rows of this head", "run", layer=numbers[0], head=numbers[1])
+    hints.offer(context, "all rows of this head", "run", layer=explained["layer"], head=explained["head"])
+
+
+def computed(asked: dict[str, Any]) -> dict[str, Any]:
+    """The row of a text, with all that the model makes of it."""
+    from attncli.cli.source import open_own
+
+    inputs = read_inputs(asked["text"], asked["pair"], asked["file"])
+    check_one(len(inputs), "give the one to explain as TEXT")
+    loaded = open_own(asked["model"], asked["device"], asked["dtype"])
+    from attncli.analysis.steps import document
+    from attncli.models.head import one_head
+    from attncli.record.selection import select_one, select_token
+
+    tokens = loaded.tokenizer.encode(*inputs[0], asked["pad_to"])
+    place = select_token(asked["query"], tokens)
+    layer = select_one(asked["layer"], loaded.config.layers, "layer")
+    head = select_one(asked["head"], loaded.config.heads, "head")
+    taken = one_head(loaded, tokens, layer, head, asked["mask"])
+    return document(taken.record, taken.x, taken.value, place)
+
+
+def read(context: typer.Context, path: Path) -> dict[str, Any]:
+    """The row of a saved record, as far as its q and k lead: without -l and -H of the last head that has them.
+
+    Raises RequestError where the record has no q and k of the head.
+    """
+    from attncli.analysis.steps import document
+    from attncli.cli.source import MAKING, Saved
+    from attncli.record.selection import select_one, select_token
+
+    asked = context.params
+    refuse(context, "with --from, which takes what was saved", *(name for name in MAKING if name in asked))
+    record = Saved(path, None, None).one(f"{path}: save the one to explain by itself")
+    layer, head = (
+        select_one(asked[name], count, name) if given(context, name) else None
+        for name, count in (("layer", record.model.layers), ("head", record.model.heads))
+    )
+    there = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
+    there = [one for one in there if layer in (None, one[0]) and head in (None, one[1])]
+    if not there:
+        which = f"{record.layers[-1] if layer is None else layer}.{record.heads[0] if head is None else head}"
+        raise RequestError(
+            f"{path} has no q and k of head {which}, which make its weights: save them with "
+            f"attncli run -l all --vectors {which} -o maps.safetensors TEXT"
+        )
+    place = select_token(asked["query"], record.tokens)
+    explained = document(record.select(*([one] for one in there[-1])), None, None, place)
+    apart = max(abs(key["weight"] - key["computed"]) for key in explained["keys"])
+    if apart > ROUNDING:
+        warnings.warn(
+            f"the weights differ by up to {apart:.3f} from what q and k lead to: something is added to the scores "
+            "(a bias), or they are scaled in another way",
+            Notice,
+            stacklevel=2,
+        )
+    return explained

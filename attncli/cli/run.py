@@ -23,6 +23,7 @@ def run(
     text: options.PipedText = None,
     pair: options.Pair = None,
     file: options.File = None,
+    saved: options.Saved = None,
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,

@@ -23,6 +23,7 @@ COUNTING = (
     "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
     "resume", "device", "dtype",
 )  # fmt: skip
+OF_MAPS = ("words", "distances")  # of those, what is asked of maps: it has an effect on a saved record
 
 Files = Annotated[
     list[str] | None,
@@ -103,7 +104,8 @@ def stats(
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
     of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far. With --measure
-    norm: of norms, each as a share of its row.
+    norm: of norms, each as a share of its row. --from takes saved statistics, or a saved record of all layers and
+    heads, whose maps are counted then.
 
     \b
     Examples:
@@ -112,7 +114,7 @@ def stats(
       echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
     """
     from attncli.analysis.statistics import Counting
-    from attncli.analysis.statistics_files import SUFFIXES, document, load_statistics
+    from attncli.analysis.statistics_files import SUFFIXES, document
     from attncli.corpus.reading import Reading
 
     for path in output_paths or []:
@@ -133,8 +135,7 @@ def stats(
         with progress(limit) as show:
             statistics = count_files(opened, texts, reading, stride, counting, resume, show)
     else:
-        refuse(context, "with --from, which takes what was saved", *COUNTING)
-        statistics = load_statistics(saved)
+        statistics = load(saved, context)
     if not statistics.partial or saved:
         for path in output_paths or []:
             save(statistics, path, by)
@@ -150,6 +151,33 @@ def stats(
     one = statistics.clearest("strongest" if by == "entropy" else by)
     made = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if saved else {}
     hints.offer(context, f"head {one.layer}.{one.head} on a sentence", "run", layer=one.layer, head=one.head, **made)
+
+
+def load(path: Path, context: typer.Context) -> "Statistics":
+    """Saved statistics; or those of the texts of a saved record, whose maps are counted here.
+
+    Raises RequestError when the file is neither, and for options that have no effect on it.
+    """
+    from attncli.analysis.record_statistics import record_statistics
+    from attncli.analysis.statistics_files import LOADED, load_statistics
+    from attncli.record import load_records
+
+    taken = "with --from, which takes what was saved"
+    if path.suffix.lower() in LOADED:
+        try:
+            found = load_statistics(path)
+        except RequestError as error:
+            try:
+                records = load_records(path)
+            except RequestError:
+                raise error from None  # it is no record either
+        else:
+            refuse(context, taken, *COUNTING)
+            return found
+    else:
+        records = load_records(path)
+    refuse(context, taken, *(name for name in COUNTING if name not in OF_MAPS))
+    return record_statistics(records, *(context.params[name] for name in OF_MAPS))
 
 
 def save(statistics: "Statistics", path: Path, by: str) -> None:

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from attncli.models.hub import Place
@@ -63,10 +63,22 @@ class Engine(ABC):
         heads: Selection = "all",
         mask: str = "padding",
         pad_to: int | None = None,
+        progress: bool = False,
         **more: Any,
     ) -> Iterator[AttentionRecord]:
-        """The attention of many texts, in their order. Arguments and errors as for `attend`."""
-        yield from self.answer(inputs_of(texts, pairs), Request(layers, heads, mask, pad_to, **renamed(more)))
+        """The attention of many texts, in their order. Arguments and errors as for `attend`.
+
+        progress: show how far it is, in a terminal as in a notebook; of a generator's texts without how many there are.
+        """
+        records = self.answer(inputs_of(texts, pairs), Request(layers, heads, mask, pad_to, **renamed(more)))
+        yield from with_bar(records, texts) if progress else records
+
+
+def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
+    """The same records, one a text, with a bar on stderr."""
+    from tqdm.auto import tqdm
+
+    return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
 def renamed(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """A tokenizer of transformers in the place of one of `tokenizers`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.transformers_peer import quiet
+from attncli.text.pieces import Pieces, with_words, word_numbers
 from attncli.text.shown import Notation, Unknown
-
-WORD_MARKS = ("▁", "Ġ")
 
 
 class Backend:
@@ -54,22 +51,6 @@ class Backend:
         return with_words(cut.encodings[0])
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """What an `Encoding` of `tokenizers` says, in its words, where there is none or it does not say all."""
-
-    tokens: list[str]
-    ids: list[int]
-    type_ids: list[int]
-    sequence_ids: list[int | None]
-    special_tokens_mask: list[int]
-    word_ids: list[int | None]
-    offsets: list[tuple[int, int]]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-
 def pieces(tokenizer: Any, ids: list[int]) -> Any:
     """Of numbers alone, as from a decoder, or from a tokenizer that gives no more. Offsets are not known: (0, 0)."""
     special = [number in tokenizer.all_special_ids and number != tokenizer.unk_token_id for number in ids]
@@ -86,27 +67,3 @@ def pieces(tokenizer: Any, ids: list[int]) -> Any:
         word_ids=word_numbers(tokens, texts),
         offsets=[(0, 0)] * len(ids),
     )
-
-
-def with_words(encoding: Any) -> Any:
-    """The same, with words where the tokenizer cuts a text into none but marks them in its pieces (Llama)."""
-    if len(set(encoding.word_ids) - {None}) > 1 or not any(token.startswith("▁") for token in encoding.tokens):
-        return encoding
-    said = {field.name: getattr(encoding, field.name) for field in fields(Pieces)}
-    return Pieces(**{**said, "word_ids": word_numbers(encoding.tokens, encoding.sequence_ids)})
-
-
-def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int | None]:
-    """Which word of its text a token is a piece of, by the marks in the pieces; None where `texts` says none.
-
-    "▁" (sentencepiece) and "Ġ" (byte-level) begin a word; where neither is, all begin one but "##" (WordPiece).
-    """
-    marked = any(token.startswith(WORD_MARKS) for token in tokens)
-    last: dict[int, int] = {}
-    numbers: list[int | None] = []
-    for token, text in zip(tokens, texts, strict=True):
-        if text is not None:
-            begins = token.startswith(WORD_MARKS) if marked else not token.startswith("##")
-            last[text] = last.get(text, -1) + (begins or text not in last)
-        numbers.append(None if text is None else last[text])
-    return numbers

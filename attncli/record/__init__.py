@@ -1,6 +1,7 @@
 """What one run of one text yields, how it is asked for, and its files. Needs numpy, never torch."""
 
 from attncli.record.loading import load_record, load_records
+from attncli.record.making import record_of, records_of
 from attncli.record.parts import ModelInfo, Vectors
 from attncli.record.record import AttentionRecord, save_records
 from attncli.record.request import Input, Request
@@ -13,5 +14,7 @@ __all__ = [
     "Vectors",
     "load_record",
     "load_records",
+    "record_of",
+    "records_of",
     "save_records",
 ]

@@ -12,12 +12,14 @@ import numpy as np
 
 from attncli.base.documents import write_table
 from attncli.base.printable import first_line
+from attncli.record.parts import VECTOR_ARRAYS
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
-LOADED = (".safetensors", ".npz")  # those that are read again
+LOADED = (".safetensors", ".npz")  # those that hold all of a record
+READ = (*LOADED, ".json")  # those that are read again
 CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
-VECTOR_ARRAYS = ("neurons", "query", "key")  # in files of records with vectors
+PLAIN = "attentions"  # in a .npz that no attncli wrote: its weights, beside "tokens"
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
 
 
@@ -88,11 +90,22 @@ def write_text(pieces: Iterable[str], path: Path) -> None:
         file.writelines(pieces)
 
 
-def read_npz(path: Path) -> Iterable[Contents]:
-    """Whatever numpy raises of a garbled file comes through."""
+def read_npz(path: Path) -> Iterable[Contents | dict[str, Any]]:
+    """A record's contents; or all arrays by their names, of a file that another program wrote (PLAIN).
+
+    Whatever numpy raises of a garbled file comes through.
+    """
     with np.load(path, allow_pickle=False) as file:
-        names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name in file)]
-        yield Contents({name: file[name] for name in names}, json.loads(str(file["labels"])))
+        if PLAIN in file:
+            yield dict(file)
+        else:
+            names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name in file)]
+            yield Contents({name: file[name] for name in names}, json.loads(str(file["labels"])))
+
+
+def read_json(path: Path) -> Any:
+    """What `run --json` prints. Whatever is raised of a garbled file comes through."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_safetensors(path: Path) -> Iterable[Contents]:

@@ -1,6 +1,7 @@
 """Saved records, read and checked: what does not fit together is refused."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
-from attncli.record.files import LOADED, SUFFIXES, VECTOR_ARRAYS, read_npz, read_safetensors
-from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_json, read_npz, read_safetensors
+from attncli.record.foreign import as_maps, as_tokens
+from attncli.record.making import Known, assembled, record_of
+from attncli.record.parts import MEASURES, VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
@@ -26,11 +29,10 @@ TOKEN_KINDS = {
     "padding": bool,
     "shown": str,
 }
-MEASURES = (*choices.names(choices.Measure), "share of norm")
 
 
 def load_record(path: str | Path) -> AttentionRecord:
-    """Load a saved record (.safetensors or .npz) that holds one text.
+    """Load a saved record (.safetensors, .npz or .json) that holds one text.
 
     Raises RequestError when the file is missing, cut short, not a record, or holds several texts.
     """
@@ -41,26 +43,39 @@ def load_record(path: str | Path) -> AttentionRecord:
 
 
 def load_records(path: str | Path) -> list[AttentionRecord]:
-    """Load all texts of a saved record (.safetensors or .npz).
+    """Load all texts of a saved record (.safetensors, .npz or .json).
+
+    A .npz may be another program's: `attentions` and `tokens`, and what else `record_of` takes, by its names. A .json
+    holds weights and tokens only: what the rest was is found as `record_of` finds it.
 
     Raises RequestError when the file is missing, cut short, or not a record.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
-    if suffix not in LOADED:
-        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from {' or '.join(LOADED)}")
+    if suffix not in READ:
+        raise RequestError(f"{path}: {suffix} is for other programs; a record is read from {', '.join(READ)}")
     try:
         with path.open("rb"):
             pass
-        read = read_npz if suffix == ".npz" else read_safetensors
-        records = [build(*contents) for contents in read(path)]
+        records = list(read_records(path, suffix))
         if not records:
             raise ValueError("it holds no text")
         return records
+    except RequestError as error:
+        raise RequestError(f"{path}: {error}") from error
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or first_line(error)}") from error
     except Exception as error:  # a garbled file can end in nearly any of them
         raise RequestError(f"{path} is not a whole attncli record: {first_line(error)}") from error
+
+
+def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
+    """Raises whatever a garbled file ends in."""
+    if suffix == ".json":
+        yield from of_document(read_json(path))
+        return
+    for contents in read_npz(path) if suffix == ".npz" else read_safetensors(path):
+        yield build(*contents) if isinstance(contents, Contents) else of_arrays(contents)
 
 
 def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
@@ -79,7 +94,7 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
         raise ValueError(f"the mask is {mask.dtype} {list(mask.shape)} for {wanted}")
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError("a weight is negative or not a number")
-    model = ModelInfo(**rest["model"])
+    model = build_model(rest["model"])
     kind = rest.get("kind", "encoder")
     if kind not in choices.names(choices.Kind):
         raise ValueError(f"no attention of the kind {kind!r}")
@@ -87,8 +102,6 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     if measure not in MEASURES:
         raise ValueError(f"no measure {measure!r}")
     check_kind("mask_name", [rest["mask_name"]], str)
-    check_kind("model", [model.name, model.path, model.sha256], str)
-    check_kind("model", [model.layers, model.heads, model.hidden_size], int)
     check_numbers("layers", layers, model.layers)
     check_numbers("heads", heads, model.heads)
     whose = numbers, layers, heads, queries, keys
@@ -96,6 +109,56 @@ def build(numbers: dict[str, Any], rest: dict[str, Any]) -> AttentionRecord:
     return AttentionRecord(
         weights, layers, heads, tokens, mask, rest["mask_name"], model, vectors, key_tokens, kind, measure
     )
+
+
+def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
+    """A record from another program's .npz: what `record_of` takes by its names, and `query` and `key` for `vectors`.
+
+    Raises RequestError as `record_of` does, and KeyError without tokens.
+    """
+    known: dict[str, Any] = {
+        name: arrays[name].tolist() for name in ("layers", "heads", "kind", "measure", "model") if name in arrays
+    }
+    if "query" in arrays or "key" in arrays:
+        of = map(tuple, arrays["neurons"].tolist()) if "neurons" in arrays else None
+        pair = arrays["query"], arrays["key"]
+        known["vectors"] = pair if of is None else Vectors(list(of), *pair)
+    keys = arrays["key_tokens"].tolist() if "key_tokens" in arrays else None
+    segments = arrays["segments"].tolist() if "segments" in arrays else None
+    mask = arrays.get("mask")
+    if mask is not None and mask.ndim == 0:
+        mask = mask.item()
+    return record_of(arrays[PLAIN], arrays["tokens"].tolist(), keys, segments=segments, mask=mask, **known)
+
+
+def of_document(document: dict[str, Any]) -> Iterator[AttentionRecord]:
+    """The records in what `run --json` prints.
+
+    Raises RequestError as `record_of` does, and ValueError, TypeError or KeyError where it is something else.
+    """
+    model = build_model(document["model"])
+    for text in document["records"]:
+        maps = {(one["layer"], one["head"]): one["weights"] for one in text["attention"]}
+        layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*maps, strict=True))
+        check_numbers("layers", layers, model.layers)
+        check_numbers("heads", heads, model.heads)
+        weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
+        tokens = as_tokens(text["tokens"], "tokens", text["segments"])
+        keys = None if text.get("key_tokens") is None else as_tokens(text["key_tokens"], "key_tokens")
+        check_kind("mask", [text["mask"]], str)
+        known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
+        try:
+            yield assembled(weights, tokens, keys, text["mask"], known)
+        except RequestError:  # a layer that looks further than the name says, or words
+            yield replace(assembled(weights, tokens, keys, None, known), mask_name=text["mask"])
+
+
+def build_model(parts: dict[str, Any]) -> ModelInfo:
+    """Raises TypeError or ValueError where it is none."""
+    model = ModelInfo(**parts)
+    check_kind("model", [model.name, model.path, model.sha256], str)
+    check_kind("model", [model.layers, model.heads, model.hidden_size], int)
+    return model
 
 
 def build_tokens(parts: dict[str, Any]) -> Tokens:
@@ -107,22 +170,6 @@ def build_tokens(parts: dict[str, Any]) -> Tokens:
     for name in names:
         check_kind(name, lists[name], TOKEN_KINDS[name])
     return Tokens(**{**lists, "offsets": [(int(a), int(b)) for a, b in lists["offsets"]]})
-
-
-def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:
-    """The vectors in a file's contents. Raises ValueError or KeyError where they don't fit the rest."""
-    neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
-    if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
-        raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
-    pairs = [(layer, head) for layer, head in neurons.tolist()]
-    if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
-        raise ValueError("neurons are not some of its heads, each once")
-    for name, array, length in (("query", query, queries), ("key", key, keys)):
-        if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[2]):
-            raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
-        if array.size == 0 or not np.isfinite(array).all():
-            raise ValueError(f"{name} is empty or holds what is not a number")
-    return Vectors(pairs, query, key)
 
 
 def check_numbers(what: str, numbers: Sequence[int], count: int) -> None:

@@ -2,8 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from attncli.base import choices
 from attncli.base.arrays import Floats
+
+MEASURES = (*choices.names(choices.Measure), "share of norm")  # what stands in a record's weights
+
+VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
 
 
 @dataclass(frozen=True)
@@ -49,3 +57,19 @@ class Vectors:
         if not places:
             return None
         return Vectors([self.heads[place] for place in places], self.query[places], self.key[places])
+
+
+def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:
+    """Vectors from arrays under VECTOR_ARRAYS. Raises ValueError or KeyError where they don't fit the rest."""
+    neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
+    if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
+        raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
+    pairs = [(layer, head) for layer, head in neurons.tolist()]
+    if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
+        raise ValueError("neurons are not some of its heads, each once")
+    for name, array, length in (("query", query, queries), ("key", key, keys)):
+        if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[2]):
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
+        if array.size == 0 or not np.isfinite(array).all():
+            raise ValueError(f"{name} is empty or holds what is not a number")
+    return Vectors(pairs, query, key)

@@ -11,6 +11,7 @@ import numpy as np
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
+from attncli.base.printable import printable
 from attncli.record import files
 from attncli.record.masks import agree, compact, masks_of_layers
 from attncli.record.parts import ModelInfo, Vectors
@@ -19,9 +20,12 @@ from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+SHOWN_TOKENS = 5  # of a record where it is printed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AttentionRecord:
     """The attention of one text.
 
@@ -52,6 +56,28 @@ class AttentionRecord:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
+
+    def __repr__(self) -> str:
+        """AttentionRecord(minilm, 6 layers x 12 heads, 16 tokens, mask padding: "[CLS] the trophy does not ...")"""
+        counts = [
+            f"{what}{'s' if len(these) > 1 else ''} {number_list(these)} of {count}"
+            if len(these) < count
+            else f"{count} {what}s"
+            for what, these, count in (
+                ("layer", self.layers, self.model.layers),
+                ("head", self.heads, self.model.heads),
+            )
+        ]
+        between = "" if self.key_tokens is None else f" to {len(self.key_tokens)}"
+        parts = [
+            printable(self.model.name),
+            (", " if any("of" in count for count in counts) else " x ").join(counts),
+            *self.unusual,
+            f"{len(self.tokens)}{between} tokens",
+            f"mask {printable(self.mask_name)}",
+        ]
+        begin = " ".join(map(printable, self.tokens.text[:SHOWN_TOKENS]))
+        return f'AttentionRecord({", ".join(parts)}: "{begin}{" ..." if len(self.tokens) > SHOWN_TOKENS else ""}")'
 
     @property
     def compact_masks(self) -> Bools:
@@ -153,6 +179,17 @@ class AttentionRecord:
             "model": asdict(self.model),
         }
         return files.Contents(numbers, labels)
+
+    def to_dataframe(self) -> "DataFrame":
+        """A pandas DataFrame of a row a cell, with the columns of the record's .csv.
+
+        Columns: text (0), layer, head, query, key, query_token, key_token, weight.
+
+        Raises RequestError where pandas is not installed.
+        """
+        from attncli.record.frames import to_dataframe
+
+        return to_dataframe(self)
 
     # The one door that leads up: a record shows itself, as people know it from pandas.
 

@@ -4,15 +4,22 @@ This is the one door that leads up: a record imports this module inside those me
 A medium is imported when it is asked for, so that a page needs no matplotlib.
 """
 
-from dataclasses import fields
+import html
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attncli.analysis.shares import row_shares
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# What a notebook keeps of a record. An .ipynb holds it as it is, and a notebook of ten is opened, mailed and compared.
+MOST = 1_400_000  # characters, of which ROOM are maps
+ROOM = 1_150_000
+TRIED = 2_000_000  # weights: of more there is no room for all
 
 
 def page(
@@ -70,7 +77,36 @@ def figure(
 
 
 def notebook(record: AttentionRecord) -> str:
-    """The page in a frame, for a notebook."""
+    """The page in a frame, for a notebook, which keeps it: whole where that is small, else as `small` has it."""
     from attncli.render.page.document import frame
 
-    return frame(page(record))
+    if record.weights.size <= TRIED:
+        whole = frame(page(record))
+        if len(whole) <= MOST:
+            return whole
+    said, document = small(record)
+    return f"<p>{html.escape(said)}</p>{frame(document)}"
+
+
+def small(record: AttentionRecord) -> tuple[str, str]:
+    """A page of at most about MOST characters, and what it has to be said of it.
+
+    It has small maps of all heads, and whole those that look at the words most (`attncli.analysis.content`), as many as
+    there is room for; no q and k.
+    """
+    from attncli.analysis.content import heads_by_content
+    from attncli.render import page as pages
+    from attncli.render.page.kept import Kept
+
+    with_vectors = "" if record.vectors is None else ", with q and k"
+    record = replace(row_shares(record), vectors=None)
+    kept = Kept.within(record, heads_by_content(record), ROOM)
+    names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
+    every = [(layer, head) for layer in record.layers for head in record.heads]
+    layer, head = next((one for one in every if one not in kept.heads), every[0])
+    said = (
+        f"Here are {len(kept.heads)} of {len(every)} heads in full, those that look at words most, as many as there is "
+        f"room for: {names}. The others are small maps. record.select(layers={layer}, heads={head}) shows one in full; "
+        f'record.page("all.html") makes a page of all{with_vectors}.'
+    )
+    return said, pages.page(record, kept=kept)

@@ -48,18 +48,18 @@ class Tokens:
         return Tokens(**{name: [part[place] for place in chosen] for name, part in vars(self).items()})
 
 
-def tokens_of(encoding: "Encoding", notation: Notation, *texts: str | None) -> Tokens:
+def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: str | None) -> Tokens:
     """What `tokenizers` found in a text, or a pair of texts, in this program's words.
 
-    notation: of its vocabulary; texts: what it was given, where that is known.
+    notation: of its vocabulary, and texts: what it was given, where these are known.
     """
     segments: list[int] = []
     for kind, part in zip(encoding.type_ids, encoding.sequence_ids, strict=True):
         # RoBERTa's tokenizer calls every token type 0; what a separator ends, it belongs to.
         segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))
     special = [bool(flag) for flag in encoding.special_tokens_mask]
-    shown = notation.read(encoding.tokens, special)
-    if notation.unknown is not None and notation.unknown.id in encoding.ids:
+    shown = [] if notation is None else notation.read(encoding.tokens, special)
+    if notation is not None and notation.unknown is not None and notation.unknown.id in encoding.ids:
         where = zip(encoding.ids, special, encoding.sequence_ids, encoding.offsets, strict=True)
         for place, (number, added, part, (start, end)) in enumerate(where):
             if number == notation.unknown.id and not added:

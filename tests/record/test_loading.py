@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import record_of, tokens_of
 from safetensors.numpy import load_file, save_file
-from saved_records import NATIVE, same, with_vectors
+from saved_records import NATIVE, any_records, same, with_vectors
 
-from attncli import RequestError, load_record, load_records
+from attncli import RequestError, load_record, load_records, save_records
+from attncli import record_of as record_of_maps
 
 GOOD = with_vectors(record_of(np.full((2, 3, 6, 6), 1 / 6)), [(1, 2), (0, 0)])
 
@@ -306,6 +307,149 @@ def test_files_that_are_not_there_or_not_meant(folder, tmp_path):
     assert "No such file" in refused(folder / "missing.npz")
     (tmp_path / "folder.npz").mkdir()
     assert "directory" in refused(tmp_path / "folder.npz")
-    GOOD.save(tmp_path / "r.json")
-    assert "other programs" in refused(tmp_path / "r.json")
+    GOOD.save(tmp_path / "r.csv")
+    assert "other programs" in refused(tmp_path / "r.csv")
     assert "no suffix" in refused(tmp_path)
+
+
+# --- another program's .npz -------------------------------------------------------------------------------
+
+PLAIN = {"attentions": np.full((2, 3, 4, 4), 0.25), "tokens": np.array(["[CLS]", "a", "##b", "[SEP]"])}
+
+
+def plain(folder: Path, **changes: object) -> Path:
+    parts = {name: array for name, array in {**PLAIN, **changes}.items() if array is not None}
+    np.savez(folder / "plain.npz", **parts)
+    return folder / "plain.npz"
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, {}),
+        ({"attentions": PLAIN["attentions"].astype(np.float16)[:, None]}, {}),
+        ({"layers": np.array([4, 7]), "heads": np.array([0, 5, 2])}, {"layers": [4, 7], "heads": [0, 5, 2]}),
+        ({"mask": np.ones((4, 4), bool), "segments": np.array([0, 0, 1, 1])}, {"segments": [0, 0, 1, 1]}),
+        ({"mask": np.array("none"), "model": np.array("mine")}, {"mask": "none", "model": "mine"}),
+        ({"key_tokens": np.array(["c", "d", "e", "f"])}, {"key_tokens": ["c", "d", "e", "f"]}),
+        ({"kind": np.array("decoder"), "measure": np.array("norm")}, {"kind": "decoder", "measure": "norm"}),
+    ],
+)
+def test_a_plain_npz_is_what_record_of_takes(changes, options, folder):
+    same(
+        load_record(plain(folder, **changes)), record_of_maps(PLAIN["attentions"], PLAIN["tokens"].tolist(), **options)
+    )
+
+
+def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
+    query, key = np.random.default_rng(1).normal(size=(2, 2, 3, 4, 5)).astype(np.float32)
+    everywhere = load_record(plain(folder, query=query, key=key))
+    some = load_record(plain(folder, query=query[1], key=key[1], neurons=np.array([[1, 0], [1, 1], [1, 2]])))
+    for found in (everywhere, some):
+        np.testing.assert_array_equal(found.vectors.of(1, 2), [query[1, 2], key[1, 2]])
+    assert len(everywhere.vectors.heads) == 6 and some.vectors.heads == [(1, 0), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tokens": None}, "tokens"),
+        ({"tokens": np.array(["a", "b"])}, "tokens for 2 and 2"),
+        ({"tokens": np.array(3)}, "a list of strings"),
+        ({"tokens": np.array([b"a"] * 4)}, "a list of strings"),
+        ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "allow_pickle"),
+        ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "no weights"),
+        ({"attentions": PLAIN["attentions"] / 2}, "sums to 0.5"),
+        ({"layers": np.array([0])}, "2 numbers"),
+        ({"layers": np.array(["a", "b"])}, "int"),
+        ({"mask": np.ones((4, 3))}, "the mask is"),
+        ({"mask": np.array(3.0)}, "mask"),
+        ({"query": np.ones((2, 3, 4, 5))}, "key"),
+        ({"kind": np.array(["a"])}, "no part"),
+        ({"measure": np.array([[1]])}, "no measure"),
+        ({"segments": np.array([0, 0, 2, 1])}, "each 0 or 1"),
+    ],
+)
+def test_a_plain_npz_that_does_not_fit(changes, said, folder):
+    assert said in refused(plain(folder, **changes))
+
+
+# --- .json -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+def test_what_run_writes_as_json_is_read_back(mask, minilm, folder):
+    records = list(
+        minilm.attend_many(["The unbelievable cat sat.", "它很大"], ["It is big.", None], pad_to=20, mask=mask)
+    )
+    save_records(records, folder / "back.json")
+    for found, record in zip(load_records(folder / "back.json"), records, strict=True):
+        known = dataclasses.replace(record.tokens, ids=found.tokens.ids, offsets=found.tokens.offsets)
+        same(found, dataclasses.replace(record, tokens=known, masks=found.masks))
+        real = ~np.array(record.tokens.padding)
+        assert (found.mask[real] == record.mask[real]).all()
+
+
+@given(record=any_records().filter(lambda record: record.weights.shape[-2:] > (1, 1)))
+def test_any_record_comes_back_from_json_as_far_as_it_holds_it(record, folder):
+    record.save(folder / "any.json")
+    found = load_record(folder / "any.json")
+    assert json.dumps(found.document()) == json.dumps(record.document()) and found.model == record.model
+
+
+DOCUMENT = json.dumps({"model": dataclasses.asdict(GOOD.model), "records": [GOOD.document()]})
+
+
+def edited(**changes: object) -> dict:
+    document = json.loads(DOCUMENT)
+    document["records"][0].update(changes)
+    return document
+
+
+MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        3,
+        {},
+        {"records": []},
+        {**json.loads(DOCUMENT), "model": None},
+        {**json.loads(DOCUMENT), "model": {**dataclasses.asdict(GOOD.model), "layers": "2"}},
+        {**json.loads(DOCUMENT), "records": [3]},
+        {**json.loads(DOCUMENT), "records": []},
+        edited(tokens="abcdef"),
+        edited(tokens=["a"] * 5),
+        edited(tokens=[1] * 6),
+        edited(segments=[0] * 5),
+        edited(segments=[2] * 6),
+        edited(mask=3),
+        edited(kind="hybrid"),
+        edited(measure="length"),
+        edited(attention=[]),
+        edited(attention=3),
+        edited(attention=[{**MAP, "layer": 9}]),
+        edited(attention=[{**MAP, "head": -1}]),
+        edited(attention=[{**MAP, "layer": 0.0}]),
+        edited(attention=[{**MAP, "layer": [0]}]),
+        edited(attention=[MAP, {**MAP, "layer": 1}, {**MAP, "head": 1}]),
+        edited(attention=[{**MAP, "weights": "x"}]),
+        edited(attention=[{**MAP, "weights": [[1, 2], [3]]}]),
+        edited(attention=[{**MAP, "weights": None}]),
+        edited(attention=[{**MAP, "weights": np.full((6, 6), np.nan).tolist()}]),
+        edited(attention=[{**MAP, "weights": np.full((6, 6), -1.0).tolist()}]),
+        edited(attention=[{**MAP, "weights": np.full((6, 5), 0.2).tolist()}]),
+        edited(attention=[{**MAP, "weights": [[10**400] * 6] * 6}]),
+    ],
+)
+def test_json_that_is_no_record(wrong, folder):
+    (folder / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
+    refused(folder / "wrong.json")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, DOCUMENT[: len(DOCUMENT) // 2].encode()])
+def test_garbled_json(content, folder):
+    (folder / "garbled.json").write_bytes(content)
+    refused(folder / "garbled.json")

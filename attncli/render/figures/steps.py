@@ -42,7 +42,8 @@ class Column:
 
 
 def steps_figure(document: dict[str, Any]) -> Figure:
-    """The row as bars: q·k, divided, exp, weight, |v|, |weight v|, each column with a scale of its own.
+    """The row as bars: q·k, divided, exp, weight, |v|, |weight v|, each column with a scale of its own; the last two
+    where values are known.
 
     The query's own row has a band of colour; masked keys are faint. Of more than 60 keys those with the largest
     weights are drawn, in the order of the text, and the picture says so.
@@ -77,7 +78,8 @@ def steps_figure(document: dict[str, Any]) -> Figure:
         draw_lines(canvas, MARGIN, titles, TITLE, INK)
         draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
         draw_lines(canvas, bottom + ROW + GAP, end, NOTE, INK)
-        draw_keys(canvas, shown, labels, document["query"]["index"], rows, top)
+        own = None if document.get("kind") == "cross" else document["query"]["index"]
+        draw_keys(canvas, shown, labels, own, rows, top)
         canvas.plot([MARGIN, width - MARGIN], [bottom, bottom], color=FAINT, linewidth=0.6)
         allowed = [key["allowed"] for key in shown]
         for column, left, wide in zip(columns, lefts, widths, strict=True):
@@ -112,18 +114,20 @@ def step_columns(document: dict[str, Any], shown: Sequence[dict[str, Any]]) -> l
     raised = column(f"exp(· - {document['largest']:.2f})", "raised", WEIGHTS, f"{document['total']:.4f}", digits=4)
     raised.texts[:] = [text if key["allowed"] else steps.HIDDEN for key, text in zip(shown, raised.texts, strict=True)]
     weights = sum(key["weight"] for key in document["keys"])
-    return [
+    columns = [
         column("q·k", "score", SCORES),
         column(f"/ √{len(document['query']['q'])}", "scaled", SCORES),
         raised,
         column("/ sum = weight", "weight", WEIGHTS, f"{weights:.3f}"),
-        column("|v|", "value_norm", VALUES),
-        column("|weight v|", "contribution", VALUES, f"|Σ| = {document['output_norm']:.3f}"),
     ]
+    if "output" in document:
+        columns.append(column("|v|", "value_norm", VALUES))
+        columns.append(column("|weight v|", "contribution", VALUES, f"|Σ| = {document['output_norm']:.3f}"))
+    return columns
 
 
 def draw_keys(
-    canvas: Axes, shown: Sequence[dict[str, Any]], labels: Sequence[str], query: int, right: float, top: float
+    canvas: Axes, shown: Sequence[dict[str, Any]], labels: Sequence[str], query: int | None, right: float, top: float
 ) -> None:
     """The keys' labels, and a band of colour along the row of the query's own key."""
     left, end = canvas.get_xlim()

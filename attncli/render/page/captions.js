@@ -1,6 +1,6 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
-import { countOf, kindOf, maskOf, page } from "./data.js";
+import { countOf, isWhole, kindOf, maskOf, page, wholeHeads } from "./data.js";
 import { state } from "./state.js";
 
 /** A weight as it is shown. */
@@ -32,6 +32,14 @@ export function kind(layer, head) {
   return label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`;
 }
 
+/** What has to be said of a head of which not all weights are here; "" of one of which they are. */
+export function pooling(layer, head) {
+  if (isWhole(layer, head)) return "";
+  const { rows, columns } = maskOf(state.text, state.mask).small;
+  const [high, wide] = [countOf(state.text, "query") / rows, countOf(state.text, "key") / columns].map(Math.ceil);
+  return `a cell is the largest of about ${high} × ${wide} weights`;
+}
+
 /** Numbers as a list with runs: "0-3, 5". */
 export function numberList(numbers) {
   const runs = [];
@@ -43,6 +51,11 @@ export function numberList(numbers) {
   return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
 
+/** "3.1, 4.7" */
+function wholeOnes() {
+  return page.layers.flatMap((layer) => wholeHeads(layer).map((head) => `${layer}.${head}`)).join(", ") || "none";
+}
+
 /** What stands below every view: where the numbers are from, and how exact they are. */
 export function about() {
   const { model } = page;
@@ -51,6 +64,7 @@ export function about() {
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
+    page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
     `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error.toPrecision(1)} of the true ones`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,

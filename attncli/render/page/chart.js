@@ -2,7 +2,7 @@
 // pointer does there. The views draw; this file scrolls, zooms, and says what is pointed at.
 
 import { isDark, theme } from "./colour.js";
-import { page } from "./data.js";
+import { isWhole, page } from "./data.js";
 import * as heads from "./heads.js";
 import * as matrix from "./matrix.js";
 import * as model from "./model.js";
@@ -211,9 +211,9 @@ function press(event) {
   }
 }
 
-/** Go from Model to one head, in the view that was there before. */
+/** Go from Model to one head, in the view that was there before; one that is not whole has no lines. */
 export function open({ layer, head }) {
-  change({ layer, head, heads: [head], view: opened });
+  change({ layer, head, heads: [head], view: opened === "heads" && !isWhole(layer, head) ? "matrix" : opened });
 }
 
 function wheel(event) {

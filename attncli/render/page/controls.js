@@ -2,7 +2,7 @@
 
 import { scrollToToken, zoom, zoomToFit } from "./chart.js";
 import { headColour, isDark } from "./colour.js";
-import { maskOf, page } from "./data.js";
+import { isWhole, maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, state } from "./state.js";
 import { axes, unitOf } from "./units.js";
@@ -122,6 +122,7 @@ export function showState() {
   for (const one of element("heads").children) {
     const head = Number(one.dataset.head);
     one.classList.toggle("current", head === state.head);
+    one.disabled = !isWhole(state.layer, head);
     one.title = `Head ${head}: ${kind(state.layer, head)}`;
     one.setAttribute("aria-label", one.title);
   }

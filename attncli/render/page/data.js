@@ -38,10 +38,12 @@ function fromBase64(text) {
 /** Decode ahead the layers that the user may turn to next: all of this text and mask, the nearest first. */
 export function decodeAhead(text, name, layer) {
   const near = page.layers.indexOf(layer);
-  const ids = maskOf(text, name).maps;
-  const waiting = [...ids.keys()].filter((place) => !chunks.has(ids[place]));
-  if (waiting.length === 0 || ids.some((id) => chunks.get(id) === null)) return; // one at a time
-  bytesOf(ids[waiting.sort((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]]);
+  const { maps: ids, small } = maskOf(text, name);
+  const all = small ? [...ids, ...small.maps] : ids;
+  const far = (place) => Math.abs((place % ids.length) - near);
+  const waiting = [...all.keys()].filter((place) => !chunks.has(all[place]));
+  if (waiting.length === 0 || all.some((id) => chunks.get(id) === null)) return; // one at a time
+  bytesOf(all[waiting.sort((a, b) => far(a) - far(b))[0]]);
 }
 
 let whenDecoded = () => {};
@@ -62,30 +64,56 @@ export function countOf(text, side) {
   return tokensOf(text, side).tokens.length;
 }
 
+/** Whether the page holds all weights of a head; a small page has of most heads only the largest of each block of them. */
+export function isWhole(layer, head) {
+  return wholeHeads(layer).includes(head);
+}
+
+/** The heads of a layer of which the page holds all weights. */
+export function wholeHeads(layer) {
+  return page.whole ? page.whole[page.layers.indexOf(layer)] : page.heads;
+}
+
 /** What the page holds of text number `text` under the mask of this name. */
 export function maskOf(text, name) {
   return page.texts[text].masks.find((mask) => mask.name === name);
 }
 
 /**
- * The weights of one head, [query * keys + key], or null if they are not decoded yet.
+ * The weights of one head, [query * keys + key], or null if they are not decoded yet. Of a head that is not whole, every
+ * weight is the largest of its block.
  * A weight is stored as a level from 0 to `levels`: weight = (level / levels) ^ power. Of each layer there are
  * the low bytes of all levels and then the high bytes, both in the order [head][query][key].
  */
 export function weightsOf(text, name, layer, head) {
   const place = `${text} ${name} ${layer} ${head}`;
   if (maps.has(place)) return maps.get(place);
-  const mask = maskOf(text, name);
-  const bytes = bytesOf(mask.maps[page.layers.indexOf(layer)]);
+  const [whole, mask] = [isWhole(layer, head), maskOf(text, name)];
+  const { maps: ids, levels, power, rows, columns } = whole ? mask : mask.small;
+  const bytes = bytesOf(ids[page.layers.indexOf(layer)]);
   if (bytes === null) return null;
-  const cells = countOf(text, "query") * countOf(text, "key");
-  const low = page.heads.indexOf(head) * cells;
-  const high = low + page.heads.length * cells;
-  const values = levelValues(mask.levels, mask.power);
-  const weights = new Float32Array(cells);
-  for (let cell = 0; cell < cells; cell++) weights[cell] = values[bytes[low + cell] | (bytes[high + cell] << 8)];
+  const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
+  const cells = whole ? queries * keys : rows * columns;
+  const heads = whole ? wholeHeads(layer) : page.heads;
+  const low = heads.indexOf(head) * cells;
+  const high = low + heads.length * cells;
+  const values = levelValues(levels, power);
+  const stored = new Float32Array(cells);
+  for (let cell = 0; cell < cells; cell++) stored[cell] = values[bytes[low + cell] | (bytes[high + cell] << 8)];
+  const weights = whole ? stored : spread(stored, rows, columns, queries, keys);
   if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
   maps.set(place, weights);
+  return weights;
+}
+
+/** A small map as large as the whole one: block number i of n begins at floor(i * length / n), as pooling.py has it. */
+function spread(small, rows, columns, queries, keys) {
+  const weights = new Float32Array(queries * keys);
+  const block = (place, count, length) => Math.floor(((place + 1) * count - 1) / length);
+  for (let query = 0; query < queries; query++) {
+    const row = block(query, rows, queries) * columns;
+    for (let key = 0; key < keys; key++) weights[query * keys + key] = small[row + block(key, columns, keys)];
+  }
   return weights;
 }
 

@@ -17,6 +17,7 @@ from attncli.analysis.shares import row_shares
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
+from attncli.render.page.kept import Kept
 from attncli.render.page.modules import FOLDER, script
 from attncli.render.page.payload import payload
 from attncli.render.page.start import Start
@@ -27,7 +28,12 @@ FRAME_HEIGHT = 640  # pixels
 PLACE = re.compile(r"\{\{ (\w+) \}\}")
 
 
-def page(records: AttentionRecord | Sequence[AttentionRecord], start: Start = Start(), title: str | None = None) -> str:
+def page(
+    records: AttentionRecord | Sequence[AttentionRecord],
+    start: Start = Start(),
+    title: str | None = None,
+    kept: Kept | None = None,
+) -> str:
     """One HTML document with all heads of these records. The same records give the same document.
 
     Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks.
@@ -35,12 +41,14 @@ def page(records: AttentionRecord | Sequence[AttentionRecord], start: Start = St
 
     start: how the page opens; all of it can be changed there.
     title: the document's; by default the model and the first text.
+    kept: what the page holds of their weights, where that is not all; it says so.
 
     Raises RequestError when there is no record, they are of different models, layers or heads, or `start` asks for
     what is not there.
     """
     records = [row_shares(one) for one in ([records] if isinstance(records, AttentionRecord) else records)]
-    description, chunks = payload(records, start.state(records[0] if records else None))
+    state = start.state(records[0] if records else None)
+    description, chunks = payload(records, state if kept is None else {**state, **kept.opening()}, kept)
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
     style = (FOLDER / "style.css").read_text(encoding="utf-8")

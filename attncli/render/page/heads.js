@@ -1,6 +1,7 @@
 // Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
 
 import { headColour } from "./colour.js";
+import { isWhole, page, wholeHeads } from "./data.js";
 import { cut, textWidth } from "./paint.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
@@ -22,9 +23,14 @@ export function measure(width) {
   return { width, height: TOP + ROW * Math.max(queries.length, keys.length) + GAP };
 }
 
+/** The heads that are drawn: those chosen of which the page holds all weights. */
+function drawnHeads() {
+  return state.heads.filter((head) => isWhole(state.layer, head));
+}
+
 function layout({ queries, keys }, width) {
   const widest = (units) => Math.max(0, ...units.map((unit) => textWidth(unit.label, SIZE, true)));
-  const each = VALUE * Math.max(1, state.heads.length);
+  const each = VALUE * Math.max(1, drawnHeads().length);
   const values = each > VALUES * width ? VALUE : each;
   const most = Math.max(40, width * 0.3 - values);
   const [left, right] = [Math.min(widest(queries), most), Math.min(widest(keys), most)];
@@ -78,7 +84,8 @@ export function draw(painter, area, pointed, colours) {
 
   /** Caption and headings stay while tokens move under them. */
   function drawHeader() {
-    const said = caption(`layer ${state.layer}`, `heads ${numberList(state.heads) || "none"}`, ...shown);
+    const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
+    const said = caption(`layer ${state.layer}`, `heads ${numberList(drawnHeads()) || "none"}`, ...others, ...shown);
     painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
     painter.text(cut(said, 12, area.width - 2 * GAP), GAP, area.y + 13, { fill: colours.faint, size: 12 });
     painter.text("query", place.from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
@@ -111,7 +118,7 @@ function lines(queries, keys, area, side, held) {
   });
   const least = Math.max(state.threshold, LEAST);
   const found = [];
-  for (const head of state.heads) {
+  for (const head of drawnHeads()) {
     const weights = shownWeights(queries, keys, state.layer, head);
     if (weights === null) return null;
     columns.forEach(([start, end], query) => {
@@ -135,7 +142,7 @@ function largest(all, most) {
 
 /** Beside every partner of the held token its weights: of a few heads each, of many the largest. */
 function drawValues(painter, place, queries, keys, side, held, middle, colours) {
-  const maps = state.heads.map((head) => ({ head, weights: shownWeights(queries, keys, state.layer, head) }));
+  const maps = drawnHeads().map((head) => ({ head, weights: shownWeights(queries, keys, state.layer, head) }));
   const partners = side === "query" ? keys : queries;
   partners.forEach((_, row) => {
     const cell = side === "query" ? held * keys.length + row : row * keys.length + held;

@@ -2,7 +2,7 @@
 
 import { open, scrollToToken } from "./chart.js";
 import { allMasks, switchTheme, zoomBy } from "./controls.js";
-import { maskOf, page } from "./data.js";
+import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
 import { axes } from "./units.js";
 
@@ -36,7 +36,8 @@ function next(list, now, step) {
 }
 
 function goToHead(step) {
-  const head = next(page.heads, state.head, step);
+  const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
+  if (head === undefined) return;
   change({ head, heads: [head] });
 }
 

@@ -4,7 +4,8 @@ import { inkOn, pixelTable, rgb, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { caption, isolated, kind, value } from "./captions.js";
+import { caption, isolated, kind, pooling, value } from "./captions.js";
+import { isWhole } from "./data.js";
 
 const CAPTION = 26;
 const GAP = 6;
@@ -57,9 +58,10 @@ export function draw(painter, area, pointed, colours, dark) {
   const [left, upper] = [area.x + label, area.y + top]; // where cells come out from under the labels
 
   painter.clip(left, upper, area.width - label, area.height - top);
-  if (painter.vector && queries.length * keys.length <= 4096) drawCells();
+  const whole = isWhole(state.layer, state.head);
+  if (whole && painter.vector && queries.length * keys.length <= 4096) drawCells();
   else painter.image(image, label, top, keys.length * cell, queries.length * cell);
-  if (cell >= NUMBERED) drawNumbers();
+  if (whole && cell >= NUMBERED) drawNumbers();
   const row = placeOf(queries, pointed?.query ?? (state.side === "query" ? state.token : null));
   const column = placeOf(keys, pointed?.key ?? (state.side === "key" ? state.token : null));
   const lineWidth = cell < 6 ? 1 : 2;
@@ -70,7 +72,7 @@ export function draw(painter, area, pointed, colours, dark) {
 
   drawLabels(queries, row, false);
   drawLabels(keys, column, true);
-  const said = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head));
+  const said = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head), pooling(state.layer, state.head));
   painter.text(cut(said, SIZE, area.width - BAR - 90), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
   drawBar();
   return true;
@@ -151,5 +153,6 @@ export function tip({ query, key }) {
   const [row, column] = [placeOf(queries, query), placeOf(keys, key)];
   const weights = shownWeights(queries, keys, state.layer, state.head);
   if (weights === null) return "";
-  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${value(weights[row * keys.length + column])}`;
+  const most = isWhole(state.layer, state.head) ? "" : "at most ";
+  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${most}${value(weights[row * keys.length + column])}`;
 }

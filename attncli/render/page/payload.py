@@ -11,6 +11,7 @@ from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord
+from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
 from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
 from attncli.render.palette import HEAD_COLOURS
 from attncli.text.tokens import Tokens
@@ -31,18 +32,21 @@ class Chunks:
         return name
 
 
-def payload(records: Sequence[AttentionRecord], start: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def payload(
+    records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """The description of a page of these records, and its chunks by name.
 
-    Neighbours of the same tokens under different masks are one text. `start` is the state that the page opens with.
+    Neighbours of the same tokens under different masks are one text. `start` is the state that the page opens with;
+    `kept` is what it holds of their weights where that is not all.
 
     Raises RequestError when there is no record, or they are not all of one model, layers and heads.
     """
     check_alike(records)
     first = records[0]
-    scale = pick_scale([record.weights for record in records])
+    scale = WHOLE if kept else pick_scale([record.weights for record in records])
     chunks = Chunks()
-    texts = [text_entry(group, scale, chunks) for group in by_text(records)]
+    texts = [text_entry(group, scale, chunks, kept) for group in by_text(records)]
     description = {
         "version": __version__,
         "model": {
@@ -58,6 +62,8 @@ def payload(records: Sequence[AttentionRecord], start: dict[str, Any]) -> tuple[
         "texts": texts,
         "start": start,
     }
+    if kept is not None:
+        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
     return description, chunks.texts
 
 
@@ -90,7 +96,9 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
     return groups
 
 
-def text_entry(group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks) -> dict[str, Any]:
+def text_entry(
+    group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks, kept: Kept | None = None
+) -> dict[str, Any]:
     """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries."""
     first = group[0]
     return {
@@ -98,7 +106,7 @@ def text_entry(group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks) -
         **tokens_entry(first.tokens),
         "keys": None if first.key_tokens is None else tokens_entry(first.key_tokens),
         "attention": first.kind,
-        "masks": [mask_entry(record, scale, chunks) for record in group],
+        "masks": [mask_entry(record, scale, chunks, kept) for record in group],
     }
 
 
@@ -135,7 +143,7 @@ def words_of(tokens: Tokens) -> str:
     return text or "(no words)"
 
 
-def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[str, Any]:
+def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
     """The maps of one text under one mask: weights, what may be attended to, what each head does, q and k."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
@@ -144,7 +152,7 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[st
         "levels": scale.levels,
         "power": scale.power,
         "error": scale.error,
-        "maps": [chunks.add(text) for text in pack_layers(list(record.weights), scale)],
+        **maps_entry(record, scale, chunks, kept),
         "allowed": allowed_entry(record.compact_masks, chunks),
         "kinds": [
             [
@@ -158,6 +166,27 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks) -> dict[st
             for row in kinds
         ],
         "vectors": vectors_entry(record, chunks),
+    }
+
+
+def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
+    """The weights of every layer; or those of the heads that are kept, and small maps of all."""
+    if kept is None:
+        return {"maps": [chunks.add(text) for text in pack_layers(list(record.weights), scale)]}
+    whole = [
+        layer[[record.heads.index(head) for head in kept.of_layer(number)]]
+        for number, layer in zip(record.layers, record.weights, strict=True)
+    ]
+    small = small_maps(record, kept.side)
+    return {
+        "maps": [chunks.add(text) for text in pack_layers(whole, scale)],
+        "small": {
+            "maps": [chunks.add(text) for text in pack_layers(small, SMALL)],
+            "levels": SMALL.levels,
+            "power": SMALL.power,
+            "rows": small[0].shape[1],
+            "columns": small[0].shape[2],
+        },
     }
 
 

@@ -3,7 +3,8 @@
 import { shownQuery } from "./neuron.js";
 import { state } from "./state.js";
 import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { about, isolated, kind, value } from "./captions.js";
+import { about, isolated, kind, pooling, value } from "./captions.js";
+import { isWhole } from "./data.js";
 
 const ROWS = 8;
 
@@ -18,6 +19,10 @@ export function readOut() {
   const found = token === null ? null : strongest(token, side);
   values.hidden = found === null;
   const head = `Layer ${state.layer}, head ${state.head}: ${kind(state.layer, state.head)}.`;
+  if (!isWhole(state.layer, state.head)) {
+    tell(`${head} It is here small only: ${pooling(state.layer, state.head)}. record.page("all.html") has all of it.`);
+    return;
+  }
   if (found === null) {
     tell(`${head} Point at a token, or hold one: j and k, or a click.`);
     return;
@@ -38,7 +43,7 @@ function tell(text) {
 function strongest(token, side) {
   const { queries, keys } = axes();
   const place = placeOf(side === "query" ? queries : keys, token);
-  const weights = place < 0 ? null : shownWeights(queries, keys, state.layer, state.head);
+  const weights = place < 0 || !isWhole(state.layer, state.head) ? null : shownWeights(queries, keys, state.layer, state.head);
   if (weights === null) return null;
   const cell = (other) => (side === "query" ? place * keys.length + other : other * keys.length + place);
   return (side === "query" ? keys : queries)

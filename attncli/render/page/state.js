@@ -1,6 +1,6 @@
 // What is being looked at. All views draw this one state; the address's hash holds it.
 
-import { countOf, maskOf, page, tokensOf } from "./data.js";
+import { countOf, maskOf, page, tokensOf, wholeHeads } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
 export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
@@ -92,8 +92,16 @@ function settle(changes) {
   const text = page.texts[state.text];
   if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
   if (state.token !== null && state.token >= countOf(state.text, state.side)) state.token = null;
+  if (state.view === "heads" && state.heads.length) state.heads = drawable(state.heads);
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";
+}
+
+/** Those of the heads of which this page has all weights; where it has none of these, those of the layer that it has. */
+function drawable(heads) {
+  const whole = wholeHeads(state.layer);
+  const here = heads.filter((head) => whole.includes(head));
+  return here.length ? here : whole;
 }
 
 /** Whether a text has a second segment, on either side. */

@@ -1,6 +1,6 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { countOf, tokensOf, weightsOf } from "./data.js";
+import { countOf, isWhole, tokensOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 /**
@@ -24,18 +24,24 @@ function units(side, letter) {
 
 /**
  * The weights of one head between queries and keys, [query * keys.length + key], or null if not decoded yet.
- * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1).
+ * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1); of a head that
+ * is not whole the largest is taken.
  */
 export function shownWeights(queries, keys, layer, head) {
   const weights = weightsOf(state.text, state.mask, layer, head);
   if (weights === null) return null;
   const all = countOf(state.text, "key");
   if (queries.length === countOf(state.text, "query") && keys.length === all) return weights;
+  const whole = isWhole(layer, head);
   const shown = new Float32Array(queries.length * keys.length);
   queries.forEach((query, row) => {
     for (const from of query.members) {
       keys.forEach((key, column) => {
-        for (const to of key.members) shown[row * keys.length + column] += weights[from * all + to] / query.members.length;
+        const cell = row * keys.length + column;
+        for (const to of key.members) {
+          const weight = weights[from * all + to];
+          shown[cell] = whole ? shown[cell] + weight / query.members.length : Math.max(shown[cell], weight);
+        }
       });
     }
   });

@@ -5,6 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from attncli.analysis.steps import BY_VALUE
 from attncli.base.printable import visible
 from attncli.render.captions import steps
 from attncli.render.terminal.tables import plain_table
@@ -16,9 +17,10 @@ def steps_view(document: dict[str, Any]) -> list[Text | Table]:
 
 
 def steps_table(document: dict[str, Any]) -> Table:
-    """A row a key: score, scaled score, what is left of it after the mask and exp, weight, contribution."""
+    """A row a key: score, scaled score, what is left of it after the mask and exp, weight; of known values more."""
     largest, size = document["largest"], len(document["query"]["q"])
-    table = plain_table("key", "q·k", f"/ √{size}", f"exp(· - {largest:.2f})", "/ sum = weight", "|v|", "|weight v|")
+    of_values = ("|v|", "|weight v|") if "output" in document else ()
+    table = plain_table("key", "q·k", f"/ √{size}", f"exp(· - {largest:.2f})", "/ sum = weight", *of_values)
     for key in document["keys"]:
         may = key["allowed"]
         table.add_row(
@@ -27,11 +29,10 @@ def steps_table(document: dict[str, Any]) -> Table:
             f"{key['scaled']:.3f}",
             f"{key['raised']:.4f}" if may else steps.HIDDEN,
             f"{key['weight']:.3f}",
-            f"{key['value_norm']:.3f}",
-            f"{key['contribution']:.3f}",
+            *(f"{key[name]:.3f}" for name in BY_VALUE if of_values),
         )
     table.add_section()
     weights = sum(key["weight"] for key in document["keys"])
-    norm = document["output_norm"]
-    table.add_row(Text("    sum"), "", "", f"{document['total']:.4f}", f"{weights:.3f}", "", f"|Σ| = {norm:.3f}")
+    norm = ("", f"|Σ| = {document['output_norm']:.3f}") if of_values else ()
+    table.add_row(Text("    sum"), "", "", f"{document['total']:.4f}", f"{weights:.3f}", *norm)
     return table

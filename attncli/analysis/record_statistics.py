@@ -1,0 +1,80 @@
+"""The figures of `attncli stats` of records, whose maps are there already."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attncli.analysis.distances import divergence_sums
+from attncli.analysis.patterns import entropy
+from attncli.analysis.shares import row_shares
+from attncli.analysis.statistics import Counting, Statistics, Sums, factors
+from attncli.analysis.words import merge_words
+from attncli.base.errors import RequestError
+from attncli.record import AttentionRecord
+from attncli.text.windows import Window, some_tokens, word_numbers
+
+
+def record_statistics(records: Sequence[AttentionRecord], words: bool = False, distances: bool = False) -> Statistics:
+    """What every head does over the texts of some records, each one window; words, distances: as in `Counting`.
+
+    Norms count as shares of their rows. [PAD] is left out.
+
+    Raises RequestError when there is no record, one lacks a layer or a head, is of another model, mask or measure than
+    the first, is between two texts, or gives weight to [PAD]; and as `Counting` does.
+    """
+    if not records:
+        raise RequestError("there is no record to make statistics of")
+    first = records[0]
+    counting = Counting(first.mask_name, distances, "weight" if first.measure == "weight" else "norm", words)
+    total = Sums.nothing(first.model.layers, first.model.heads, distances)
+    for record in records:
+        for what, one, other in (
+            ("model", record.model, first.model),
+            ("mask", record.mask_name, first.mask_name),
+            ("measure", record.measure, first.measure),
+        ):
+            if one != other:
+                raise RequestError(f"statistics are of one {what}, and the records have several: save them apart")
+        total += record_sums(whole(merge_words(record) if words else record), distances)
+    return Statistics.of(total, first.model, counting)
+
+
+def whole(record: AttentionRecord) -> AttentionRecord:
+    """All layers and heads in their order, of a text without [PAD]. Raises RequestError where that is not there."""
+    if record.key_tokens is not None:
+        raise RequestError("statistics are of a text's attention to itself, and this record is between two texts")
+    model = record.model
+    if (len(record.layers), len(record.heads)) != (model.layers, model.heads):
+        raise RequestError(
+            f"statistics are of all {model.layers} layers and {model.heads} heads: save them with -l all and without -H"
+        )
+    record = row_shares(record.select(range(model.layers), range(model.heads)))
+    padding = np.array(record.tokens.padding)
+    if not padding.any():
+        return record
+    real = np.flatnonzero(~padding)
+    if record.weights[:, :, real][..., padding].any():
+        raise RequestError("statistics are of texts without [PAD], and this record gives it weight: save it without")
+    return replace(
+        record,
+        weights=record.weights[..., real[:, None], real],
+        tokens=some_tokens(record.tokens, real.tolist()),
+        masks=record.masks[..., real[:, None], real],
+        vectors=None,
+    )
+
+
+def record_sums(record: AttentionRecord, distances: bool = False) -> Sums:
+    """The sums over the queries of a `whole` record."""
+    tokens = record.tokens
+    length = len(tokens)
+    window = Window(0, 1, (0, length), tokens, *word_numbers(tokens))
+    linear = factors(window, 0, length).reshape(-1, length * length).astype(np.float64)  # [figure, query x key]
+    totals = np.stack([
+        np.column_stack([entropy(maps).sum(axis=-1), maps.max(axis=-1).sum(axis=-1), rows @ linear.T])
+        for maps, rows in ((maps, maps.reshape(len(maps), -1).astype(np.float64)) for maps in record.weights)
+    ])  # fmt: skip
+    limit = np.log(np.maximum(record.masks.sum(axis=-1), 1)).sum(axis=-1)  # [layer]
+    every = record.weights.reshape(-1, length, length)
+    return Sums.of_text(length, limit, totals, divergence_sums(every) if distances else None)

@@ -1,0 +1,219 @@
+"""Records of maps from anywhere: transformers' `attentions`, numpy, torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attncli.base import choices
+from attncli.base.arrays import Bools, Floats
+from attncli.base.errors import RequestError
+from attncli.record.foreign import as_array, as_maps, as_tokens
+from attncli.record.masks import find_masks
+from attncli.record.parts import MEASURES, ModelInfo, Vectors, build_vectors
+from attncli.record.record import AttentionRecord
+from attncli.text.tokens import Tokens
+
+UNNAMED = "maps"  # the model's name where none is given
+LEAST = 1e-3  # by so much a row's sum may miss 1 in float32: files often have three digits
+WIDER = 8  # spacings of its dtype by which a row's sum may miss 1
+PARTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of maps besides their weights and tokens, and can't be seen in them.
+
+    layers, heads: their numbers in the model; by default from 0.
+    kind: "encoder", "decoder" or "cross"; by default "cross" where there are key tokens, "decoder" where nothing looks
+    ahead, else "encoder".
+    measure: "weight", whose rows sum to 1 or to 0; "norm" for what else is at least 0; "share of norm".
+    vectors: queries and keys, for `attncli explain` and the page's neuron view: two arrays
+    `[layer, head, token, head_dim]`, not divided by the root of head_dim yet, or `attncli.record.Vectors`.
+    model: its name.
+    """
+
+    layers: Sequence[int] | None = None
+    heads: Sequence[int] | None = None
+    kind: str | None = None
+    measure: str = "weight"
+    vectors: Vectors | tuple[Any, Any] | None = None
+    model: str | ModelInfo = UNNAMED
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise RequestError(f"no measure {self.measure!r}: it is one of {', '.join(MEASURES)}")
+        if self.kind is not None:
+            choices.check("part", self.kind, choices.Kind)
+
+
+def record_of(
+    weights: Any,
+    tokens: Any,
+    key_tokens: Any = None,
+    *,
+    segments: Sequence[int] | int | None = None,
+    mask: Any = None,
+    batch: int | None = None,
+    **known: Any,
+) -> AttentionRecord:
+    """A record of one text's maps, wherever they were made: all that `attend` gives records for works on it.
+
+    weights: transformers' `outputs.attentions`, a tensor or array of every layer `[batch, head, query, key]`; or one
+    array `[layer, head, query, key]`, `[layer, batch, head, query, key]`, `[head, query, key]`, `[query, key]`. Tensors
+    of any library, device and floating-point dtype.
+    tokens: a string for every query: `tokenizer.convert_ids_to_tokens(ids)`; or what the tokenizer gave, which also
+    knows words, segments and padding; or `record.tokens`. key_tokens: the same for the keys, of another text.
+    segments: 0 for each token of the first text and 1 for the second, or where the second begins.
+    mask: "padding", "causal", "none", or bool `[query, key]` or `[layer, query, key]`, True = may attend. Where it is
+    not given it is what has no weight in any head of any layer: what comes after a query, and [PAD].
+    batch: which text of a batch is meant.
+    known: what else is known of them, by the names of `attncli.record.making.Known`: layers, heads, kind, measure,
+    vectors, model.
+
+    Raises RequestError, which says what was found and what is wanted, where these do not fit together, a weight is
+    negative or no number, or a row does not sum to 1 or 0.
+    """
+    told = Known(**known)
+    maps = as_maps(weights, batch)
+    queries = as_tokens(tokens, "tokens", segments, batch)
+    keys = None if key_tokens is None else as_tokens(key_tokens, "key tokens", None, batch)
+    given = mask if mask is None or isinstance(mask, str) else as_array(mask, "the mask")
+    record = assembled(maps.weights, queries, keys, given, told)
+    if told.measure == "weight":
+        check_sums(record, max(LEAST, WIDER * maps.spacing))
+    return record
+
+
+def assembled(
+    weights: Floats, tokens: Tokens, key_tokens: Tokens | None, mask: str | Bools | None, known: Known
+) -> AttentionRecord:
+    """A record of maps `[layer, head, query, key]` whose rows may have any sum. Raises as `record_of` does."""
+    check_lengths(weights, tokens, key_tokens)
+    check_weights(weights)
+    tokens = with_start(weights, tokens, key_tokens)
+    masks, mask_name = find_masks(weights, tokens, key_tokens, mask)
+    layers = numbers("layer", known.layers, weights.shape[0])
+    heads = numbers("head", known.heads, weights.shape[1])
+    model = known.model
+    if isinstance(model, str):
+        model = ModelInfo(model, "", "", max(layers) + 1, max(heads) + 1, 0)
+    return AttentionRecord(
+        weights=weights,
+        layers=layers,
+        heads=heads,
+        tokens=tokens,
+        masks=masks,
+        mask_name=mask_name,
+        model=model,
+        vectors=vectors_of(known.vectors, layers, heads, weights.shape[2:]),
+        key_tokens=key_tokens,
+        kind=known.kind or ("cross" if key_tokens else "decoder" if mask_name == "causal" else "encoder"),
+        measure=known.measure,
+    )
+
+
+def records_of(outputs: Any, tokens: Any, decoder_tokens: Any = None, **options: Any) -> list[AttentionRecord]:
+    """A record of each attention that a model's outputs hold: of an encoder-decoder encoder, decoder and cross.
+
+    outputs: what a model of transformers gives, or a dictionary with some of `attentions`, `encoder_attentions`,
+    `decoder_attentions`, `cross_attentions`. tokens: what the model (its encoder) reads; decoder_tokens: what its
+    decoder is fed. options: as for `record_of`.
+
+    Raises RequestError as `record_of` does, where there are no attentions, and where decoder_tokens are missing.
+    """
+    get = outputs.get if isinstance(outputs, Mapping) else lambda name: getattr(outputs, name, None)
+    there = {name: get(name) for name in PARTS}
+    there = {name: maps for name, maps in there.items() if maps is not None and len(maps)}
+    if decoder_tokens is None and there.keys() & set(PARTS[2:]):
+        raise RequestError("an encoder-decoder has two texts: give decoder_tokens too, what its decoder is fed")
+    made = {
+        "attentions": lambda maps: record_of(maps, tokens, **options),
+        "encoder_attentions": lambda maps: record_of(maps, tokens, kind="encoder", **options),
+        "decoder_attentions": lambda maps: record_of(maps, decoder_tokens, kind="decoder", **options),
+        "cross_attentions": lambda maps: record_of(maps, decoder_tokens, tokens, kind="cross", **options),
+    }
+    found = [made[name](maps) for name, maps in there.items()]
+    return found or [record_of(None, tokens)]  # which says how to get them
+
+
+def check_lengths(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> None:
+    """Raises RequestError where there are not as many queries and keys as tokens."""
+    queries, keys = weights.shape[2:]
+    wanted = len(tokens), len(tokens if key_tokens is None else key_tokens)
+    if 0 in weights.shape:
+        raise RequestError(f"weights are {list(weights.shape)} for [layer, head, query, key]: there are none")
+    if (queries, keys) != wanted:
+        cross = "" if key_tokens is not None or queries == keys else "; of another text's, give key_tokens too"
+        raise RequestError(
+            f"weights have {queries} queries and {keys} keys, and there are tokens for {wanted[0]} and {wanted[1]}: "
+            f"every token has one, [CLS], [SEP] and [PAD] too{cross}"
+        )
+
+
+def check_weights(weights: Floats) -> None:
+    """Raises RequestError for a weight that is none."""
+    wrong = ~np.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        layer, head, query, key = np.argwhere(wrong)[0]
+        raise RequestError(
+            f"the weight of query {query} to key {key} in map {layer}, {head} is {weights[layer, head, query, key]:g}: "
+            "weights are at least 0; take them after softmax"
+        )
+
+
+def check_sums(record: AttentionRecord, room: float) -> None:
+    """Raises RequestError for a row whose sum misses 1 and 0 by more than `room`."""
+    sums = record.weights.sum(axis=-1, dtype=np.float64)
+    off = (np.abs(sums - 1) > room) & (sums > room)
+    if off.any():
+        layer, head, query = np.argwhere(off)[0]
+        raise RequestError(
+            f"row {query} of map {layer}, {head} sums to {sums[layer, head, query]:.4g} and not to 1: give all keys, "
+            'after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight'
+        )
+
+
+def with_start(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> Tokens:
+    """One padding token before a text, to which there is weight, is what a decoder starts with (T5, Marian)."""
+    if tokens.padding[:2] != [True, False] or (key_tokens is None and not weights[:, :, 1:, 0].any()):
+        return tokens
+    return replace(tokens, padding=[False, *tokens.padding[1:]])
+
+
+def numbers(what: str, given: Sequence[int] | None, count: int) -> list[int]:
+    """The numbers of layers or heads. Raises RequestError where they are not as many, or not each once."""
+    if given is None:
+        return list(range(count))
+    found = [int(number) for number in given]
+    if len(found) != count or len(set(found)) != count or min(found) < 0:
+        raise RequestError(
+            f"{what}s {found}: {count} numbers from 0 are wanted, each once, for there are {count} {what}s"
+        )
+    return found
+
+
+def vectors_of(
+    given: Vectors | tuple[Any, Any] | None, layers: list[int], heads: list[int], lengths: tuple[int, ...]
+) -> Vectors | None:
+    """The queries and keys of heads. Raises RequestError where they do not fit the rest."""
+    if given is None:
+        return None
+    if isinstance(given, Vectors):
+        of, arrays = given.heads, [given.query, given.key]
+    else:
+        of = [(layer, head) for layer in layers for head in heads]
+        wanted = [len(layers), len(heads)]
+        arrays = [as_array(one, f"{name} vectors") for one, name in zip(given, ("query", "key"), strict=True)]
+        for array in arrays:
+            if array.ndim != 4 or list(array.shape[:2]) != wanted:
+                raise RequestError(
+                    f"vectors are {list(array.shape)}: [layer, head, token, head_dim] is wanted, of {wanted[0]} layers "
+                    f"and {wanted[1]} heads"
+                )
+    query, key = (array.reshape(-1, *array.shape[-2:]).astype(np.float32) for array in arrays)
+    try:
+        return build_vectors({"neurons": np.array(of), "query": query, "key": key}, layers, heads, *lengths)
+    except ValueError as error:
+        raise RequestError(f"vectors: {error}") from error

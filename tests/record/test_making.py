@@ -1,0 +1,268 @@
+"""Maps from anywhere become records: whatever holds them, and whatever does not fit is refused in words."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from records import attention_records, cross_records, layered_records, tokens_of
+from records import record_of as made_up
+from saved_records import same, with_vectors
+
+from attncli import RequestError, record_of, records_of
+from attncli.record import ModelInfo, Vectors
+
+TOKENS = ["[CLS]", "the", "cat", "[SEP]"]
+EVEN = np.full((2, 3, 4, 4), 0.25, dtype=np.float32)
+
+
+def again(record, weights=None, **more):
+    """A record made of what another one says of itself."""
+    said = {"layers": record.layers, "heads": record.heads, "model": record.model, "kind": record.kind, **more}
+    return record_of(record.weights if weights is None else weights, record.tokens, record.key_tokens, **said)
+
+
+# --- what they come in --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@given(record=attention_records())
+def test_a_tuple_of_tensors_with_a_batch_is_the_array(batch, record):
+    layers = torch.from_numpy(record.weights).unsqueeze(1).repeat(1, batch, 1, 1, 1)
+    layers[:, : batch - 1] = 1 / layers.shape[-1]
+    which = None if batch == 1 else batch - 1
+    for held in (tuple(layers.requires_grad_()), layers, [one.detach().numpy() for one in layers]):
+        same(again(record, held, batch=which), again(record))
+    same(again(record), record)
+
+
+@given(record=attention_records())
+def test_one_layer_and_one_map(record):
+    same(record_of(record.weights[0], record.tokens), record_of(record.weights[:1], record.tokens))
+    same(record_of(record.weights[0, 0], record.tokens), record_of(record.weights[:1, :1], record.tokens))
+    same(record_of(record.weights.tolist(), record.tokens), record_of(record.weights, record.tokens))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@given(record=attention_records())
+def test_any_precision_is_read_as_it_is(dtype, record):
+    rounded = torch.from_numpy(record.weights).to(dtype)
+    np.testing.assert_array_equal(record_of(rounded, record.tokens).weights, rounded.float().numpy())
+    np.testing.assert_array_equal(record_of(tuple(rounded[:, None]), record.tokens).weights, rounded.float().numpy())
+
+
+def test_what_was_given_is_not_written_to():
+    given_weights = EVEN.copy()
+    record = record_of(given_weights, TOKENS)
+    record.weights[:] = 0
+    np.testing.assert_array_equal(given_weights, EVEN)
+
+
+def test_segments_are_a_list_or_where_the_second_text_begins():
+    assert record_of(EVEN, TOKENS, segments=2).tokens.segments == [0, 0, 1, 1]
+    assert record_of(EVEN, TOKENS, segments=[0, 1, 1, 1]).tokens.segments == [0, 1, 1, 1]
+    assert record_of(EVEN, tokens_of(4), segments=3).tokens == replace(tokens_of(4), segments=[0, 0, 0, 1])
+
+
+def test_layers_heads_and_the_model_have_the_numbers_that_they_are_given():
+    record = record_of(EVEN, TOKENS, layers=[3, 7], heads=[2, 0, 5], model="mine")
+    assert (record.layers, record.heads) == ([3, 7], [2, 0, 5])
+    assert record.model == ModelInfo("mine", "", "", 8, 6, 0)
+    np.testing.assert_array_equal(record.select([7], [0]).weights, EVEN[1:, 1:2])
+
+
+def test_vectors_are_arrays_of_all_heads_or_vectors():
+    query, key = np.random.default_rng(0).normal(size=(2, 2, 3, 4, 5)).astype(np.float32)
+    record = record_of(EVEN, TOKENS, layers=[4, 2], vectors=(torch.from_numpy(query), key))
+    for layer, number in enumerate([4, 2]):
+        for head in range(3):
+            found = record.vectors.of(number, head)
+            np.testing.assert_array_equal(found, [query[layer, head], key[layer, head]])
+    few = Vectors([(1, 2)], query[0, :1], key[0, :1])
+    assert record_of(EVEN, TOKENS, vectors=few).vectors.heads == [(1, 2)]
+
+
+# --- masks --------------------------------------------------------------------------------------------------
+
+
+@given(record=attention_records(padding=2), name=st.sampled_from(["padding", "causal"]))
+def test_a_mask_is_found_by_where_weight_is(record, name):
+    weights = np.tril(record.weights) if name == "causal" else record.weights
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    found = record_of(weights, record.tokens)
+    real = ~np.array(record.tokens.padding)
+    allowed = np.broadcast_to(real, weights.shape[-2:])
+    asked = record_of(weights, record.tokens, mask=name)
+    for one in (found, asked):
+        assert one.mask_name == name
+        np.testing.assert_array_equal(one.mask[real], (np.tril(allowed) if name == "causal" else allowed)[real])
+    assert found.kind == {"causal": "decoder", "padding": "encoder"}[name]
+
+
+@given(record=layered_records())
+def test_a_mask_that_is_given_is_kept_layer_by_layer(record):
+    some = record.weights.any(axis=1)
+    found = record_of(record.weights, record.tokens, mask=record.masks)
+    np.testing.assert_array_equal(found.masks, record.masks)
+    np.testing.assert_array_equal(record_of(record.weights, record.tokens, mask=torch.from_numpy(some)).masks, some)
+
+
+def test_a_query_whose_row_is_zero_may_attend_to_nothing():
+    weights = EVEN.copy()
+    weights[1, :, 2] = 0
+    record = record_of(weights, TOKENS)
+    assert record.masks[0].all() and record.masks[1].sum(axis=1).tolist() == [4, 4, 0, 4]
+
+
+def test_padding_that_gets_weight_is_seen_under_no_mask():
+    assert record_of(EVEN, ["a", "b", "[PAD]", "[PAD]"]).mask_name == "none"
+
+
+def test_padding_before_the_text_looks_wherever_it_likes():
+    """As transformers' eager attention has it under a causal mask: such a row is even."""
+    weights = np.tril(np.ones((4, 4)))
+    weights[:, 0] = 0
+    weights[0] = 1
+    weights /= weights.sum(axis=-1, keepdims=True)
+    record = record_of(weights, ["<pad>", "a", "b", "c"])
+    assert record.mask_name == "causal" and record.tokens.padding == [True, False, False, False]
+    assert record.mask.tolist()[1] == [False, True, False, False] and all(record.mask[0])
+
+
+def test_one_pad_that_is_looked_at_is_what_a_decoder_starts_with():
+    weights = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
+    assert record_of(weights, ["<pad>", "▁a", "▁b"]).tokens.padding == [False] * 3
+    cross = record_of(np.full((3, 2), 0.5), ["<pad>", "▁a", "▁b"], ["▁c", "</s>"])
+    assert cross.tokens.padding == [False] * 3 and cross.kind == "cross" and cross.mask_name == "padding"
+
+
+# --- whole models -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "modernbert"])
+def test_a_models_outputs_are_the_record_that_the_engine_gives(family, tmp_path):
+    from foreign_checkpoints import TEXT, make_foreign
+
+    from attncli import load_model
+
+    model = load_model(str(make_foreign(tmp_path, family)), engine="transformers")
+    encoding = model.tokenizer(TEXT, return_tensors="pt")
+    outputs = model.network(**encoding, output_attentions=True)
+    expected = model.attend(TEXT)
+    [record] = records_of(outputs, encoding, model=expected.model)
+    same(replace(record, masks=expected.masks), replace(expected, tokens=record.tokens))
+    assert record.tokens.text == expected.tokens.text and record.tokens.special == expected.tokens.special
+
+
+@pytest.mark.parametrize("family", ["t5", "bart"])
+def test_an_encoder_decoder_has_three(family, tmp_path):
+    from foreign_checkpoints import ANSWER, TEXT, make_foreign
+
+    from attncli import load_model
+
+    model = load_model(str(make_foreign(tmp_path, family)), engine="transformers")
+    expected = [model.attend(TEXT, which=part, target=ANSWER) for part in ("encoder", "decoder", "cross")]
+    read, written = expected[2].keys, expected[2].tokens
+    outputs = model.network(
+        input_ids=torch.tensor([read.ids]), decoder_input_ids=torch.tensor([written.ids]), output_attentions=True
+    )
+    found = records_of(outputs, read.text, written.text)
+    assert [one.kind for one in found] == ["encoder", "decoder", "cross"]
+    for record, engines in zip(found, expected, strict=True):
+        np.testing.assert_allclose(record.weights, engines.weights, atol=1e-6)
+        assert record.mask_name == engines.mask_name and (record.masks == engines.masks).all()
+        for side in ("tokens", "keys"):
+            ours, theirs = getattr(record, side), getattr(engines, side)
+            assert (ours.text, ours.special, ours.padding) == (theirs.text, theirs.special, theirs.padding)
+
+
+# --- what does not fit --------------------------------------------------------------------------------------
+
+NEGATIVE, HALF = EVEN.copy(), EVEN / 2
+NEGATIVE[1, 2, 3, 0] = -0.1
+
+
+@pytest.mark.parametrize(
+    ("weights", "tokens", "more", "said"),
+    [
+        (None, TOKENS, {}, "output_attentions=True"),
+        ((), TOKENS, {}, 'attn_implementation="eager"'),
+        ((EVEN[:1], None), TOKENS, {}, r"layer 1 has no attention \(None\)"),
+        ((EVEN[0], EVEN[0, :2]), TOKENS, {}, r"layer 1 has \[2, 4, 4\] and layer 0 \[3, 4, 4\]"),
+        (((EVEN[:1],), (EVEN[:1],)), TOKENS, {}, "generate"),
+        ((EVEN[0, 0], EVEN[0, 0]), TOKENS, {}, r"layer 0 is \[4, 4\]"),
+        ((EVEN, EVEN), TOKENS, {}, "a batch of 2 texts: say which with batch=0"),
+        ((EVEN, EVEN), TOKENS, {"batch": 2}, "batch 2 is out of range"),
+        (EVEN, TOKENS, {"batch": 1}, "leave batch out"),
+        (EVEN[0, 0, 0], TOKENS, {}, r"weights are \[4\]"),
+        (EVEN[:0], TOKENS, {}, "there are none"),
+        ([[0.5, 0.5], [1.0]], TOKENS, {}, "no array can be made"),
+        (np.array([["a"]]), ["a"], {}, "<U1 are no weights"),
+        (EVEN.astype(complex), TOKENS, {}, "complex"),
+        ("weights", TOKENS, {}, "no weights"),
+        (EVEN, TOKENS[1:], {}, "4 queries and 4 keys, and there are tokens for 3 and 3"),
+        (EVEN[..., :3] * 4 / 3, TOKENS, {}, "give key_tokens too"),
+        (EVEN, TOKENS, {"key_tokens": TOKENS[1:]}, "tokens for 4 and 3"),
+        (EVEN, "abcd", {}, "a list of strings"),
+        (EVEN, [1, 2, 3, 4], {}, "a list of strings"),
+        (EVEN, {"input_ids": 1}, {}, "a list of strings"),
+        (EVEN, 4, {}, "a list of strings"),
+        (NEGATIVE, TOKENS, {}, "the weight of query 3 to key 0 in map 1, 2 is -0.1"),
+        (EVEN * np.nan, TOKENS, {}, "is nan"),
+        (HALF, TOKENS, {}, r"row 0 of map 0, 0 sums to 0.5 and not to 1: .*dropout"),
+        (EVEN, TOKENS, {"mask": "casual"}, "no mask 'casual'"),
+        (EVEN, TOKENS, {"mask": "causal"}, r"the mask hides key 1 from query 0 \(\[CLS\]\)"),
+        (EVEN, TOKENS, {"mask": np.ones((4, 3), bool)}, r"the mask is \[4, 3\]"),
+        (EVEN, TOKENS, {"mask": "causal", "key_tokens": TOKENS}, "of a text to itself"),
+        (EVEN, TOKENS, {"segments": 4}, "begins at one of the tokens 1 to 3"),
+        (EVEN, TOKENS, {"segments": [0, 1]}, "2 of them for 4 tokens"),
+        (EVEN, TOKENS, {"layers": [0]}, "2 numbers from 0 are wanted"),
+        (EVEN, TOKENS, {"heads": [0, 1, 1]}, "each once"),
+        (EVEN, TOKENS, {"kind": "both"}, "no part 'both'"),
+        (EVEN, TOKENS, {"measure": "length"}, "no measure 'length'"),
+        (EVEN, TOKENS, {"vectors": (np.ones((3, 4, 5)), np.ones((3, 4, 5)))}, r"\[layer, head, token, head_dim\]"),
+        (EVEN, TOKENS, {"vectors": (np.ones((2, 3, 4, 5)), np.ones((2, 3, 4, 6)))}, "vectors: key is"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_words(weights, tokens, more, said):
+    with pytest.raises(RequestError, match=said) as caught:
+        record_of(weights, tokens, **more)
+    assert "\n" not in str(caught.value)
+
+
+def test_norms_may_have_any_sum():
+    assert record_of(HALF, TOKENS, measure="norm").measure == "norm"
+
+
+def test_an_encoder_decoder_without_its_second_text():
+    with pytest.raises(RequestError, match="decoder_tokens"):
+        records_of({"cross_attentions": EVEN}, TOKENS)
+    with pytest.raises(RequestError, match="output_attentions=True"):
+        records_of({"cross_attentions": None}, TOKENS)
+
+
+def test_an_option_that_there_is_not_is_a_mistake_of_the_program():
+    with pytest.raises(TypeError, match="colour"):
+        record_of(EVEN, TOKENS, colour=3)
+
+
+@given(record=attention_records() | cross_records())
+def test_all_that_takes_records_takes_them(record, tmp_path_factory):
+    from attncli.analysis.patterns import summarise
+    from attncli.analysis.words import merge_words
+
+    own = record_of(record.weights, record.tokens.text, None if record.key_tokens is None else record.key_tokens.text)
+    assert len(summarise(own)) == own.weights.shape[0] * own.weights.shape[1]
+    np.testing.assert_allclose(merge_words(own).weights.sum(axis=-1), 1, atol=1e-5)
+    path = tmp_path_factory.mktemp("own") / "own.safetensors"
+    own.save(path)
+    from attncli import load_record
+
+    same(load_record(path), own)
+
+
+def test_saved_vectors_are_those_of_a_record():
+    record = with_vectors(made_up(EVEN), [(1, 2)])
+    assert again(record, vectors=record.vectors).vectors.heads == [(1, 2)]
