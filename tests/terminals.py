@@ -29,7 +29,7 @@ def rows(table):
 
 
 def at_a_terminal(arguments, folder, columns=80, **environment):
-    """The program with stdin, stdout and stderr at a pseudo-terminal of so many columns: exit code, and what it shows."""
+    """The program at a pseudo-terminal of so many columns, with all three streams: exit code, and what it shows."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     command = [sys.executable, "-m", "attncli", *map(str, arguments)]
