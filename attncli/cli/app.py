@@ -50,7 +50,7 @@ class Program(Commands):
             for name in commands:
                 command = self.get_command(ctx, name)
                 assert command is not None
-                rows.append((name.ljust(width), command.get_short_help_str(limit=1000)))  # folded, never cut
+                rows.append((name.ljust(width), command.get_short_help_str()))  # folded, never cut
             with formatter.section(title):
                 formatter.write_dl(rows)
 

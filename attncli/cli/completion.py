@@ -15,12 +15,14 @@ from typer import Context
 from attncli.base import choices
 from attncli.base.errors import RequestError
 
-# What config.json may call the numbers of layers and of heads, where we have no family for it.
+# What config.json may call the numbers of layers and of heads, where we have no family for it; of an encoder-decoder
+# the decoder's, which are those of the attention that is meant without --which.
 SHAPE_KEYS = (
+    ("num_decoder_layers", "num_heads"),
+    ("decoder_layers", "decoder_attention_heads"),
     ("num_hidden_layers", "num_attention_heads"),
     ("n_layer", "n_head"),
     ("num_layers", "num_heads"),
-    ("encoder_layers", "encoder_attention_heads"),
 )
 MOST = 1000  # layers or heads: more is no model
 

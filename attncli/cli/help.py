@@ -33,6 +33,10 @@ class InGroups:
     def get_help(self, ctx: Any) -> str:
         return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The first sentence, whole."""
+        return str(super().get_short_help_str(limit=1000))  # type: ignore[misc]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta[EVERYTHING]
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
