@@ -18,8 +18,8 @@ from attncli.text.tokens import Tokens
 
 SHAPES = "[layer, head, query, key], or as transformers gives it: for every layer [batch, head, query, key]"
 NONE_THERE = (
-    'there are no attentions: load the model with attn_implementation="eager", call it with output_attentions=True, and '
-    "take outputs.attentions"
+    'there are no attentions: load the model with attn_implementation="eager", call it with output_attentions=True, '
+    "and take outputs.attentions"
 )
 HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # the spacing of numbers at 1, where it is wide
 

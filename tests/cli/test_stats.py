@@ -187,3 +187,32 @@ def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_pat
     state.write_bytes(b"not at all")
     assert "nothing to go on from" in refused("stats", "--resume", state, corpus)
     assert state.read_bytes() == b"not at all"
+
+
+# --- a saved record ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
+def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_path):
+    text, path = "The unbelievable cat sat on the mat.", tmp_path / f"maps{suffix}"
+    minilm.attend(text).save(path)
+    (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
+    for options in ([], ["--words"], ["--json", "--distances"]):
+        counted, expected = (
+            attncli("stats", "--from", path, *options),
+            attncli("stats", tmp_path / "text.txt", *options),
+        )
+        assert counted.code == expected.code == 0, counted.err
+        if "--json" in options:
+            for here, there in zip(json.loads(counted.out)["heads"], json.loads(expected.out)["heads"], strict=True):
+                assert here["figures"] == pytest.approx(there["figures"], abs=1e-5)
+        else:
+            assert counted.out == expected.out
+
+
+def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    assert "no whole attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
+    minilm.attend("The cat sat.", layers=1).save(tmp_path / "one.npz")
+    assert "-l all" in refused("stats", "--from", tmp_path / "one.npz")
+    assert "--mask has no effect" in refused("stats", "--from", tmp_path / "one.npz", "--mask", "none")
