@@ -143,14 +143,25 @@ def of_document(document: dict[str, Any]) -> Iterator[AttentionRecord]:
         check_numbers("layers", layers, model.layers)
         check_numbers("heads", heads, model.heads)
         weights = as_maps([[maps[layer, head] for head in heads] for layer in layers]).weights
-        tokens = as_tokens(text["tokens"], "tokens", text["segments"])
-        keys = None if text.get("key_tokens") is None else as_tokens(text["key_tokens"], "key_tokens")
+        tokens = seen(as_tokens(text["tokens"], "tokens", text["segments"]), text.get("shown"))
+        keys = None
+        if text.get("key_tokens") is not None:
+            keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
         check_kind("mask", [text["mask"]], str)
         known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
         try:
             yield assembled(weights, tokens, keys, text["mask"], known)
         except RequestError:  # a layer that looks further than the name says, or words
             yield replace(assembled(weights, tokens, keys, None, known), mask_name=text["mask"])
+
+
+def seen(tokens: Tokens, shown: Any) -> Tokens:
+    """Tokens as a document says that they are shown: without it, as they are written. Raises ValueError for others."""
+    shown = tokens.text if shown is None else shown
+    if not isinstance(shown, list) or len(shown) != len(tokens):
+        raise ValueError(f"it says of other than {len(tokens)} tokens how they are shown")
+    check_kind("shown", shown, str)
+    return replace(tokens, shown=shown)
 
 
 def build_model(parts: dict[str, Any]) -> ModelInfo:

@@ -231,6 +231,9 @@ class AttentionRecord:
             more["measure"] = self.measure
         if self.key_tokens is not None:
             more["key_tokens"] = self.key_tokens.text
+        for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):
+            if tokens is not None and tokens.shown != tokens.text:
+                more[name] = tokens.shown
         return {
             "tokens": self.tokens.text,
             **more,

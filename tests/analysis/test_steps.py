@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of
 
-from attncli.analysis.steps import BY_KEY, document, row_steps
+from attncli.analysis.steps import BY_KEY, BY_VALUE, document, row_steps
 from attncli.record import Vectors
 
 
@@ -94,3 +94,21 @@ def test_keys_are_hidden_by_the_mask_of_the_heads_own_layer():
     for layer, expected in enumerate(([True, True, False, False], [False, True, True, True])):
         made = document(record.select(layer), np.ones((4, 5), np.float32), numbers[0, 0], 1)
         assert [row["allowed"] for row in made["keys"]] == expected
+
+
+@given(heads(), st.data())
+def test_without_values_all_that_is_made_of_q_and_k_is_the_same(head, data):
+    record = head.record
+    query = data.draw(st.integers(0, len(record.tokens) - 1))
+    whole, part = document(record, head.x, head.value, query), document(record, None, None, query)
+    assert set(whole) - set(part) == {"output", "output_norm"} and set(whole["query"]) - set(part["query"]) == {"x"}
+    for every, some in zip(whole["keys"], part["keys"], strict=True):
+        assert set(every) - set(some) == {"v", *BY_VALUE}
+        assert some == {name: value for name, value in every.items() if name in some}
+
+
+def test_a_cross_attention_says_so():
+    record = replace(record_of(np.full((4, 4), 0.25)), vectors=Vectors([(0, 0)], *np.ones((2, 1, 4, 3), np.float32)))
+    assert "kind" not in document(record, None, None, 0)
+    cross = replace(record, kind="cross", key_tokens=record.tokens)
+    assert document(cross, None, None, 0)["kind"] == "cross"

@@ -29,6 +29,10 @@ CALLS = {
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @",
     ],
+    "find": [
+        "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
+        "find -m tiny --by previous -f lines.txt",
+    ],
     "explain": ["explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @"],
     "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt"],
     "mechanisms": ["mechanisms -m tiny @"],
@@ -52,7 +56,14 @@ SLOW = {"bench maps", "bench stats"}
 NEVER_SAVED = {"models", "models show", "bench maps", "bench stats"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv.
-TABLES = {"explain": "keys", "mechanisms": "variants", "probe": "relations", "diff": "heads", "compare": "layers"}
+TABLES = {
+    "find": "heads",
+    "explain": "keys",
+    "mechanisms": "variants",
+    "probe": "relations",
+    "diff": "heads",
+    "compare": "layers",
+}
 
 
 @cache

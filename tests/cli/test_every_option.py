@@ -88,13 +88,17 @@ WAYS = {
     "run": [
         f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
         f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @",
+        "run --from maps.npz", "run --from maps.npz -l 1 -H 0",
+        "run --from maps.npz --json",
     ],
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [
         f"heatmap {M} -o a.svg @", f"heatmap {M} -o a.png -H 1 @", f"heatmap {M} --style lines -o a.svg @",
         "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
     ],
-    "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @", f"explain {M} -o a.csv @"],
+    "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @", f"explain {M} -o a.csv @",
+        "explain --from vectors.safetensors", "explain --from vectors.safetensors -o a.svg",
+    ],
     "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @",
         f"mask {M} -o a.csv @",
     ],
@@ -113,7 +117,8 @@ WAYS = {
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
         f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
-        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg",
+        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg", "stats --from maps.npz",
+        "stats --from maps.npz --json",
     ],
     "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg",
         f"probe {M} trees.conllu -o a.csv",
@@ -219,6 +224,7 @@ def place(tiny, tmp_path_factory):
     model = load_model(str(folder / "tiny"), "cpu")
     masks = [model.attend(TEXT, mask=mask) for mask in ("padding", "causal")]
     save_records(masks, folder / "masks.safetensors")
+    model.attend(TEXT, vectors="all").save(folder / "vectors.safetensors")
     return folder
 
 

@@ -2,7 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
+
+from attncli import record_of
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "3", "-H", "1")
@@ -72,3 +75,52 @@ def test_a_picture(attncli, tmp_path):
     assert (result.code, result.out.strip()) == (0, str(path))
     drawn = path.read_text(encoding="utf-8")
     assert "trophy" in drawn and "0.614" in drawn
+
+
+# --- a saved record ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(minilm, tmp_path_factory):
+    path = tmp_path_factory.mktemp("explain") / "v.safetensors"
+    minilm.attend(TEXT, layers="2-4", vectors="3.1,2.5").save(path)
+    return path
+
+
+def test_a_saved_record_is_followed_as_far_as_q_and_k_lead(attncli, saved):
+    whole = json.loads(attncli("explain", TEXT, *WHERE, "--query", "it", "--json").out)
+    part = json.loads(attncli("explain", "--from", saved, *WHERE, "--query", "it", "--json").out)
+    assert part["query"]["q"] == pytest.approx(whole["query"]["q"], abs=1e-5) and "x" not in part["query"]
+    for some, every in zip(part["keys"], whole["keys"], strict=True):
+        assert some == pytest.approx({name: every[name] for name in some}, abs=1e-5)
+    table = attncli("explain", "--from", saved, *WHERE, "--query", "it").out
+    assert "0.614" in table and "|v|" not in table and "output" not in table
+
+
+def test_without_a_selection_the_last_head_that_has_q_and_k(attncli, saved):
+    assert "layer 3 head 1" in attncli("explain", "--from", saved).out
+    assert "layer 2 head 5" in attncli("explain", "--from", saved, "-l", "2").out
+    assert "layer 2 head 5" in attncli("explain", "--from", saved, "-H", "5").out
+
+
+def test_a_picture_of_a_saved_row(attncli, saved, tmp_path):
+    attncli("explain", "--from", saved, "--query", "it", "-o", tmp_path / "row.svg")
+    drawn = (tmp_path / "row.svg").read_text(encoding="utf-8")
+    assert "0.614" in drawn and "|v|" not in drawn
+
+
+def test_what_a_saved_record_does_not_hold(refused, saved, minilm, tmp_path):
+    assert "no q and k of head 4.1" in (line := refused("explain", "--from", saved, "-l", "4", "-H", "1"))
+    assert "attncli run -l all --vectors 4.1 -o maps.safetensors TEXT" in line
+    assert "layer 9 is out of range" in refused("explain", "--from", saved, "-l", "9")
+    assert "--mask has no effect with --from" in refused("explain", "--from", saved, "--mask", "causal")
+    minilm.attend(TEXT, layers=3).save(tmp_path / "a.json")
+    assert "no q and k of head 3.0" in refused("explain", "--from", tmp_path / "a.json")
+
+
+def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
+    """As with the biases of T5, or ALiBi's."""
+    query, key = np.random.default_rng(0).normal(size=(2, 1, 1, 4, 5))
+    record_of(np.full((1, 1, 4, 4), 0.25), ["a", "b", "c", "d"], vectors=(query, key)).save(tmp_path / "a.npz")
+    result = attncli("explain", "--from", tmp_path / "a.npz")
+    assert result.code == 0 and "something is added to the scores" in result.err

@@ -184,3 +184,17 @@ def test_who_waits_for_stdin_is_told(tmp_path):
     assert "reading texts from stdin" in waiting.stderr.readline()
     out, _ = waiting.communicate("a b c")
     assert json.loads(out)["records"][0]["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
+def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, tmp_path):
+    text, path = "The unbelievable cat sat.", tmp_path / f"maps{suffix}"
+    assert attncli("run", "-l", "all", "-o", path, text).code == 0
+    for options in (["-l", "all"], ["-l", "3"], ["-l", "3", "-H", "1"], ["-l", "0", "--words"]):
+        assert attncli("run", "--from", path, *options) == attncli("run", text, *options)
+
+
+def test_another_programs_maps_are_shown(attncli, tmp_path):
+    np.savez(tmp_path / "a.npz", attentions=np.full((2, 2, 3, 3), 1 / 3), tokens=["[CLS]", "hi", "[SEP]"])
+    shown = attncli("run", "--from", tmp_path / "a.npz", "-l", "1", "-H", "0")
+    assert shown.code == 0 and "hi 0.333" in shown.out

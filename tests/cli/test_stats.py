@@ -175,7 +175,8 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
     assert "1 to 510" in refused("stats", "--stride", "511", corpus)
     assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
-    assert "--limit has no effect with --from" in refused("stats", "--from", "stats.npz", "--limit", "3")
+    saved = Path(__file__).parents[1] / "saved_by_0_1" / "statistics.npz"
+    assert "--limit has no effect with --from" in refused("stats", "--from", saved, "--limit", "3")
     corpus.write_text("\n\n")
     assert "no text" in refused("stats", corpus)
 
@@ -187,3 +188,32 @@ def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_pat
     state.write_bytes(b"not at all")
     assert "nothing to go on from" in refused("stats", "--resume", state, corpus)
     assert state.read_bytes() == b"not at all"
+
+
+# --- a saved record ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".safetensors"])
+def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_path):
+    text, path = "The unbelievable cat sat on the mat.", tmp_path / f"maps{suffix}"
+    minilm.attend(text).save(path)
+    (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
+    for options in ([], ["--words"], ["--json", "--distances"]):
+        counted, expected = (
+            attncli("stats", "--from", path, *options),
+            attncli("stats", tmp_path / "text.txt", *options),
+        )
+        assert counted.code == expected.code == 0, counted.err
+        if "--json" in options:
+            for here, there in zip(json.loads(counted.out)["heads"], json.loads(expected.out)["heads"], strict=True):
+                assert here["figures"] == pytest.approx(there["figures"], abs=1e-5)
+        else:
+            assert counted.out == expected.out
+
+
+def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):
+    (tmp_path / "a.json").write_text("{}", encoding="utf-8")
+    assert "no whole attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
+    minilm.attend("The cat sat.", layers=1).save(tmp_path / "one.npz")
+    assert "-l all" in refused("stats", "--from", tmp_path / "one.npz")
+    assert "--mask has no effect" in refused("stats", "--from", tmp_path / "one.npz", "--mask", "none")

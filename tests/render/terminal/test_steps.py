@@ -57,3 +57,13 @@ def test_the_table_stands_between_what_is_said_of_it():
     above, table, below = steps_view(explained)
     assert (above.plain, below.plain) == (title(explained), end(explained))
     assert table.row_count == 10
+
+
+def test_without_values_the_table_ends_with_the_weights():
+    head = made_up()
+    explained = steps.document(head.record, None, None, 1)
+    *by_key, last = rows(steps_table(explained))
+    assert [row[:5] for row in by_key] == [row[:5] for row in rows(steps_table(document(head, 1)))[:-1]]
+    assert {len(row) for row in by_key} == {5} and last[4] == "1.000"
+    assert "x = " not in title(explained) and "q = (" in title(explained)
+    assert end(explained).startswith("most weight: ") and "brings" not in end(explained)
