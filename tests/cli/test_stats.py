@@ -3,6 +3,7 @@
 import csv
 import json
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
