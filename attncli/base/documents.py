@@ -8,6 +8,7 @@ import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from attncli.base.files import check_suffix, write_whole
@@ -51,8 +52,10 @@ def flat(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_table(header: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> None:
-    """A CSV file in UTF-8: one line of names, then the rows. None is an empty cell."""
+    r"""A CSV file in UTF-8: one line of names, then the rows, each ending in \n. None is an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        # Up to Python 3.12 a writer quotes only the characters that its own lines end in, and "\r" may be a token.
+        lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
+        writer = csv.writer(lines, lineterminator="\r\n")
         writer.writerow(header)
         writer.writerows(rows)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from attncli.base.documents import as_text, flat, save_document
 from attncli.base.errors import RequestError
 
-CELLS = st.text() | st.integers() | st.booleans() | st.none()
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from('\r\n,";')
+CELLS = TEXTS | st.integers() | st.booleans() | st.none()
 
 
 def test_json_is_the_document_in_ascii(tmp_path):
