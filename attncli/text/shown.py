@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.printable import shorten
 
@@ -59,8 +59,7 @@ class Notation:
     @classmethod
     def of(cls, backend: "Backend") -> "Notation":
         """A tokenizer's, by what it cuts texts with and what it puts them together with again."""
-        steps = [step.__getstate__() for step in (backend.pre_tokenizer, backend.decoder) if step is not None]
-        said = b" ".join(steps).decode("utf-8")
+        said = description(backend.pre_tokenizer) + description(backend.decoder)
         return cls(
             of_bytes='"ByteLevel"' in said,
             spaced=SPACED in said or json.dumps(SPACED) in said,
@@ -78,9 +77,20 @@ class Notation:
         return list(pieces)
 
 
+def description(step: Any) -> str:
+    """A tokenizer's step in its own words; nothing of none, or of one that is written in Python and can't be saved."""
+    try:
+        return "" if step is None else step.__getstate__().decode("utf-8")
+    except Exception:  # noqa: BLE001 (the only kind that `tokenizers` raises)
+        return ""
+
+
 def unknown_of(backend: "Backend") -> Unknown | None:
     """A tokenizer's unknown token, or None where it has none. Found by trying: not every model says so."""
-    found = backend.model.tokenize(NOWHERE)
+    try:
+        found = backend.model.tokenize(NOWHERE)
+    except Exception:  # noqa: BLE001 (as above: a model that needs an unknown token and has none)
+        return None
     name = backend.id_to_token(found[0].id) if len(found) == 1 else None
     return Unknown(found[0].id, name) if name and name != NOWHERE else None
 

@@ -104,6 +104,16 @@ def test_one_of_several_steps_says_that_a_tokenizer_is_byte_level(place):
     assert Notation.of(backend).of_bytes
 
 
+def test_a_step_that_is_written_in_python_says_nothing():
+    class Cut:
+        def pre_tokenize(self, text):
+            pass
+
+    backend = byte_tokenizer(0)
+    backend.pre_tokenizer, backend.decoder = tokenizers.pre_tokenizers.PreTokenizer.custom(Cut()), None
+    assert not Notation.of(backend).of_bytes
+
+
 # --- SentencePiece --------------------------------------------------------------------------------------
 
 
@@ -164,6 +174,20 @@ def test_an_unknown_token_shows_the_characters_it_stands_for(both):
     ]
     assert encoded.shown == expected
     assert [text for text, shown in zip(encoded.text, expected, strict=True) if text != shown] == ["[UNK]"] * 3
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        tokenizers.models.Unigram([("a", 0.0)], None),
+        tokenizers.models.BPE({"a": 0}, [], unk_token="[UNK]"),
+        tokenizers.models.WordLevel({"a": 0}, unk_token="[UNK]"),
+        tokenizers.models.BPE({"a": 0}, []),
+    ],
+    ids=repr,
+)
+def test_a_vocabulary_may_have_no_unknown_token(model):
+    assert Notation.of(tokenizers.Tokenizer(model)).unknown is None
 
 
 @pytest.mark.parametrize(

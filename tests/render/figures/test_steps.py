@@ -64,7 +64,7 @@ def test_it_says_what_the_terminal_says(head, query):
 def test_no_word_lies_on_another_or_leaves_the_picture(head, query, name, token):
     explained = document(head, query)
     explained["model"]["name"] = name
-    explained["keys"][0]["token"] = token
+    explained["keys"][0]["shown"] = token
     drawn = steps_figure(explained)
     check_nothing_overlaps(drawn)
 
