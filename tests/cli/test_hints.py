@@ -1,0 +1,152 @@
+"""The last line of a command at a terminal: what to type next, that works when pasted; and --quiet, which drops it."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from shell import run_line
+from terminals import at_a_terminal
+
+from attncli.cli import output, texts
+
+TEXT = "the cat sat on it"
+# Commands, with what the line after each begins with.
+NEXT = {
+    f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 1 -H 2 ",
+    f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap --pair 'it is big' -m tiny -H 2 ",
+    f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
+    "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
+    f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view --pad-to 9 -m tiny --mask none,causal,padding ",
+    f"mechanisms -m tiny -l 0 -o a.svg '{TEXT}'": "attncli explain -m tiny -l 0 ",
+    f"flow -m tiny '{TEXT}'": "attncli flow -m tiny --query it ",
+    f"flow -m tiny --query it '{TEXT}'": "attncli flow -m tiny --query it -o flow.svg ",
+    "stats -m tiny lines.txt": "attncli run -m tiny -l ",
+    "stats --from stats.json --by previous": "attncli run -m tiny -l ",
+    "probe -m tiny trees.conllu": "attncli run -m tiny -l ",
+    f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff -m tiny --masks none,causal -l ",
+    f"compare -m tiny '{TEXT}'": "attncli compare -m tiny --against torch ",
+    "models": "attncli models show minilm",
+    "models show tiny": "attncli run -m tiny",
+    "align": "attncli align --attention transformer",
+    "align --attention transformer '3 March 2021'": "attncli align --attention transformer -o align.html ",
+}
+
+
+@pytest.fixture
+def place(tiny, tmp_path, monkeypatch):
+    (tmp_path / "tiny").symlink_to(tiny("bert"))
+    (tmp_path / "lines.txt").write_text(f"{TEXT}\nit is too big\n", encoding="utf-8")
+    trees = (Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu").read_text(encoding="utf-8").split("\n\n")
+    (tmp_path / "trees.conllu").write_text("\n\n".join(trees[:3]) + "\n\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def hinted(attncli, monkeypatch):
+    """`hinted("explain", ...)` -> the lines that there are for a terminal, the longest first."""
+
+    def run(*arguments: str) -> list[str]:
+        offered: list[str] = []
+        monkeypatch.setattr(output, "hint", lambda *texts: offered.extend(texts))
+        result = attncli(*arguments)
+        assert result.code == 0, result
+        return offered
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", NEXT)
+def test_what_is_offered_works_when_pasted(line, place, hinted, attncli):
+    if "maps.npz" in line:
+        attncli("run", "-m", "tiny", "-l", "all", "-o", "maps.npz", TEXT)
+    if "stats.json" in line:
+        attncli("stats", "-m", "tiny", "-o", "stats.json", "lines.txt")
+    what, _, command = hinted(*shlex.split(line))[0].partition(": ")
+    assert what and command.startswith(NEXT[line])
+    assert run_line(command, place).code == 0
+
+
+def test_json_and_what_another_command_can_t_take_offer_nothing(place, hinted):
+    assert hinted("explain", "-m", "tiny", "--json", TEXT) == []
+    assert hinted("models", "--json") == []
+    assert hinted("compare", "-m", "tiny", "--against", "torch", "--pair", "it is big", TEXT) == []
+
+
+def test_a_page_is_offered_to_what_opens_it(place, hinted, monkeypatch):
+    from attncli.cli import view
+
+    monkeypatch.setattr(view.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(view.sys, "platform", "linux")
+    assert hinted("view", "-m", "tiny", "-o", "a b.html", TEXT) == ["look at it: xdg-open 'a b.html'"]
+    monkeypatch.setattr(view.sys, "platform", "darwin")
+    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == ["look at it: open a.html"]
+    monkeypatch.setattr(view.shutil, "which", lambda name: None)
+    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        (("the cat",), ["'the cat'", "TEXT"]),
+        (('it\'s "big" $HOME',), ["'it'\"'\"'s \"big\" $HOME'", "TEXT"]),
+        (("--", "-l cat"), ["-- '-l cat'", "TEXT"]),
+        (("the \x1b[31mcat",), ["TEXT"]),
+        (("the \u202ecat",), ["TEXT"]),
+        ((), [""]),
+    ],
+)
+def test_the_text_is_quoted_or_left_out(text, last, place, hinted):
+    commands = [f"attncli run -m tiny -l 1 -H 0 {end}".rstrip() for end in last]
+    offered = hinted("explain", "-m", "tiny", "-l", "1", *text)
+    assert offered == [f"{begin}: {command}" for command in commands for begin in ("all rows of this head", "next")]
+
+
+def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch):
+    (place / "one.txt").write_text("the cat", encoding="utf-8")
+    offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
+    assert offered[0] == "all rows of this head: attncli run -f one.txt -m tiny -l 1 -H 0"
+    monkeypatch.setattr(texts, "read_stdin", lambda: b"the cat")
+    offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "-")
+    assert offered[0] == "all rows of this head: attncli run -m tiny -l 1 -H 0 TEXT"
+
+
+# --- at a terminal --------------------------------------------------------------------------------------
+
+
+def test_a_line_at_a_terminal_that_fits_it(place):
+    command = ("explain", "-m", "tiny", "-l", "0", TEXT)
+    code, shown = at_a_terminal(command, place)
+    assert code == 0
+    assert shown.splitlines()[-1] == f"\x1b[2mall rows of this head: attncli run -m tiny -l 0 -H 0 '{TEXT}'\x1b[0m"
+    _, shown = at_a_terminal(command, place, columns=50, NO_COLOR="1")
+    assert shown.splitlines()[-1] == "next: attncli run -m tiny -l 0 -H 0 TEXT"
+    _, shown = at_a_terminal(command, place, columns=30)
+    assert "attncli" not in shown
+
+
+@pytest.mark.parametrize(("option", "variable"), [(("-q",), ""), ((), "1"), ((), "true")])
+def test_quiet_says_nothing_at_a_terminal(option, variable, place):
+    _, shown = at_a_terminal(("heatmap", "-m", "tiny", "-o", "a.svg", *option), place, ATTNCLI_QUIET=variable)
+    assert shown == "a.svg\n"
+
+
+def test_only_errors_are_not_quiet(attncli, refused, place, monkeypatch):
+    plain = attncli("heatmap", "-m", "tiny", "-o", "a.svg")
+    quiet = attncli("heatmap", "-m", "tiny", "-o", "a.svg", "--quiet")
+    assert "no text given" in plain.err and quiet.err == "" and quiet.out == plain.out
+    long = "the cat " * 400
+    assert "attncli: " in attncli("stats", "-m", "tiny", "lines.txt", "-o", "a.csv").err
+    assert attncli("stats", "-m", "tiny", "lines.txt", "-o", "a.csv", "-q").err == ""
+    assert "no model" in refused("run", "-q", "-m", "nonsense", long)
+    monkeypatch.setenv("ATTNCLI_QUIET", "0")
+    assert "no text given" in attncli("heatmap", "-m", "tiny", "-o", "a.svg").err
+
+
+def test_no_bar_where_it_is_quiet(monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(output, "QUIET", False)
+    assert output.shows_progress()
+    monkeypatch.setattr(output, "QUIET", True)
+    assert not output.shows_progress()
