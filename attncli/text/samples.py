@@ -6,7 +6,9 @@ In a checkout they stand beside the package, in `sample_inputs`; in a wheel, ins
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from shutil import copyfile
 
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
@@ -58,17 +60,17 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
     Raises RequestError, before anything is written, where another file has the name of one of them, and when the folder
     can't be made or written to.
     """
-    copies = {folder / name: (FOLDER / name).read_bytes() for name in names}
-    for path, content in copies.items():
-        if path.exists() and (not path.is_file() or path.read_bytes() != content):
+    copies = {FOLDER / name: folder / name for name in names}
+    for source, path in copies.items():
+        if path.exists() and (not path.is_file() or path.read_bytes() != source.read_bytes()):
             raise RequestError(f"{path} is there already and is another file: name another folder with --copy")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RequestError(f"can't make the folder {folder}: {error.strerror or error}") from error
-    for path, content in copies.items():
-        write_whole(path, lambda temporary, content=content: temporary.write_bytes(content))
-    return list(copies)
+    for source, path in copies.items():
+        write_whole(path, partial(copyfile, source))
+    return list(copies.values())
 
 
 def where_to_find(file: str) -> str:

@@ -33,6 +33,7 @@ def completed(*words: str) -> list[str]:
         (("run", "--model", ""), tuple(ALIASES)),
         (("compare", "-m", "bert-b"), tuple(name for name in ALIASES if name.startswith("bert-b"))),
         (("models", "show", "mini"), ("minilm",)),
+        (("samples", "co"), ("coreference.txt",)),
         (("bench", ""), choices.names(choices.Subject)),
     ],
 )
