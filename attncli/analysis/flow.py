@@ -35,7 +35,8 @@ def maximum_flows(
         ) from error
     length = steps.shape[-1]
     capacities = np.rint(steps[: layer + 1] * UNIT).astype(np.int32)
-    number, above, below = np.nonzero(capacities)
+    # In 32 bits because scipy's flow takes no wider numbers of nodes before 1.15.
+    number, above, below = (places.astype(np.int32) for places in np.nonzero(capacities))
     nodes = (number + 1) * length + above, number * length + below
     graph = csr_array((capacities[number, above, below], nodes), shape=((layer + 2) * length,) * 2)
     flows = np.empty((len(queries), length))

@@ -26,6 +26,7 @@ from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
 from attncli.cli.probe import probe
 from attncli.cli.run import run
+from attncli.cli.samples import samples
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
@@ -36,7 +37,13 @@ GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
-    "The program itself": {"compare": compare, "models": models, "bench": bench, "train-align": train_align},
+    "The program itself": {
+        "compare": compare,
+        "models": models,
+        "samples": samples,
+        "bench": bench,
+        "train-align": train_align,
+    },
 }
 
 

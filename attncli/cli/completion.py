@@ -47,6 +47,12 @@ def several(choice: Any) -> Callable[[str], list[str]]:
     return complete
 
 
+def sample(incomplete: str) -> list[str]:
+    from attncli.text.samples import samples
+
+    return begun((one.name for one in samples()), incomplete)
+
+
 def device(incomplete: str) -> list[str]:
     return begun(choices.names(choices.Device), incomplete)
 

@@ -48,7 +48,10 @@ def read_lines(name: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise RequestError(f"{shown} is not UTF-8 at byte {error.start}: convert it first") from error
     except (OSError, ValueError) as error:
-        raise RequestError(f"can't read {shown}: {getattr(error, 'strerror', None) or error}") from error
+        from attncli.text.samples import where_to_find
+
+        why = f"{getattr(error, 'strerror', None) or error}{where_to_find(name)}"
+        raise RequestError(f"can't read {shown}: {why}") from error
     lines = [line for line in lines if line]
     if not lines:
         raise RequestError(f"{shown} has no text in it: put one text on a line")

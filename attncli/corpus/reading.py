@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
+from attncli.text.samples import where_to_find
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window, windows
 
@@ -108,7 +109,8 @@ def raw_lines(file: str) -> Iterator[bytes]:
             with open_file(file) as opened:
                 yield from opened
     except (OSError, ValueError) as error:
-        raise RequestError(f"can't read {shown(file)}: {getattr(error, 'strerror', None) or error}") from error
+        why = f"{getattr(error, 'strerror', None) or error}{where_to_find(file)}"
+        raise RequestError(f"can't read {shown(file)}: {why}") from error
 
 
 def open_file(file: str) -> BinaryIO:

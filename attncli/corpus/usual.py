@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Usual
@@ -10,9 +9,9 @@ from attncli.analysis.words import merge_words
 from attncli.base.errors import Notice
 from attncli.models.engine import Engine
 from attncli.record.request import Input, Request
+from attncli.text.samples import find_sample
 
-FILES = ("agreement", "coreference", "negation", "pair", "words")  # of the texts that come with it: one a line, short
-FOLDER = Path(__file__).parents[2] / "sample_inputs"
+FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
 
 
 def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | None:
@@ -33,5 +32,5 @@ def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | N
 
 def lines() -> list[str]:
     """These texts."""
-    files = [(FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines() for name in FILES]
+    files = [find_sample(name).text.splitlines() for name in FILES]
     return [line.strip() for file in files for line in file if line.strip()]

@@ -119,7 +119,7 @@ def wordpiece(directory: Path) -> "Backend":
     from tokenizers import BertWordPieceTokenizer
 
     settings = tokenizer_settings(directory)
-    built = BertWordPieceTokenizer(
+    built = BertWordPieceTokenizer.from_file(
         str(directory / "vocab.txt"),
         lowercase=settings.get("do_lower_case", True),
         strip_accents=settings.get("strip_accents"),
@@ -135,7 +135,8 @@ def byte_pairs(directory: Path) -> "Backend":
 
     settings = tokenizer_settings(directory)
     spaced = bool(settings.get("add_prefix_space", False))
-    built = ByteLevelBPETokenizer(str(directory / "vocab.json"), str(directory / "merges.txt"), add_prefix_space=spaced)
+    files = str(directory / "vocab.json"), str(directory / "merges.txt")
+    built = ByteLevelBPETokenizer.from_file(*files, add_prefix_space=spaced)
     built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
     if None in ends.values():

@@ -48,12 +48,13 @@ CALLS = {
         "compare -m tiny @", "compare -m tiny --against torch @", "compare -m electra-small --weights random @",
     ],
     "models": ["models"],
+    "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": ["models show tiny"],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
 }  # fmt: skip
 SLOW = {"bench maps", "bench stats"}
-NEVER_SAVED = {"models", "models show", "bench maps", "bench stats"}
+NEVER_SAVED = {"models", "samples", "models show", "bench maps", "bench stats"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv.
 TABLES = {

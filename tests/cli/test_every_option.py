@@ -75,6 +75,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "seed": ("7",),
     "attention": ("dot",),
     "name": ("tiny",),
+    "sample": ("pair.txt",),
+    "copy": (".",),
 }
 
 
@@ -133,6 +135,7 @@ WAYS = {
     ],
     "models": ["models", "models --json"],
     "models show": ["models show other"],
+    "samples": ["samples", "samples --json", "samples pair.txt", "samples --copy .", "samples --copy . --json"],
 }  # fmt: skip
 # Ways that are there for one option: without it they fail, or it would have nothing to do.
 WAYS_FOR = [

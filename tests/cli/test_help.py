@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -15,7 +14,6 @@ from shell import run_line
 from attncli.cli import given, options
 from attncli.cli.app import app
 
-ROOT = Path(__file__).parents[2]
 # These are run by tests/test_readme.py.
 IN_DOCUMENTS = {
     line
@@ -44,7 +42,7 @@ def examples(text: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
 def test_examples_work_when_pasted(command, tmp_path, attncli):
-    (tmp_path / "sample_inputs").symlink_to(ROOT / "sample_inputs")
+    assert attncli("samples", "--copy", tmp_path / "sample_inputs").code == 0  # as whoever has the wheel does
     lines = examples(attncli(*command, "--help").out)
     assert lines
     for line in lines:
