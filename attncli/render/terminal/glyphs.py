@@ -9,12 +9,14 @@ from attncli.analysis.patterns import counted_queries, summarise
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading
+from attncli.render.terminal.tables import head_grid
 
 GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
 ASCII_GLYPHS = {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
 PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue", "broad": "white",
 }  # fmt: skip
+WIDTH = 4  # columns of a head
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -23,16 +25,14 @@ def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     summaries = summarise(record)
     lines = [heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)]
-    lines.append(Text("head      " + "".join(f"{head:>4}" for head in record.heads)))
-    for layer in record.layers:
-        most = math.log(max(possible_keys(record, layer), 2))
-        line = Text(f"layer {layer:<3} ")
-        for head in record.heads:
-            summary = summaries[layer, head]
-            line.append("  ")
-            line.append(glyphs[summary.label], PATTERN_COLOURS[summary.label] if canvas.colour else "")
-            line.append(bar(summary.entropy / most, canvas))
-        lines.append(line)
+    most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
+
+    def cell(row: int, place: int) -> Text:
+        summary = summaries[record.layers[row], record.heads[place]]
+        style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
+        return Text.assemble("  ", (glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
+
+    lines += head_grid(record.layers, record.heads, cell, canvas, WIDTH)
     meaning = "  ".join(f"{glyph} {label}" for label, glyph in glyphs.items())
     ends = f"{bar(0, canvas)} looks at one token, {bar(1, canvas)} at all alike"
     return [*lines, Text(), Text(meaning), Text(f"beside it the entropy: {ends}")]

@@ -10,7 +10,7 @@ from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import HEAD_WIDTH, plain_table
+from attncli.render.terminal.tables import HEAD_WIDTH, head_grid, plain_table
 
 
 def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[RenderableType]:
@@ -24,21 +24,16 @@ def heading(statistics: Statistics, canvas: Canvas) -> Text:
 
 
 def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:
-    """A row a layer, a column a head with its figure; heads that have no room in the width follow below."""
+    """A row a layer, a column a head with its figure."""
     values, top = statistics.figure(by).tolist(), top_of(statistics, by)
-    left = len(f"layer {statistics.model.layers - 1}") + 1
-    across = max(1, (canvas.width - left) // HEAD_WIDTH)
-    lines = [Text(f"{by}, {caption(statistics, by, top)}")]
-    for start in range(0, statistics.model.heads, across):
-        heads = range(start, min(start + across, statistics.model.heads))
-        numbers = "".join(f"{head:>{HEAD_WIDTH}}" for head in heads)
-        lines.append(Text(f"{'head':<{left}}{numbers}", style=canvas.faint))
-        for layer, row in enumerate(values):
-            line = Text(f"{f'layer {layer}':<{left}}")
-            for head in heads:
-                line.append(f"{figure_text(row[head], by):>{HEAD_WIDTH - 1}} ", head_style(row[head] / top, by, canvas))
-            lines.append(line)
-    return lines
+
+    def cell(row: int, place: int) -> Text:
+        value = values[row][place]
+        figure = f"{figure_text(value, by):>{HEAD_WIDTH - 1}} "
+        return Text.assemble((figure, head_style(value / top, by, canvas)))
+
+    layers, heads = range(statistics.model.layers), range(statistics.model.heads)
+    return [Text(f"{by}, {caption(statistics, by, top)}"), *head_grid(layers, heads, cell, canvas)]
 
 
 def caption(statistics: Statistics, by: str, top: float) -> str:
