@@ -83,11 +83,12 @@ def canvas(page: int = PAGE_WIDTH) -> "Canvas":
     """What pictures are drawn on: the terminal as it is, or, in a pipe, `page` columns."""
     from attncli.render.terminal.canvas import Canvas
 
-    target = console()
+    target, size = console(), shutil.get_terminal_size()
     return Canvas(
-        width=shutil.get_terminal_size().columns if target.is_terminal else page,
+        width=size.columns if target.is_terminal else page,
         colour=target.color_system is not None and not target.no_color,
         unicode=unicode_output(),
+        height=size.lines if target.is_terminal else None,
     )
 
 

@@ -44,8 +44,7 @@ def heads_grid(found: Difference, canvas: Canvas) -> list[Text]:
 
 def cells_table(found: Difference, top: int) -> Table:
     """A row a cell, those that differ most first."""
-    table = plain_table("head", "query", "key", "A", "B", "B - A")
-    table.columns[1].justify = table.columns[2].justify = "left"
+    table = plain_table("head", "query", "key", "A", "B", "B - A", names=["query", "key"], goes=["A", "B"])
     queries, keys = token_pairs(found)
     for cell in found.largest(top):
         table.add_row(

@@ -9,7 +9,7 @@ from attncli.analysis.patterns import counted_queries, summarise
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading
-from attncli.render.terminal.tables import head_grid
+from attncli.render.terminal.tables import fold, head_grid
 
 GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
 ASCII_GLYPHS = {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
@@ -35,7 +35,8 @@ def glyph_table(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     lines += head_grid(record.layers, record.heads, cell, canvas, WIDTH)
     meaning = "  ".join(f"{glyph} {label}" for label, glyph in glyphs.items())
     ends = f"{bar(0, canvas)} looks at one token, {bar(1, canvas)} at all alike"
-    return [*lines, Text(), Text(meaning), Text(f"beside it the entropy: {ends}")]
+    below = fold(f"{meaning}\nbeside it the entropy: {ends}", canvas.width)
+    return [*lines, Text(), *map(Text, below)]
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:

@@ -12,6 +12,8 @@ from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.shades import colour, shade
 from attncli.text.tokens import Tokens
 
+SCALE_WIDTH = 47  # columns of a scale with all its words
+
 
 def title(parts: Sequence[str], canvas: Canvas) -> Text:
     return Text((" · " if canvas.unicode else " | ").join(parts), style=canvas.strong)
@@ -58,4 +60,5 @@ def scale(canvas: Canvas) -> Text:
             text.append(" ", style=f"on {colour(weight)}")
         else:
             text.append(shade(weight, canvas.unicode))
-    return text.append(" 1   (the middle is 0.25)")
+    middle = "   (the middle is 0.25)" if canvas.width >= SCALE_WIDTH else ""
+    return text.append(f" 1{middle}")

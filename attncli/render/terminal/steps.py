@@ -2,23 +2,26 @@
 
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable
 from attncli.render.captions import steps
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
 
-def steps_view(document: dict[str, Any]) -> list[Text | Table]:
+def steps_view(document: dict[str, Any]) -> list[RenderableType]:
     """Where the query comes from, a row a key, and what comes out."""
-    return [Text(steps.title(document)), steps_table(document), Text(steps.end(document))]
+    return [Prose(steps.title(document)), steps_table(document), Prose(steps.end(document))]
 
 
 def steps_table(document: dict[str, Any]) -> Table:
     """A row a key: score, scaled score, what is left of it after the mask and exp, weight, contribution."""
     largest, size = document["largest"], len(document["query"]["q"])
-    table = plain_table("key", "q·k", f"/ √{size}", f"exp(· - {largest:.2f})", "/ sum = weight", "|v|", "|weight v|")
+    scaled, raised = f"/ √{size}", f"exp(· - {largest:.2f})"
+    others = ("q·k", scaled, raised, "/ sum = weight", "|v|", "|weight v|")
+    table = plain_table("key", *others, goes=["|v|", raised, scaled])
     for key in document["keys"]:
         may = key["allowed"]
         table.add_row(
