@@ -4,18 +4,28 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attncli.analysis.statistics import BROAD_BELOW, PATTERNS, Statistics
+from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labelled, most
+from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, HeadStatistics, Statistics
 from attncli.render.captions.records import model_name
 from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import HEAD_WIDTH, head_grid, plain_table
+from attncli.render.terminal.tables import HEAD_WIDTH, Prose, head_grid, plain_table
+
+COLUMNS = ("head", "share", "all alike", "spread", "entropy", "so labelled")
+NONE = "none"
 
 
 def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[RenderableType]:
     """What was counted, the heads coloured by the figure `by`, and who is clearest."""
-    return [heading(statistics, canvas), Text(), *heads_grid(statistics, by, canvas), clearest(statistics)]
+    return [
+        heading(statistics, canvas),
+        Text(),
+        *heads_grid(statistics, by, canvas),
+        clearest_table(statistics),
+        clearest_legend(),
+    ]
 
 
 def heading(statistics: Statistics, canvas: Canvas) -> Text:
@@ -50,26 +60,36 @@ def head_style(share: float, by: str, canvas: Canvas) -> str:
     return ground(share**2 if by in OPEN_ENDED else share, canvas)
 
 
-def clearest(statistics: Statistics) -> Table:
-    """For each pattern the head that gives most of its weight to it, and how many heads have it as their label."""
-    table = plain_table("clearest head for", "head", "share", "spread", "entropy", "so labelled")
+def clearest_table(statistics: Statistics) -> Table:
+    """For each pattern the head that does it most clearly, if any does, and how many heads have it as their label."""
+    table = plain_table("clearest head for", *COLUMNS, goes=("entropy", "spread", "so labelled", "all alike"))
     for pattern in PATTERNS:
-        one = statistics.clearest(pattern)
+        one, top = clearest(statistics, pattern), most(statistics, pattern)
+        even = alike(statistics, (one or top).layer, pattern)
+        shown = [NONE, f"({top.figures[pattern]:.3f})"] if one is None else [name(one), f"{one.figures[pattern]:.3f}"]
         table.add_row(
             pattern.replace("_", " "),
-            f"{one.layer}.{one.head}",
-            f"{one.figures[pattern]:.3f}",
-            f"{one.spread[pattern]:.3f}",
-            f"{one.figures['entropy']:.2f}",
-            str(sum(other.label == pattern for other in statistics.heads)),
+            *shown,
+            "" if even is None else f"{even:.3f}",
+            "" if one is None else f"{one.spread[pattern]:.3f}",
+            "" if one is None else f"{one.figures['entropy']:.2f}",
+            str(len(labelled(statistics, pattern))),
         )
-    broad = max(statistics.heads, key=lambda head: head.figures["entropy"])
-    table.add_row(
-        f"broad (none takes {BROAD_BELOW:g})",
-        f"{broad.layer}.{broad.head}",
-        "",
-        "",
-        f"{broad.figures['entropy']:.2f}",
-        str(sum(other.label == "broad" for other in statistics.heads)),
-    )
+    broad = broadest(statistics)
+    head, entropy = (NONE, "") if broad is None else (name(broad), f"{broad.figures['entropy']:.2f}")
+    count = str(len(labelled(statistics, BROAD)))
+    table.add_row(f"broad (none takes {BROAD_BELOW:g})", head, "", "", "", entropy, count)
     return table
+
+
+def name(head: HeadStatistics) -> str:
+    return f"{head.layer}.{head.head}"
+
+
+def clearest_legend() -> Prose:
+    """What `clearest_table` says."""
+    return Prose(
+        "all alike: what a head gives that looks at everything alike. "
+        f"{NONE}: no head gives it {BROAD_BELOW:g} of its weight, more than anything else gets, and {CLEARLY} times as "
+        "much as all alike; in brackets the most that any gives."
+    )
