@@ -6,14 +6,26 @@ weight from a word to itself, to [CLS] and to [SEP] does not count; punctuation 
 punctuation are not asked for their syntactic head. The authors' code differs in four things: it counts those two
 under "all" (though it has no rows for them), tries offsets from -3 to 2 only, takes the last word for an offset past
 the end of the sentence, and for an English possessor takes the guess of the "'s" after it.
+
+The best of many heads is right surprisingly often by luck, with few words nearly always: what can be said of it is its
+`Verdict`.
 """
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from attncli.analysis.luck import LEVEL, sign_test, wilson
 from attncli.analysis.tally import ALL, DIRECTIONS, Tally
 from attncli.record import ModelInfo
+
+# Of a relation, by LEVEL:
+# "head": the head finds more than the offset, and so much more that luck gives it to the best of that many candidates
+#     once in 20 relations at the most (McNemar's test with Bonferroni's correction).
+# "offset": the fixed offset finds as many or more.
+# "unclear": the head finds more, but luck may have done it.
+# "too few": whatever is found: so few words are left to the head by the offset that finding them all might be luck.
+Verdict = Literal["head", "offset", "unclear", "too few"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,9 @@ class Guess:
     layer, head, direction: the head chosen, its numbers in the model, and which of the two words attends.
     accuracy: the share of the `count` words with this relation whose syntactic head it finds; None where count is 0.
     offset: the fixed distance chosen as the baseline; -2 is the word two before. offset_accuracy: its share.
+    interval: between which shares the head's accuracy on all such words is, by Wilson's interval for 95%, made wider
+    where the head was chosen by the same words; None where count is 0. chance: how likely luck is to make the best of
+    the candidates so much better than the offset, at the most. verdict: whether it is the better one.
     """
 
     relation: str
@@ -33,6 +48,9 @@ class Guess:
     offset: int
     offset_accuracy: float | None
     count: int
+    interval: tuple[float, float] | None
+    chance: float
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -63,20 +81,41 @@ def by_count(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
 
 
+def candidates(chosen: Tally, measured: Tally) -> int:
+    """Of how many, each head in both directions, the one that is measured is the best by the words that measure it."""
+    return 2 * chosen.tree_edges.size if chosen is measured else 1
+
+
 def measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
     layer, head, direction = best = chosen.best(relation)
     offset = chosen.best_offset(relation)
-    count = measured.counts[relation]
+    count, of = measured.counts[relation], candidates(chosen, measured)
+    found = int(measured.found[relation][best]) if count else 0
+    by_offset = measured.offsets[relation][offset] if count else 0
+    by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
+    chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))
     return Guess(
         relation=relation,
         layer=layer,
         head=head,
         direction=DIRECTIONS[direction],
-        accuracy=float(measured.found[relation][best] / count) if count else None,
+        accuracy=found / count if count else None,
         offset=offset,
-        offset_accuracy=measured.offsets[relation][offset] / count if count else None,
+        offset_accuracy=by_offset / count if count else None,
         count=count,
+        interval=wilson(found, count, LEVEL / of) if count else None,
+        chance=chance,
+        verdict=verdict(found, by_offset, chance, of * sign_test(count - by_offset, 0)),
     )
+
+
+def verdict(found: int, by_offset: int, chance: float, least_chance: float) -> Verdict:
+    """Which of the two is better; least_chance: what `chance` would be if the head had found all words."""
+    if least_chance > LEVEL:
+        return "too few"
+    if chance <= LEVEL:
+        return "head"
+    return "unclear" if found > by_offset else "offset"
 
 
 def layer_trees(chosen: Tally, measured: Tally) -> list[LayerTrees]:
@@ -143,6 +182,7 @@ class Probed:
             "partial": self.partial,
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
+            "candidates": candidates(self.treebank.tally, self.measured),
             "relations": [asdict(guess) for guess in self.relations],
             "trees": {
                 "edges": self.measured.edges,

@@ -105,6 +105,8 @@ class Sums:
     float64 `[layer]`.
     divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads
     (`attncli.analysis.distances`), `[layers * heads, layers * heads]`; None where nobody asked for it.
+    alike: the sum over all queries of the figures in LINEAR of a head that looks at everything alike: what they are
+    where nobody looks for anything. float64 `[layer, figure]`; None where an older version had counted.
     """
 
     texts: int
@@ -114,23 +116,28 @@ class Sums:
     means: Doubles
     squares: Doubles
     divergence: Doubles | None = None
+    alike: Doubles | None = None
 
     @classmethod
     def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
         zero = np.zeros((layers, heads, len(FIGURES)))
         between = np.zeros((layers * heads, layers * heads)) if divergence else None
-        return cls(0, 0, np.zeros(layers), zero, zero, zero, between)
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, between, np.zeros((layers, len(LINEAR))))
 
     @classmethod
     def of_text(
-        cls, queries: int, limit: Doubles | float, totals: Doubles, divergence: Doubles | None = None
+        cls,
+        queries: int,
+        limit: Doubles | float,
+        totals: Doubles,
+        divergence: Doubles | None = None,
+        alike: Doubles | None = None,
     ) -> "Sums":
         """Of one whole text, from the sums over its queries; `limit` may be one number for all layers."""
         mean = totals / queries
-        return cls(1, queries, np.broadcast_to(limit, len(totals)), totals, mean, mean**2, divergence)
+        return cls(1, queries, np.broadcast_to(limit, len(totals)), totals, mean, mean**2, divergence, alike)
 
     def __add__(self, other: "Sums") -> "Sums":
-        both = (self.divergence, other.divergence)
         return Sums(
             self.texts + other.texts,
             self.queries + other.queries,
@@ -138,7 +145,8 @@ class Sums:
             self.totals + other.totals,
             self.means + other.means,
             self.squares + other.squares,
-            None if both[0] is None or both[1] is None else both[0] + both[1],
+            added(self.divergence, other.divergence),
+            added(self.alike, other.alike),
         )
 
     @property
@@ -151,6 +159,11 @@ class Sums:
         """`[layer, head, figure]`: how far texts are apart, as the standard deviation of their means."""
         variance: Doubles = self.squares / self.texts - (self.means / self.texts) ** 2
         return np.sqrt(np.maximum(variance, 0.0))
+
+
+def added(one: Doubles | None, other: Doubles | None) -> Doubles | None:
+    """Their sum; None where either is not known."""
+    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True)
@@ -186,6 +199,7 @@ class Statistics:
     texts, tokens: how many were counted, words for tokens where they were put together; partial: it was interrupted,
     and there are more of them.
     entropy_limit: the entropy, over these tokens, of a head that looks at everything alike. float64 `[layer]`.
+    alike: its figures in LINEAR, float64 `[layer, figure]`; None where an older version had counted.
     figures: means over all tokens; spread: how far texts are apart, as the standard deviation of their means.
     float64 `[layer, head, figure]`, in the order of FIGURES.
     distances: between heads, where they were asked for.
@@ -202,6 +216,7 @@ class Statistics:
     distances: Distances | None = None
     measure: str = "weight"
     words: bool = False
+    alike: Doubles | None = None
 
     @classmethod
     def of(cls, sums: Sums, model: ModelInfo, counting: Counting = USUAL, partial: bool = False) -> "Statistics":
@@ -218,6 +233,7 @@ class Statistics:
             distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
             measure=counting.shown,
             words=counting.words,
+            alike=None if sums.alike is None else sums.alike / sums.queries,
         )
 
     @property
@@ -244,10 +260,6 @@ class Statistics:
         """One figure of all heads, `[layer, head]`."""
         one: Doubles = self.figures[..., FIGURES.index(name)]
         return one
-
-    def clearest(self, pattern: str) -> HeadStatistics:
-        """The head that gives most of its weight to a pattern."""
-        return max(self.heads, key=lambda head: head.figures[pattern])
 
 
 def named(values: Doubles) -> dict[str, float]:

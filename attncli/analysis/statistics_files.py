@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from attncli.analysis.clearest import clearest, labelled
 from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, HeadStatistics, Statistics
+from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, HeadStatistics, Statistics
 from attncli.base.arrays import Doubles
 from attncli.base.documents import as_text, write_table
 from attncli.base.errors import RequestError
@@ -51,6 +52,8 @@ def document(statistics: Statistics) -> dict[str, Any]:
             }
             for one in statistics.heads
         ],
+        "alike": alike_by_name(statistics),
+        "patterns": {pattern: found(statistics, pattern) for pattern in PATTERNS},
     }
     if statistics.distances is not None:
         made["distances"] = {
@@ -59,6 +62,22 @@ def document(statistics: Statistics) -> dict[str, Any]:
             "clusters": statistics.distances.clusters,
         }
     return made
+
+
+def alike_by_name(statistics: Statistics) -> list[dict[str, float]] | None:
+    """By layer, the figures of a head that looks at everything alike."""
+    if statistics.alike is None:
+        return None
+    return [dict(zip(LINEAR, figures, strict=True)) for figures in statistics.alike.tolist()]
+
+
+def found(statistics: Statistics, pattern: str) -> dict[str, Any]:
+    """Who does one thing: the clearest head, null where no head does it; and how many have it as their label."""
+    one = clearest(statistics, pattern)
+    return {
+        "clearest": None if one is None else {"layer": one.layer, "head": one.head},
+        "labelled": len(labelled(statistics, pattern)),
+    }
 
 
 def about(statistics: Statistics) -> dict[str, Any]:
@@ -108,6 +127,8 @@ def write_npz(statistics: Statistics, path: Path) -> None:
         "strength": np.array([one.strength for one in statistics.heads]).reshape(statistics.figures.shape[:2]),
         "about": np.array(json.dumps(about(statistics))),
     }
+    if statistics.alike is not None:
+        arrays["alike"] = statistics.alike
     if statistics.distances is not None:
         arrays.update(asdict(statistics.distances))
     with path.open("wb") as file:
@@ -123,7 +144,12 @@ def load_statistics(path: Path) -> Statistics:
     try:
         loaded = read_json(path) if suffix == ".json" else read_npz(path)
         shape = (loaded.model.layers, loaded.model.heads, len(FIGURES))
-        if loaded.figures.shape != shape or loaded.spread.shape != shape:
+        by_layer = (loaded.model.layers, len(LINEAR))
+        if (
+            loaded.figures.shape != shape
+            or loaded.spread.shape != shape
+            or (loaded.alike is not None and loaded.alike.shape != by_layer)
+        ):
             raise ValueError("its shapes don't fit its model")
         return loaded
     except OSError as error:
@@ -139,7 +165,8 @@ def read_json(path: Path) -> Statistics:
         np.array([[one[kind][name] for name in FIGURES] for one in found["heads"]]).reshape(shape)
         for kind in ("figures", "spread")
     )
-    return from_parts(found, figures, spread, found.get("distances"))
+    alike = [[one[name] for name in LINEAR] for one in found["alike"]] if found.get("alike") else None
+    return from_parts(found, figures, spread, alike, found.get("distances"))
 
 
 def read_npz(path: Path) -> Statistics:
@@ -148,10 +175,13 @@ def read_npz(path: Path) -> Statistics:
             raise ValueError("it has other figures")
         names = ("divergence", "embedding", "clusters")
         distances = {name: file[name] for name in names} if "divergence" in file else None
-        return from_parts(json.loads(str(file["about"])), file["figures"], file["spread"], distances)
+        alike = file.get("alike")
+        return from_parts(json.loads(str(file["about"])), file["figures"], file["spread"], alike, distances)
 
 
-def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict[str, Any] | None) -> Statistics:
+def from_parts(
+    found: dict[str, Any], figures: Any, spread: Any, alike: Any, distances: dict[str, Any] | None
+) -> Statistics:
     return Statistics(
         model=ModelInfo(**found["model"]),
         mask=str(found["mask"]),
@@ -163,6 +193,7 @@ def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict
         partial=bool(found["partial"]),
         measure=str(found.get("measure", "weight")),
         words=bool(found.get("words", False)),
+        alike=None if alike is None else np.asarray(alike, dtype=np.float64),
         distances=None
         if distances is None
         else Distances(

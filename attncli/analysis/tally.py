@@ -6,7 +6,7 @@ guess at the word's syntactic head. Where that comes from: `attncli.analysis.pro
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Tally:
 
     sentences, word_count: how many were read; skipped: sentences that could not be. counts: words asked for, by
     relation. found: of those, `[layer, head, direction]` that each head found. offsets: the words by the distance to
-    their syntactic head.
+    their syntactic head. found_at: those that each head found, by relation and this distance.
     edges: pairs of words that depend on each other. tree_edges: of those, `[layer, head]` in the tree of each head;
     layer_edges: `[layer]`, of a layer's mean map. chain_edges: of those, pairs of neighbours.
     """
@@ -42,6 +42,7 @@ class Tally:
     chain_edges: int
     tree_edges: Ints
     layer_edges: Ints
+    found_at: dict[tuple[str, int], Ints] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls, layers: int, heads: int) -> "Tally":
@@ -52,12 +53,17 @@ class Tally:
     def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
         """And one more sentence, by its `[layer, head, word, word]` maps (`word_maps`)."""
         counts, found, offsets = Counter(self.counts), dict(self.found), dict(self.offsets)
+        found_at = dict(self.found_at)
         heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
         correct = strongest_words(maps) == heads
         for relation, places in asked_words(sentence).items():
             counts[relation] += len(places)
             found[relation] = found.get(relation, 0) + correct[..., places].sum(axis=-1)
-            offsets[relation] = offsets.get(relation, Counter()) + Counter((heads[places] - places).tolist())
+            away = heads[places] - places
+            offsets[relation] = offsets.get(relation, Counter()) + Counter(away.tolist())
+            for offset in set(away.tolist()):
+                right = correct[..., np.array(places)[away == offset]].sum(axis=-1)
+                found_at[relation, offset] = found_at.get((relation, offset), 0) + right
         gold, shared = tree_edges(maps, sentence)
         return Tally(
             sentences=self.sentences + 1,
@@ -70,6 +76,7 @@ class Tally:
             chain_edges=self.chain_edges + int(gold.diagonal(offset=1).sum()),
             tree_edges=self.tree_edges + shared[:, :-1],
             layer_edges=self.layer_edges + shared[:, -1],
+            found_at=found_at,
         )
 
     @property

@@ -76,14 +76,19 @@ def mechanisms(
     if json:
         output.json_document(found.document())
     elif output_path is None:
+        from rich.text import Text
+
         from attncli.render.terminal import mechanisms as view
 
+        canvas = output.canvas()
         output.show(
-            *view.variant_maps(found.record, found.variants, temperature, seed, output.canvas()),
+            view.about(found.record, canvas),
+            view.claims_count(found.claims),
+            view.claims_table(found.claims),
+            Text(),
+            *view.variant_maps(found.record, found.variants, temperature, seed, canvas),
             view.variants_table(found.variants, temperature, seed),
             view.variants_legend(),
-            view.claims_table(found.claims),
-            view.claims_end(found.claims),
         )
     if output_path is not None:
         if output_path.suffix.lower() in DOCUMENTS:

@@ -150,7 +150,7 @@ def print_list(entries: list[dict[str, Any]]) -> None:
     from attncli.base.printable import printable
     from attncli.render.terminal.tables import plain_table
 
-    table = plain_table("model", "layers x heads", "weights", "here")
+    table = plain_table("model", "layers x heads", "weights", "here", goes=["layers x heads", "weights"])
     for entry in entries:
         cells = (
             entry["name"] + (" (default)" if entry["default"] else ""),

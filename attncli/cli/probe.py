@@ -69,7 +69,7 @@ def probe(
     elif output_path is None or found.partial:
         from attncli.render.terminal.probe import probe_view
 
-        output.show(*probe_view(document, output.console().width))
+        output.show(*probe_view(document))
     if found.partial:
         raise typer.Exit(output.INTERRUPTED)
     if output_path is not None:

@@ -148,7 +148,7 @@ def stats(
         output.show(*stats_view(statistics, by, output.canvas()))
     if statistics.partial and not saved:
         raise typer.Exit(output.INTERRUPTED)
-    one = statistics.clearest("strongest" if by == "entropy" else by)
+    one = max(statistics.heads, key=lambda head: head.figures["strongest" if by == "entropy" else by])
     made = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if saved else {}
     hints.offer(context, f"head {one.layer}.{one.head} on a sentence", "run", layer=one.layer, head=one.head, **made)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.distances import divergence_sums
-from attncli.analysis.statistics import FIGURES, Counting
+from attncli.analysis.statistics import FIGURES, LINEAR, Counting
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, Part, divide_rows, reduced
 from attncli.corpus.units import Units
@@ -68,9 +68,9 @@ class BatchSums:
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
-        limits = sums.limits()
+        limits, alike = sums.alike()
         return [
-            Part(1, window.queries, limits[number], sums.totals[number], divergences[number])
+            Part(1, window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
             for number, window in enumerate(sums.windows)
         ]
 
@@ -153,16 +153,18 @@ class BlockSums:
             divide_rows(weights)
         return weights
 
-    def limits(self) -> Doubles:
-        """What the entropies could sum up to, `[window, layer]`: see `Units.limits`."""
-        found = np.zeros(self.totals.shape[:2])
-        for run, units in zip(self.rows.runs, self.units, strict=True):
-            shared: dict[int, Doubles] = {}
+    def alike(self) -> tuple[Doubles, Doubles]:
+        """Of a head that looks at everything alike: its entropy `[window, layer]`, and `[window, layer, figure]`; see
+        `Units.alike`.
+        """
+        limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
+        for run, units, blocks in zip(self.rows.runs, self.units, self.blocks, strict=True):
+            shared: dict[int, tuple[Doubles, Doubles]] = {}
             for layer, mask in enumerate(run.masks):
                 if id(mask) not in shared:
-                    shared[id(mask)] = units.limits(mask)
-                found[run.texts, layer] = shared[id(mask)]
-        return found
+                    shared[id(mask)] = units.alike(mask, blocks)
+                limits[run.texts, layer], linear[run.texts, layer] = shared[id(mask)]
+        return limits, linear
 
     def divergences(self) -> list[Doubles]:
         """Of each window the sum over its queries of the divergence between each two heads of all layers.

@@ -75,7 +75,7 @@ class Reducer:
                         if whole.windows < window.of:
                             begun[window.text] = whole
                         else:
-                            so_far = so_far.plus(window.text, Sums.of_text(*whole[1:]))
+                            so_far = so_far.plus(window.text, whole.of_text())
                     yield so_far
                 so_far = so_far.up_to(group[-1].text + 1)
                 group.clear()  # before the next ones are read

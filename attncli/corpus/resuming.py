@@ -15,7 +15,7 @@ from attncli.base.files import write_whole
 from attncli.base.printable import first_line
 
 SAVED_EVERY = 60.0  # seconds: what a power cut costs
-ARRAYS = ("totals", "means", "squares", "divergence")  # of the sums
+ARRAYS = ("totals", "means", "squares", "divergence", "alike")  # of the sums
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.analysis.statistics import Sums, added
 from attncli.base.arrays import Doubles
 
 LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
@@ -18,6 +19,11 @@ class Part(NamedTuple):
     limit: Doubles
     totals: Doubles
     divergence: Doubles | None
+    alike: Doubles | None = None
+
+    def of_text(self) -> Sums:
+        """Those of the text that it is all of."""
+        return Sums.of_text(self.queries, self.limit, self.totals, self.divergence, self.alike)
 
     def join(self, other: "Part") -> "Part":
         return Part(
@@ -25,7 +31,8 @@ class Part(NamedTuple):
             self.queries + other.queries,
             self.limit + other.limit,
             self.totals + other.totals,
-            None if self.divergence is None or other.divergence is None else self.divergence + other.divergence,
+            added(self.divergence, other.divergence),
+            added(self.alike, other.alike),
         )
 
 

@@ -1,6 +1,6 @@
 """What is a query and a key in statistics: the tokens of a run's windows, or their words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attncli.analysis.statistics import LINEAR, factors
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import Block
+from attncli.corpus.sums import Block, weighted_sums
 from attncli.text.windows import Window
 
 
@@ -94,18 +94,29 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def limits(self, mask: Tensor | None) -> Doubles:
-        """The sum over each window's queries of ln(how many keys each may attend to): `[window]`.
+    def alike(self, mask: Tensor | None, blocks: Iterable[Block] | None = None) -> tuple[Doubles, Doubles]:
+        """The sums over each window's queries of what a head has that looks at everything alike: its entropy, which is
+        ln(how many keys the query may attend to), `[window]`, and its figures in LINEAR, `[window, figure]`.
 
         mask: bool `[1 or window, 1, 1 or query, key]`, between tokens; None where nothing is hidden. A word
-        is seen where any of its pieces is, by any piece.
+        is seen where any of its pieces is, by any piece. blocks: those of `counted`, where they are made already.
         """
-        total = torch.zeros(len(self.windows), dtype=torch.float64)
-        for block in self.blocks():
-            keys = torch.tensor([len(window) for window in self.windows])[:, None]
-            if mask is not None:
-                size = len(self.windows), 1, block.stop - block.start, self.length
-                allowed = (mask if mask.shape[2] == 1 else mask[:, :, block]).expand(size)
-                keys = (self.merged(allowed.float(), block) > 0).sum(dim=-1)[:, 0].cpu()
-            total += (keys.clamp(min=1).double().log() * self.counts(block)[:, 0].cpu()).sum(dim=-1)
-        return total.numpy()
+        entropy = torch.zeros(len(self.windows), dtype=torch.float64)
+        linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
+        for block in blocks or self.counted():
+            allowed = self.allowed(mask, block.queries)
+            keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+            entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
+            linear += weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
+        return entropy.numpy(), linear.numpy()
+
+    def allowed(self, mask: Tensor | None, block: slice) -> Tensor:
+        """Whether each query of a block may attend to each key: float `[window, query, key]`, 1 or 0."""
+        rows = self.rows(block)
+        if mask is None:
+            lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
+            seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
+            return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
+        size = len(self.windows), 1, block.stop - block.start, self.length
+        may = (mask if mask.shape[2] == 1 else mask[:, :, block]).expand(size)
+        return (self.merged(may.float(), block) > 0)[:, 0].float()

@@ -1,9 +1,11 @@
 """Heads that find syntactic heads: by hand, by the loop of the paper's authors' description, and as trees."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of
@@ -52,6 +54,7 @@ def test_heads_chosen_on_one_treebank_are_measured_on_another():
     assert [found[ALL].head, found["det"].head] == [0, 0]
     assert [found[ALL].accuracy, found["det"].accuracy, found["det"].offset_accuracy] == [1 / 3, 0, 0]
     assert (found["obj"].count, found["obj"].accuracy, found["obj"].offset_accuracy) == (0, None, None)
+    assert (found["obj"].interval, found["obj"].verdict) == (None, "too few")
     [trees] = layer_trees(chosen, measured)
     assert trees.best_head == 0 and trees.best_head_uuas < 1
 
@@ -138,5 +141,94 @@ def test_the_document_says_what_was_chosen_and_what_was_measured():
     assert found["treebank"] == {"path": "a.conllu", "sentences": 1, "words": 5, "skipped": 0}
     assert found["test"] == {"path": "stdin", "sentences": 2, "words": 10, "skipped": 1}
     assert [row["count"] for row in found["relations"]] == [6, 2, 2, 2]
+    assert {row["verdict"] for row in found["relations"]} == {"too few"} and found["candidates"] == 1
+    assert alone.document()["candidates"] == 4
     layers = [{**vars(layer), "head": layer.best_head} for layer in both.trees]
     assert found["trees"] == {"edges": 6, "neighbours": 1.0, "layers": layers}
+
+
+def guessed(right: np.ndarray, offset: np.ndarray) -> Tally:
+    """The tally of words of one relation: `right`, bool `[layer, head, direction, word]`, says who finds which; offset:
+    how far their syntactic heads are.
+    """
+    found_at = {
+        (name, away): right[..., offset == away].sum(-1) for name in (ALL, "obj") for away in set(offset.tolist())
+    }
+    counts, offsets = Counter({ALL: len(offset), "obj": len(offset)}), Counter(offset.tolist())
+    found = dict.fromkeys((ALL, "obj"), right.sum(axis=-1))
+    nothing = Tally.nothing(*right.shape[:2])
+    return replace(nothing, counts=counts, found=found, offsets=dict.fromkeys((ALL, "obj"), offsets), found_at=found_at)
+
+
+SHAPE = (6, 12, 2)  # minilm's
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize("apart", [False, True])
+def test_luck_is_taken_for_a_head_once_in_twenty_at_the_most(share, apart):
+    """Everybody is as good as the offset +1, and some are right and wrong on the same words."""
+    numbers = np.random.default_rng(0)
+    heads = 0
+    for _ in range(300):
+        tallies = []
+        for _ in range(1 + apart):
+            offset = np.where(numbers.random(60) < share, 1, numbers.integers(2, 20, 60))
+            right = numbers.random((*SHAPE, 60)) < share
+            right[:3] = right[0, 0, 0]
+            tallies.append(guessed(right, offset))
+        [_, found] = guesses(tallies[0], tallies[-1])
+        heads += found.verdict == "head"
+    assert heads / 300 <= 0.05 + 0.02
+
+
+def test_without_a_correction_luck_would_be_taken_for_a_head_nearly_always():
+    numbers = np.random.default_rng(0)
+    uncorrected = 0
+    for _ in range(100):
+        offset = np.where(numbers.random(60) < 0.5, 1, 2)
+        [_, found] = guesses(*[guessed(numbers.random((*SHAPE, 60)) < 0.5, offset)] * 2)
+        uncorrected += found.chance / np.prod(SHAPE) <= 0.05
+    assert uncorrected > 60
+
+
+@pytest.mark.parametrize(
+    ("words", "by_offset", "by_head", "verdict"),
+    [
+        (5, 1, 5, "too few"),
+        (12, 1, 12, "too few"),  # 144 / 2 ** 11 = 0.07
+        (13, 1, 13, "head"),
+        (100, 95, 100, "too few"),  # it's five words that count
+        (60, 30, 60, "head"),
+        (60, 30, 45, "unclear"),
+        (60, 30, 30, "offset"),
+        (60, 30, 20, "offset"),
+    ],
+)
+def test_verdicts(words, by_offset, by_head, verdict):
+    right = np.zeros((*SHAPE, words), dtype=bool)
+    right[3, 1, 0, words - by_head :] = True
+    offset = np.arange(words) + 100
+    offset[:by_offset] = 1
+    [_, found] = guesses(*[guessed(right, offset)] * 2)
+    assert (found.offset, found.offset_accuracy) == (1, by_offset / words)
+    assert (found.accuracy, found.verdict) == (by_head / words, verdict)
+
+
+def test_of_a_head_that_was_chosen_elsewhere_fewer_words_will_do():
+    right = np.zeros((*SHAPE, 6), dtype=bool)
+    right[3, 1, 0] = True
+    chosen, measured = (guessed(right, np.array([1, 2, 3, 4, 5, 6])) for _ in range(2))
+    same, other = guesses(chosen, chosen)[0], guesses(chosen, measured)[0]
+    assert (same.verdict, other.verdict) == ("too few", "head")
+    assert (same.chance, other.chance) == (1, pytest.approx(1 / 2**5))
+    assert same.interval[0] < other.interval[0]
+
+
+@given(corpora())
+def test_what_is_found_at_each_distance_adds_up(corpus):
+    found = tally_of(corpus)
+    for relation, offsets in found.offsets.items():
+        at = {offset: found.found_at[relation, offset] for offset in offsets}
+        assert np.array_equal(sum(at.values()), found.found[relation])
+        assert all((at[offset] <= count).all() for offset, count in offsets.items())
+        assert sum(offsets.values()) == found.counts[relation]

@@ -61,6 +61,17 @@ def test_sums_of_parts_of_a_corpus_add_up_to_the_sums_of_all(texts, where):
     assert np.allclose(parts.spread, whole.spread, atol=1e-7)
 
 
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=1, max_size=5))
+def test_what_a_head_gives_that_looks_at_everything_alike_is_a_mean_over_tokens(texts):
+    zero = np.zeros((2, 3, len(FIGURES)))
+    sums = [Sums.of_text(count, 1.0, zero, alike=np.full((2, len(LINEAR)), count * each)) for count, each in texts]
+    found = Statistics.of(sum(sums, Sums.nothing(2, 3)), MODEL).alike
+    mean = np.average([each for _, each in texts], weights=[count for count, _ in texts])
+    assert np.allclose(found, np.full((2, len(LINEAR)), mean))
+    older = Sums.of_text(1, 1.0, zero)  # an older version's have it not
+    assert (sums[0] + older).alike is None and Statistics.of(sums[0] + older, MODEL).alike is None
+
+
 def test_the_most_that_entropy_can_be_is_each_layers_own():
     """A window of two keys in layer 0, four keys in layer 1; two queries of one text, three of another."""
     zero = np.zeros((2, 3, len(FIGURES)))
@@ -119,13 +130,11 @@ def test_a_head_without_a_clear_pattern_is_broad():
     assert (one.label, one.pattern, one.strength) == (BROAD, "next", 0.29)
 
 
-def test_the_clearest_head_has_the_largest_share():
+def test_figures_are_by_layer_and_head():
     totals = np.zeros((2, 3, len(FIGURES)))
     totals[1, 2, FIGURES.index("next")] = 0.7
     totals[0, 1, FIGURES.index("next")] = 0.6
     statistics = Statistics.of(Sums.of_text(1, 2.5, totals), MODEL)
-    clear = statistics.clearest("next")
-    assert (clear.layer, clear.head, clear.label) == (1, 2, "next")
     assert statistics.entropy_limit.tolist() == [2.5, 2.5]
     assert statistics.figure("next").tolist() == [[0, 0.6, 0], [0, 0, 0.7]]
     assert [(one.layer, one.head) for one in statistics.heads] == [

@@ -9,7 +9,7 @@ import pytest
 
 from attncli import RequestError
 from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, Statistics, Sums
+from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
 from attncli.analysis.statistics_files import (
     CSV_HEADER,
     document,
@@ -23,7 +23,10 @@ MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 
 def made(distances: bool = False) -> Statistics:
     numbers = np.random.default_rng(0)
-    one, other = (Sums.of_text(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5) for _ in range(2))
+    one, other = (
+        Sums.of_text(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5, alike=numbers.random((2, len(LINEAR))))
+        for _ in range(2)
+    )
     between = Distances(numbers.random((6, 6)), numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
     return replace(Statistics.of(one + other, MODEL, partial=True), distances=between)
 
@@ -38,6 +41,26 @@ def test_loaded_statistics_are_the_saved_ones(tmp_path, suffix, distances):
     path = tmp_path / f"stats{suffix}"
     save_statistics(made(distances), path)
     assert_same(load_statistics(path), made(distances))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_statistics_without_what_looking_at_everything_alike_gives_stay_so(tmp_path, suffix):
+    statistics = replace(made(), alike=None)
+    save_statistics(statistics, tmp_path / f"stats{suffix}")
+    assert load_statistics(tmp_path / f"stats{suffix}").alike is None
+    assert document(statistics)["alike"] is None
+
+
+def test_the_document_says_who_does_what_and_null_where_nobody_does():
+    statistics = made()
+    statistics.figures[..., FIGURES.index("self")] = 0.0
+    statistics.figures[1, 2, FIGURES.index("next")] = 0.99
+    statistics.alike[:] = 0.1
+    found = document(statistics)["patterns"]
+    assert list(found) == list(PATTERNS)
+    assert found["self"] == {"clearest": None, "labelled": 0}
+    assert found["next"]["clearest"] == {"layer": 1, "head": 2} and found["next"]["labelled"] >= 1
+    assert document(statistics)["alike"][1] == dict.fromkeys(LINEAR, 0.1)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])

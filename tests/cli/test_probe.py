@@ -126,9 +126,11 @@ def test_the_terminal_says_what_the_document_says(attncli, probed):
             f"{row['layer']}.{row['head']}",
             row["direction"],
             f"{100 * row['accuracy']:.1f}%",
+            f"{100 * row['interval'][0]:.0f}-{100 * row['interval'][1]:.0f}%",
             f"{row['offset']:+d}",
             f"{100 * row['offset_accuracy']:.1f}%",
             str(row["count"]),
+            row["verdict"],
         ] in lines
     for row in document["trees"]["layers"]:
         best = f"{row['layer']}.{row['best_head']}", f"{100 * row['best_head_uuas']:.1f}%"

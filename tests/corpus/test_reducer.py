@@ -18,6 +18,7 @@ MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (num
 def assert_same(found: Sums, expected: Sums, tolerance: float) -> None:
     assert (found.texts, found.queries) == (expected.texts, expected.queries)
     assert found.limit == pytest.approx(expected.limit)
+    assert np.allclose(found.alike, expected.alike)
     assert np.allclose(found.figures, expected.figures, rtol=tolerance, atol=tolerance)
     assert np.allclose(found.spread, expected.spread, rtol=tolerance, atol=tolerance)
 

@@ -88,3 +88,17 @@ def test_a_shorter_window_counts_for_nothing_beyond_its_words():
     made, counts = units.factors(slice(0, 3)), units.counts(slice(0, 3))
     assert made.shape == (2, len(LINEAR), 3, 3) and not made[1, :, 1:].any() and not made[1, :, :, 1:].any()
     assert counts[:, 0].tolist() == [[True, True, True], [True, False, False]]
+
+
+@given(PIECES, st.integers(1, 20), st.booleans(), st.booleans(), st.data())
+def test_who_looks_at_everything_alike_gives_each_key_that_is_seen_the_same(pieces, size, words, causal, data):
+    assume(sum(pieces) > 1)
+    begin, end = sorted(data.draw(st.integers(0, sum(pieces))) for _ in range(2))
+    one = replace(window(pieces), counted=(begin, end))
+    counted = one.in_words if words else one
+    seen = np.tri(len(counted)) if causal else np.ones((len(counted), len(counted)))
+    rows = seen / seen.sum(axis=1, keepdims=True)
+    mask = torch.ones(len(one), len(one), dtype=torch.bool).tril()[None, None] if causal else None
+    entropy, linear = units_of([one], words, size).alike(mask)
+    assert entropy[0] == pytest.approx(np.log(seen.sum(axis=1))[slice(*counted.counted)].sum())
+    assert linear[0] == pytest.approx((factors(counted, 0, len(counted)) * rows).sum(axis=(1, 2)), rel=1e-5)

@@ -16,6 +16,27 @@ def title(document: dict[str, Any]) -> str:
     return which + (SAME if test is None else f"measured on {sentences(test)}")
 
 
+def verdicts(document: dict[str, Any]) -> str:
+    """What the interval and the verdicts mean; two lines."""
+    of = document["candidates"]
+    best, lucky = (
+        ("", "luck") if of == 1 else (f", for the best of {of}", f"the best of {of} (heads x directions) by luck")
+    )
+    return (
+        f"interval: where the accuracy on all such words may be, 95% (Wilson){best}\n"
+        f"verdict: head if it finds more than the offset, as {lucky} would once in 20 at most (McNemar); unclear if "
+        "that may be luck; offset if that finds as many; too few if even a head that found all words could be luck"
+    )
+
+
+def interval(row: dict[str, Any]) -> str:
+    """In percent: 34-90%."""
+    if row["interval"] is None:
+        return NEVER
+    low, high = row["interval"]
+    return f"{100 * low:.0f}-{100 * high:.0f}%"
+
+
 def end(document: dict[str, Any]) -> str:
     """What the trees are measured by, and what joining all neighbours would give."""
     trees = document["trees"]

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attncli.render.captions import probe
-from attncli.render.captions.probe import head_name, percent
+from attncli.render.captions.probe import head_name, interval, percent
 from attncli.render.figures import fonts
 from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
@@ -29,17 +29,23 @@ WHOLE = 3.0  # a bar of 100%
 COLUMN_GAP = 0.18
 
 FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
-COLUMN_COLOURS = (FOUND, FOUND, COMPARED, COMPARED, FAINT)  # of the headings: they are the legend
+COLUMN_COLOURS = (FOUND, FOUND, FOUND, COMPARED, COMPARED, FAINT, INK)  # of the headings: they are the legend
+PALE = 0.35  # the opacity of a bar that says nothing
 
 
 @dataclass(frozen=True)
 class Row:
-    """What it is of, the length of its bar and the place of its mark (shares; None where there is none), and words."""
+    """What it is of, the length of its bar and the place of its mark (shares; None where there is none), and words.
+
+    interval: where the bar could end as well; told: whether the bar says anything.
+    """
 
     label: str
     bar: float | None
     mark: float | None
     texts: list[str]
+    interval: Sequence[float] | None = None
+    told: bool = True
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,8 @@ class Block:
 
 
 def probe_figure(document: dict[str, Any]) -> Figure:
-    """Bars for the accuracy of each relation's best head, marks for that of the best offset; below, trees by layer.
+    """Bars for the accuracy of each relation's best head, with a line for its interval and pale where there are too few
+    words; marks for that of the best offset; below, trees by layer.
 
     Of more than 60 relations the most frequent are drawn, and the picture says so.
 
@@ -64,10 +71,10 @@ def probe_figure(document: dict[str, Any]) -> Figure:
     blocks = [relation_block(document), tree_block(document)]
     title, *rest = (clean(line) for line in probe.title(document).split("\n"))
     rest += left_out(document["relations"])
-    end = clean(probe.end(document))
+    end = [clean(line) for line in (*probe.verdicts(document).split("\n"), probe.end(document))]
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
-    families = fonts.families([title, *rest, end, *labels, *(text for column in columns for text in column)])
+    families = fonts.families([title, *rest, *end, *labels, *(text for column in columns for text in column)])
 
     def widest(texts: Sequence[str]) -> float:
         return max(fonts.widths(texts, LABEL, families))
@@ -81,7 +88,7 @@ def probe_figure(document: dict[str, Any]) -> Figure:
     width = right + MARGIN
     titles = wrap_line(title, TITLE, width - 2 * MARGIN, families)
     notes = [line for text in rest for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
-    ends = wrap_line(end, NOTE, width - 2 * MARGIN, families)
+    ends = [line for text in end for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
     tops = [MARGIN + LINE * (TITLE * len(titles) + NOTE * len(notes)) + GAP]
     for block in blocks:
         tops.append(tops[-1] + ROW * (1 + len(block.rows)) + 2 * GAP)
@@ -106,14 +113,19 @@ def relation_block(document: dict[str, Any]) -> Block:
             [
                 f"{head_name(row)} {row['direction']}",
                 percent(row["accuracy"]),
+                interval(row),
                 f"{row['offset']:+d}",
                 percent(row["offset_accuracy"]),
                 str(row["count"]),
+                row["verdict"],
             ],
+            row["interval"],
+            row["verdict"] != "too few",
         )
         for row in document["relations"][:MOST_ROWS]
     ]
-    return Block("relation", ["best head", "accuracy", "best offset", "accuracy", "words"], rows)
+    columns = ["best head", "accuracy", "interval", "best offset", "accuracy", "words", "verdict"]
+    return Block("relation", columns, rows)
 
 
 def tree_block(document: dict[str, Any]) -> Block:
@@ -122,11 +134,19 @@ def tree_block(document: dict[str, Any]) -> Block:
             f"layer {row['layer']}",
             row["best_head_uuas"],
             row["uuas"],
-            [f"{row['layer']}.{row['best_head']}", percent(row["best_head_uuas"]), "", percent(row["uuas"]), ""],
+            [
+                f"{row['layer']}.{row['best_head']}",
+                percent(row["best_head_uuas"]),
+                "",
+                "",
+                percent(row["uuas"]),
+                "",
+                "",
+            ],
         )
         for row in document["trees"]["layers"]
     ]
-    return Block("trees", ["best head", "its tree", "mean map", "its tree", ""], rows)
+    return Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)
 
 
 def left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
@@ -149,7 +169,9 @@ def draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float],
     for place, row in enumerate(block.rows):
         y = top + ROW * (place + 1.5)
         write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right")
-        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND)
+        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND, alpha=1.0 if row.told else PALE)
+        if row.interval is not None:
+            canvas.plot([left + WHOLE * end for end in row.interval], [y, y], color=INK, linewidth=0.8)
         if row.mark is not None:
             x = left + WHOLE * row.mark
             canvas.plot([x, x], [y - MARK / 2, y + MARK / 2], color=COMPARED, linewidth=2.0, solid_capstyle="butt")

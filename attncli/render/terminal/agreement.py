@@ -15,7 +15,7 @@ def agreement_table(document: dict[str, Any]) -> Table:
     """One row a layer. What is past the tolerance is red."""
     beside_network = document["against"] == "transformers"
     vectors = "hidden states" if beside_network else "attention output"
-    table = plain_table("layer", "weights", vectors, "same strongest key")
+    table = plain_table("layer", "weights", vectors, "same strongest key", goes=["same strongest key"])
     tolerance = document["tolerance"]
     if beside_network:
         table.add_row("embeddings", "", difference_text(document["embeddings"], tolerance["hidden"]), "")
@@ -31,8 +31,7 @@ def agreement_table(document: dict[str, Any]) -> Table:
 
 def ways_table(document: dict[str, Any]) -> Table:
     """One row a way in which numbers are made. What is past its tolerance is red."""
-    table = plain_table("way", "what", "difference", "allowed")
-    table.columns[1].justify = "left"
+    table = plain_table("way", "what", "difference", "allowed", names=["what"], goes=["what", "allowed"])
     for way in document["ways"]:
         alike = way["same"] and way["difference"] is None
         found = Text("not compared") if alike else difference_text(way["difference"], way["allowed"])

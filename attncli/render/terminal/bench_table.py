@@ -3,11 +3,11 @@
 from itertools import groupby
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable
+from attncli.render.terminal.tables import Prose, plain_table
 
 COLUMNS = (
     *("attncli\nms", "eager\nms", "SDPA\nms"),
@@ -15,18 +15,17 @@ COLUMNS = (
     *("attncli\nMB", "eager\nMB", "SDPA\nMB"),
     "of\nrate",
 )
+# What a narrow terminal does without first.
+GOES = ("eager\nMB", "SDPA\nMB", "of\nrate", "attncli\nMB", "eager\nms", "SDPA\nms")
 PROGRAMS = ("attncli", "eager", "sdpa")
 
 
 def bench_table(document: dict[str, Any]) -> Table:
-    """A line for a model and a shape, and under it one for each thing that is kept; 80 columns.
+    """A line for a model and a shape, and under it one for each thing that is kept.
 
     `document` is what `bench --json` prints.
     """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-    table.add_column("texts x tokens\n  maps kept", overflow="fold")
-    for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("texts x tokens\n  maps kept", *COLUMNS, goes=GOES)
     for shape, rows in groupby(document["rows"], shape_of):
         table.add_row(Text(shape))
         for row in rows:
@@ -49,12 +48,12 @@ def row_texts(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def bench_legend(document: dict[str, Any]) -> Text:
+def bench_legend(document: dict[str, Any]) -> Prose:
     """What the columns mean, and what it was all measured on."""
     versions = document["versions"]
     rates = document["matrix_product"]["flops_per_second"]
     rows, width, out = document["matrix_product"]["shape"]
-    return Text(
+    return Prose(
         "\nms: median time. of eager: attncli's time over that of transformers with output_attentions, which "
         "keeps all maps; of SDPA: without, which keeps none.\n"
         "MB: the peak of what a call adds to the memory in use, its result included.\n"

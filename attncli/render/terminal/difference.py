@@ -7,9 +7,10 @@ from attncli.analysis.difference import Difference
 from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import HEAD_WIDTH, plain_table
+from attncli.render.terminal.tables import plain_table
 
 NAMED = 5  # the heads that differ most
 
@@ -34,20 +35,17 @@ def sides(found: Difference, canvas: Canvas) -> list[Text]:
 
 def heads_grid(found: Difference, canvas: Canvas) -> list[Text]:
     """A row a layer, a number a head: how much weight moved."""
-    layers, heads = found.first.layers, found.first.heads
-    lines = [Text("head      " + "".join(f"{head:>{HEAD_WIDTH}}" for head in heads), style=canvas.strong)]
-    for layer, row in zip(layers, found.moved.tolist(), strict=True):
-        line = Text(f"layer {layer:<4}")
-        for moved in row:
-            line.append(f"{moved:>{HEAD_WIDTH}.2f}", ground(moved, canvas))
-        lines.append(line)
-    return lines
+    moved = found.moved.tolist()
+
+    def cell(row: int, place: int) -> Text:
+        return Text(f"{moved[row][place]:>{HEAD_WIDTH}.2f}", style=ground(moved[row][place], canvas))
+
+    return head_grid(found.first.layers, found.first.heads, cell, canvas)
 
 
 def cells_table(found: Difference, top: int) -> Table:
     """A row a cell, those that differ most first."""
-    table = plain_table("head", "query", "key", "A", "B", "B - A")
-    table.columns[1].justify = table.columns[2].justify = "left"
+    table = plain_table("head", "query", "key", "A", "B", "B - A", names=["query", "key"], goes=["A", "B"])
     queries, keys = token_pairs(found)
     for cell in found.largest(top):
         table.add_row(

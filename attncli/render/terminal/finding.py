@@ -1,8 +1,8 @@
 """Heads by what they give from one token to another, or by a figure, as a table; made of what `find --json` prints."""
 
-import textwrap
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -10,7 +10,7 @@ from attncli.base.printable import printable, visible
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import title
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
 USUAL = (
     "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "
@@ -18,7 +18,7 @@ USUAL = (
 )
 
 
-def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[Text | Table]:
+def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[RenderableType]:
     """What was looked for, and a row for each of the first `top` heads."""
     heads = document["heads"]
     parts = [model_name(document["model"]["name"]), *about(document)]
@@ -26,7 +26,7 @@ def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[Tex
     if "from" not in document:
         return [title([*parts, shown], canvas), figure_table(document, heads[:top])]
     table = edge_table(document, heads[:top]) if "query" in heads[0] else mean_table(document, heads[:top])
-    return [title([*parts, shown], canvas), table, *(Text(line) for line in textwrap.wrap(USUAL, canvas.width))]
+    return [title([*parts, shown], canvas), table, Prose(USUAL)]
 
 
 def about(document: dict[str, Any]) -> list[str]:
@@ -40,9 +40,7 @@ def about(document: dict[str, Any]) -> list[str]:
 
 def edge_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
     """Of one text: from which token to which."""
-    table = plain_table("head", "weight", "usual", "query", "key", "")
-    for column in table.columns[3:]:
-        column.justify = "left"
+    table = plain_table("head", "weight", "usual", "query", "key", "sink", names=["query", "key", "sink"])
     for one in heads:
         ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
         table.add_row(name(one), *figures(one), *map(Text, ends), "a sink" if one["sinks"] else "")
@@ -51,7 +49,7 @@ def edge_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
 
 def mean_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
     """Of several texts: the means, and in how many of them it is a sink."""
-    table = plain_table("head", "weight", "usual", "texts", "to a sink")
+    table = plain_table("head", "weight", "usual", "texts", "to a sink", goes=["texts"])
     for one in heads:
         table.add_row(name(one), *figures(one), str(one["texts"]), str(one["sinks"] or ""))
     return table
@@ -59,7 +57,7 @@ def mean_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
 
 def figure_table(document: dict[str, Any], heads: list[dict[str, Any]]) -> Table:
     """By a figure of statistics, with the spread between texts and what pattern the head is of."""
-    table = plain_table("head", document["by"], "spread", "label")
+    table = plain_table("head", document["by"], "spread", "label", names=["label"])
     for one in heads:
         table.add_row(name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"])
     return table

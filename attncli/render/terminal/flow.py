@@ -16,13 +16,14 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.render.captions.flow import MEANING
-from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.canvas import Canvas, cut
 from attncli.render.terminal.headings import heading, legend, scale
 from attncli.render.terminal.panels import APART, PanelSize, beside, panel
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import LEAST_NAME, FittedTable, plain_table
 
-NAMED = 2  # the strongest tokens of a row
+NAMED = 2  # the strongest tokens of a row, at most
+GOES = ("raw", "flow", "rollout")  # the methods that a narrow terminal does without first
 
 
 def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
@@ -38,18 +39,34 @@ def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
             panel(name, rows[number].astype(np.float32), size, canvas, canvas.strong) for name, rows in shares.items()
         ]
         views += [Text(), layer_heading(record, layer, canvas), Text(), *beside(panels, size.width), Text()]
-        views.append(strongest_table(record, found.queries, {name: rows[number] for name, rows in shares.items()}))
+        of_layer = {name: rows[number] for name, rows in shares.items()}
+        views.append(strongest_table(record, found.queries, of_layer, canvas))
     return views
 
 
-def strongest_table(record: AttentionRecord, queries: Sequence[int], shares: Mapping[str, Doubles]) -> Table:
-    """A row a query, with the tokens that it takes most from by each method; shares are `[query, input token]`."""
-    table = plain_table("token", *shares)
-    for column in table.columns:
-        column.justify = "left"
-    for place, query in enumerate(queries):
-        table.add_row(label(record, query), *(named(record, rows[place]) for rows in shares.values()))
+def strongest_table(
+    record: AttentionRecord, queries: Sequence[int], shares: Mapping[str, Doubles], canvas: Canvas
+) -> Table:
+    """A row a query, with the tokens that it takes most from by each method, as many as all methods have room for.
+
+    shares: `[query, input token]`.
+    """
+    for count in range(NAMED, 0, -1):
+        table = share_table("token", shares)
+        for column in table.columns:
+            column.justify = "left"
+        for place, query in enumerate(queries):
+            table.add_row(
+                label(record, query), *(named(record, rows[place], count, canvas) for rows in shares.values())
+            )
+        if canvas.height is None or table.fits(canvas.width):
+            break
     return table
+
+
+def share_table(first: str, shares: Mapping[str, Doubles]) -> FittedTable:
+    """With a column a method."""
+    return plain_table(first, *shares, goes=[name for name in GOES if name in shares])
 
 
 def token_tables(found: Followed, canvas: Canvas) -> list[Text | Table]:
@@ -57,7 +74,7 @@ def token_tables(found: Followed, canvas: Canvas) -> list[Text | Table]:
     record, shares = found.record, found.shares
     views: list[Text | Table] = [*meanings(shares)]
     for number, layer in enumerate(found.layers):
-        table = plain_table("input token", *shares)
+        table = share_table("input token", shares)
         for key in range(len(record.tokens)):
             row = [float(rows[number, 0, key]) for rows in shares.values()]
             table.add_row(label(record, key), *(Text(f"{share:.3f}", style=ground(share, canvas)) for share in row))
@@ -80,9 +97,12 @@ def label(record: AttentionRecord, place: int) -> Text:
     return Text(f"{place:>3} {visible(record.tokens.shown[place])}")
 
 
-def named(record: AttentionRecord, row: Doubles) -> Text:
-    """The strongest tokens of a row with their shares."""
-    found = strongest(row.astype(np.float32), NAMED)
+def named(record: AttentionRecord, row: Doubles, count: int, canvas: Canvas) -> Text:
+    """The strongest tokens of a row with their shares; long tokens are cut, but not in a pipe."""
+    found = strongest(row.astype(np.float32), count)
     if not found:
         return Text("(attends to nothing)")
-    return Text("  ".join(f"{visible(record.tokens.shown[key])} {share:.3f}" for key, share in found))
+    names = [visible(record.tokens.shown[key]) for key, _ in found]
+    if canvas.height is not None:
+        names = [cut(name, LEAST_NAME, canvas.ellipsis) for name in names]
+    return Text("  ".join(f"{name} {share:.3f}" for name, (_, share) in zip(names, found, strict=True)))

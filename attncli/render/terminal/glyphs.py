@@ -7,9 +7,10 @@ from rich.text import Text
 
 from attncli.analysis.patterns import counted_queries, summarise
 from attncli.record import AttentionRecord
-from attncli.render.terminal.canvas import Canvas, joined
+from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.head_grid import head_grid
 from attncli.render.terminal.headings import heading
+from attncli.render.terminal.tables import fold
 
 GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
 ASCII_GLYPHS = {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
@@ -43,9 +44,8 @@ def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = Non
 def meaning(canvas: Canvas) -> list[Text]:
     """What glyphs and bars mean, in as few lines as fit."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
-    meant = [f"{glyph} {label}" for label, glyph in glyphs.items()]
-    meant.append(f"entropy {bar(0, canvas)} low {bar(1, canvas)} high")
-    return [Text(line) for line in joined(meant, "  ", canvas.width)]
+    meant = "  ".join(f"{glyph} {label}" for label, glyph in glyphs.items())
+    return [Text(line) for line in fold(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high", canvas.width)]
 
 
 def possible_keys(record: AttentionRecord, layer: int) -> int:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from attncli.render.terminal.canvas import Canvas
 
+HEAD_WIDTH = 5  # columns of a head with a figure
 APART = 2  # columns between layers that stand beside each other
 
 
@@ -34,7 +35,7 @@ def head_grid(
     heads: Sequence[int],
     cell: Callable[[int, int], Text],
     canvas: Canvas,
-    widths: Sequence[int],
+    widths: Sequence[int] = (HEAD_WIDTH,),
     lines: int | None = None,
 ) -> list[Text]:
     """A layer in a line, a head in a column, with the heads' numbers above.

@@ -13,7 +13,7 @@ from attncli.render.captions.records import model_name, record_size
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import legend, scale, title
 from attncli.render.terminal.panels import PanelSize, in_rows, panel
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
 
 class LawLike(Protocol):
@@ -46,7 +46,9 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
 
 def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -> Table:
     """Per head: how much weight each mask moved, and what is left on forbidden positions."""
-    table = plain_table("head", *(column for name in effects for column in (f"{name}: moved", "on forbidden")))
+    moved, forbidden = [f"{name}: moved" for name in effects], [f"{name}: on forbidden" for name in effects]
+    columns = [column for both in zip(moved, forbidden, strict=True) for column in both]
+    table = plain_table("head", *columns, goes=forbidden)
     for layer, head in next(iter(effects.values())):
         row = [f"{layer}.{head}"]
         for by_head in effects.values():
@@ -56,9 +58,9 @@ def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -
     return table
 
 
-def effects_legend() -> Text:
+def effects_legend() -> Prose:
     """What the columns of `effects_table` mean."""
-    return Text(
+    return Prose(
         "moved: weight that had to move, the total variation to the unmasked row, mean over queries. "
         "on forbidden: the sum of the weights where the mask forbids any; it must be 0."
     )
@@ -66,7 +68,7 @@ def effects_legend() -> Text:
 
 def laws_table(laws: Sequence[LawLike]) -> Table:
     """Each law with the largest deviation and a verdict."""
-    table = plain_table("law, on this text", "largest deviation", "verdict")
+    table = plain_table("law, on this text", "largest deviation", "verdict", prose=["law, on this text"])
     for law in laws:
         deviation = "-" if law.deviation is None else f"{law.deviation:.1e}"
         verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]

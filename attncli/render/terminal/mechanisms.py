@@ -11,8 +11,9 @@ from attncli.render.captions.mechanisms import VariantLike, by_score, normaliser
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading, legend, scale
 from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel, picture
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
+UNTRAINED = "parameters"  # the heading of the column that says so
 ACROSS = 3  # normalisers, beside each other
 LINES = 24  # a map is at most so many lines high
 FAILED = "bold red"
@@ -29,6 +30,12 @@ class ClaimLike(Protocol):
     def holds(self) -> bool: ...
 
 
+def about(record: AttentionRecord, canvas: Canvas) -> Text:
+    """Which head of which model, on how many tokens."""
+    [layer], [head] = record.layers, record.heads
+    return heading(record, f"layer {layer} head {head}", canvas)
+
+
 # --- maps -----------------------------------------------------------------------------------------------
 
 
@@ -38,7 +45,7 @@ def variant_maps(
     """The head's own map, then a row of maps for each score, its normalisers beside each other."""
     [layer], [head] = record.layers, record.heads
     size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES)
-    lines = [heading(record, f"layer {layer} head {head}", canvas), *legend(record.tokens, canvas), scale(canvas)]
+    lines = [*legend(record.tokens, canvas), scale(canvas)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     own = picture(record.map(layer, head), canvas, size.columns, size.lines)
@@ -55,8 +62,8 @@ def variant_maps(
 
 def variants_table(variants: Sequence[VariantLike], temperature: float, seed: int) -> Table:
     """A row a variant: how broad it is, and how far from the head's own map."""
-    table = plain_table("score", "normaliser", "entropy", "moved", "same strongest key", "")
-    table.columns[1].justify = "left"
+    figures = ("entropy", "moved", "same strongest key", UNTRAINED)
+    table = plain_table("score", "normaliser", *figures, names=["normaliser"], goes=[UNTRAINED, "same strongest key"])
     for _, row in by_score(variants, seed):
         for one in row:
             table.add_row(
@@ -71,9 +78,9 @@ def variants_table(variants: Sequence[VariantLike], temperature: float, seed: in
     return table
 
 
-def variants_legend() -> Text:
+def variants_legend() -> Prose:
     """What the columns of `variants_table` mean."""
-    return Text(
+    return Prose(
         "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map, "
         "the total variation. Both are means over queries. same strongest key: the share of queries that have it."
     )
@@ -84,15 +91,14 @@ def variants_legend() -> Text:
 
 def claims_table(claims: Sequence[ClaimLike]) -> Table:
     """How each claim came out, and what was measured."""
-    table = plain_table("verdict", "claim")
-    table.columns[1].justify = "left"
+    table = plain_table("verdict", "claim", prose=["claim"])
     for claim in claims:
         verdict = Text("holds") if claim.holds else Text("DOES NOT HOLD here", style=FAILED)
         table.add_row(verdict, Text(f"{claim.statement}\n  {measured(claim.figures)}"))
     return table
 
 
-def claims_end(claims: Sequence[ClaimLike]) -> Text:
+def claims_count(claims: Sequence[ClaimLike]) -> Text:
     """How many claims hold."""
     holding = sum(claim.holds for claim in claims)
     return Text(f"{holding} of {len(claims)} claims hold here")

@@ -2,38 +2,46 @@
 
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable
-from attncli.render.captions.probe import end, head_name, percent, title
-from attncli.render.terminal.tables import plain_table
+from attncli.render.captions.probe import end, head_name, interval, percent, title, verdicts
+from attncli.render.terminal.tables import Prose, plain_table
 
-NARROW = 80  # columns; where there are fewer, those of the table stand closer together
-
-
-def probe_view(document: dict[str, Any], width: int = NARROW) -> list[Text | Table]:
-    """What was measured on what, a row a relation, a row a layer's trees, and what those mean; for so many columns."""
-    return [Text(title(document)), relation_table(document, width), tree_table(document), Text(end(document))]
+FEW = "too few"  # of the words of a relation
+COLUMNS = ("head", "direction", "accuracy", "interval", "offset", "its accuracy", "words", "verdict")
+GOES = ("interval", "offset", "direction", "its accuracy", "words")  # from the table on a narrow terminal
 
 
-def relation_table(document: dict[str, Any], width: int = NARROW) -> Table:
-    """A row a relation: its best head and how often it finds, beside the best fixed offset; for so many columns."""
-    table = plain_table("relation", "head", "direction", "accuracy", "offset", "its accuracy", "words")
-    if width < NARROW:
-        table.padding = (0, 0)
-        table.columns[5].header = "its\naccuracy"
-        for column in table.columns[1:]:
-            column.no_wrap = True
+def probe_view(document: dict[str, Any]) -> list[RenderableType]:
+    """What was measured on what, a row a relation, a row a layer's trees, and what those mean."""
+    return [
+        Prose(title(document)),
+        relation_table(document),
+        Prose(verdicts(document)),
+        tree_table(document),
+        Prose(end(document)),
+    ]
+
+
+def relation_table(document: dict[str, Any]) -> Table:
+    """A row a relation: its best head and how often it finds, beside the best fixed offset, and which is the better."""
+    table = plain_table("relation", *COLUMNS, goes=GOES)
+    table.columns[-1].justify = "left"
     for row in document["relations"]:
         table.add_row(
             Text(printable(row["relation"])),
             head_name(row),
             row["direction"],
             percent(row["accuracy"]),
+            interval(row),
             f"{row['offset']:+d}",
             percent(row["offset_accuracy"]),
             str(row["count"]),
+            row["verdict"],
+            style="dim" if row["verdict"] == FEW else None,
         )
     return table
 

@@ -4,18 +4,29 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attncli.analysis.statistics import BROAD_BELOW, PATTERNS, Statistics
+from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labelled, most
+from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, HeadStatistics, Statistics
 from attncli.render.captions.records import model_name
 from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
 from attncli.render.terminal.canvas import Canvas
+from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import HEAD_WIDTH, plain_table
+from attncli.render.terminal.tables import Prose, plain_table
+
+COLUMNS = ("head", "share", "all alike", "spread", "entropy", "so labelled")
+NONE = "none"
 
 
 def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[RenderableType]:
     """What was counted, the heads coloured by the figure `by`, and who is clearest."""
-    return [heading(statistics, canvas), Text(), *heads_grid(statistics, by, canvas), clearest(statistics)]
+    return [
+        heading(statistics, canvas),
+        Text(),
+        *heads_grid(statistics, by, canvas),
+        clearest_table(statistics),
+        clearest_legend(),
+    ]
 
 
 def heading(statistics: Statistics, canvas: Canvas) -> Text:
@@ -24,21 +35,16 @@ def heading(statistics: Statistics, canvas: Canvas) -> Text:
 
 
 def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:
-    """A row a layer, a column a head with its figure; heads that have no room in the width follow below."""
+    """A row a layer, a column a head with its figure."""
     values, top = statistics.figure(by).tolist(), top_of(statistics, by)
-    left = len(f"layer {statistics.model.layers - 1}") + 1
-    across = max(1, (canvas.width - left) // HEAD_WIDTH)
-    lines = [Text(f"{by}, {caption(statistics, by, top)}")]
-    for start in range(0, statistics.model.heads, across):
-        heads = range(start, min(start + across, statistics.model.heads))
-        numbers = "".join(f"{head:>{HEAD_WIDTH}}" for head in heads)
-        lines.append(Text(f"{'head':<{left}}{numbers}", style=canvas.faint))
-        for layer, row in enumerate(values):
-            line = Text(f"{f'layer {layer}':<{left}}")
-            for head in heads:
-                line.append(f"{figure_text(row[head], by):>{HEAD_WIDTH - 1}} ", head_style(row[head] / top, by, canvas))
-            lines.append(line)
-    return lines
+
+    def cell(row: int, place: int) -> Text:
+        value = values[row][place]
+        figure = f"{figure_text(value, by):>{HEAD_WIDTH - 1}} "
+        return Text.assemble((figure, head_style(value / top, by, canvas)))
+
+    layers, heads = range(statistics.model.layers), range(statistics.model.heads)
+    return [Text(f"{by}, {caption(statistics, by, top)}"), *head_grid(layers, heads, cell, canvas)]
 
 
 def caption(statistics: Statistics, by: str, top: float) -> str:
@@ -55,26 +61,36 @@ def head_style(share: float, by: str, canvas: Canvas) -> str:
     return ground(share**2 if by in OPEN_ENDED else share, canvas)
 
 
-def clearest(statistics: Statistics) -> Table:
-    """For each pattern the head that gives most of its weight to it, and how many heads have it as their label."""
-    table = plain_table("clearest head for", "head", "share", "spread", "entropy", "so labelled")
+def clearest_table(statistics: Statistics) -> Table:
+    """For each pattern the head that does it most clearly, if any does, and how many heads have it as their label."""
+    table = plain_table("clearest head for", *COLUMNS, goes=("entropy", "spread", "so labelled", "all alike"))
     for pattern in PATTERNS:
-        one = statistics.clearest(pattern)
+        one, top = clearest(statistics, pattern), most(statistics, pattern)
+        even = alike(statistics, (one or top).layer, pattern)
+        shown = [NONE, f"({top.figures[pattern]:.3f})"] if one is None else [name(one), f"{one.figures[pattern]:.3f}"]
         table.add_row(
             pattern.replace("_", " "),
-            f"{one.layer}.{one.head}",
-            f"{one.figures[pattern]:.3f}",
-            f"{one.spread[pattern]:.3f}",
-            f"{one.figures['entropy']:.2f}",
-            str(sum(other.label == pattern for other in statistics.heads)),
+            *shown,
+            "" if even is None else f"{even:.3f}",
+            "" if one is None else f"{one.spread[pattern]:.3f}",
+            "" if one is None else f"{one.figures['entropy']:.2f}",
+            str(len(labelled(statistics, pattern))),
         )
-    broad = max(statistics.heads, key=lambda head: head.figures["entropy"])
-    table.add_row(
-        f"broad (none takes {BROAD_BELOW:g})",
-        f"{broad.layer}.{broad.head}",
-        "",
-        "",
-        f"{broad.figures['entropy']:.2f}",
-        str(sum(other.label == "broad" for other in statistics.heads)),
-    )
+    broad = broadest(statistics)
+    head, entropy = (NONE, "") if broad is None else (name(broad), f"{broad.figures['entropy']:.2f}")
+    count = str(len(labelled(statistics, BROAD)))
+    table.add_row(f"broad (none takes {BROAD_BELOW:g})", head, "", "", "", entropy, count)
     return table
+
+
+def name(head: HeadStatistics) -> str:
+    return f"{head.layer}.{head.head}"
+
+
+def clearest_legend() -> Prose:
+    """What `clearest_table` says."""
+    return Prose(
+        "all alike: what a head gives that looks at everything alike. "
+        f"{NONE}: no head gives it {BROAD_BELOW:g} of its weight, more than anything else gets, and {CLEARLY} times as "
+        "much as all alike; in brackets the most that any gives."
+    )

@@ -2,25 +2,28 @@
 
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attncli.analysis.steps import BY_VALUE
 from attncli.base.printable import visible
 from attncli.render.captions import steps
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
 
-def steps_view(document: dict[str, Any]) -> list[Text | Table]:
+def steps_view(document: dict[str, Any]) -> list[RenderableType]:
     """Where the query comes from, a row a key, and what comes out."""
-    return [Text(steps.title(document)), steps_table(document), Text(steps.end(document))]
+    return [Prose(steps.title(document)), steps_table(document), Prose(steps.end(document))]
 
 
 def steps_table(document: dict[str, Any]) -> Table:
     """A row a key: score, scaled score, what is left of it after the mask and exp, weight; of known values more."""
     largest, size = document["largest"], len(document["query"]["q"])
-    of_values = ("|v|", "|weight v|") if "output" in document else ()
-    table = plain_table("key", "q·k", f"/ √{size}", f"exp(· - {largest:.2f})", "/ sum = weight", *of_values)
+    scaled, raised = f"/ √{size}", f"exp(· - {largest:.2f})"
+    of_values = ["|v|", "|weight v|"] if "output" in document else []
+    goes = [*of_values[:1], raised, scaled]
+    table = plain_table("key", "q·k", scaled, raised, "/ sum = weight", *of_values, goes=goes)
     for key in document["keys"]:
         may = key["allowed"]
         table.add_row(

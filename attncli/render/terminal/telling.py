@@ -1,6 +1,5 @@
 """The first look at a text: what every head does with it, which heads are worth a closer look, and why these."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
@@ -9,8 +8,9 @@ from rich.text import Text
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
-from attncli.render.terminal.canvas import Canvas, joined
+from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.glyphs import glyph_table
+from attncli.render.terminal.tables import fold
 
 SOME, MOST = 4, 8  # heads that are named: for so many layers stand beside each other; at the most
 NAMED = 4  # edges of a head, or patterns
@@ -91,7 +91,7 @@ def patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     """The heads that look at the token itself, before or after; nothing where there is none."""
     clear = clear_patterns(record)[:NAMED]
     said = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear]
-    return [Text(line) for line in joined(["clear patterns:", *said], "  ", canvas.width)] if clear else []
+    return folded(f"clear patterns:  {'  '.join(said)}", canvas) if clear else []
 
 
 def meaning(over: Usual, canvas: Canvas) -> list[Text]:
@@ -105,5 +105,5 @@ def meaning(over: Usual, canvas: Canvas) -> list[Text]:
     return folded(said, canvas, canvas.faint)
 
 
-def folded(text: str, canvas: Canvas, style: str) -> list[Text]:
-    return [Text(line, style) for line in textwrap.wrap(text, canvas.width)]
+def folded(text: str, canvas: Canvas, style: str = "") -> list[Text]:
+    return [Text(line, style) for line in fold(text, canvas.width)]

@@ -7,7 +7,7 @@ from made_up_family import FAMILY, HEADS, LAYERS, NARROW, REACH, by_hand, made_u
 from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
-from attncli.analysis.statistics import Counting
+from attncli.analysis.statistics import Counting, factors
 from attncli.checks.agreement import compare
 from attncli.checks.laws import check_laws, pad_some
 from attncli.checks.plain_sums import plain_sums
@@ -85,6 +85,14 @@ def test_a_record_has_the_window_of_every_second_layer(model, tmp_path):
     assert (record.select(layers="0,2").mask == real).all()
 
 
+def alike_by_hand(window, layer, mask):
+    """The sums of a head that looks alike at everything that this layer lets it see."""
+    query, key = np.indices((len(window), len(window)))
+    seen = (np.abs(query - key) <= REACH) | (layer % 2 == 0)
+    seen &= (key <= query) | (mask == "padding")
+    return (factors(window, 0, len(window)) * (seen / seen.sum(axis=-1, keepdims=True))).sum(axis=(1, 2))
+
+
 @pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mask):
@@ -102,6 +110,8 @@ def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mas
     if not words:
         np.testing.assert_allclose(found.limit, expected)
         np.testing.assert_allclose(found.figures, total.figures, atol=1e-9)
+        alike = sum(np.stack([alike_by_hand(window, layer, mask) for layer in range(LAYERS)]) for [window] in texts)
+        np.testing.assert_allclose(found.alike, alike, rtol=1e-5)
     assert (found.limit[1::2] < found.limit[::2]).all()
 
 

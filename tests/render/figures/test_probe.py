@@ -8,8 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import check_nothing_overlaps, said
 
-from attncli.render.captions.probe import percent
-from attncli.render.figures.probe import COMPARED, FOUND, MOST_ROWS, WHOLE, probe_figure
+from attncli.render.captions.probe import interval, percent
+from attncli.render.figures.probe import COMPARED, FOUND, INK, MOST_ROWS, PALE, WHOLE, probe_figure
 from attncli.render.figures.saving import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
@@ -29,6 +29,8 @@ def relations(draw):
         "offset": draw(st.integers(-30, 30)),
         "offset_accuracy": draw(SHARES) if count else None,
         "count": count,
+        "interval": sorted([draw(SHARES), draw(SHARES)]) if count else None,
+        "verdict": draw(st.sampled_from(["head", "offset", "unclear", "too few"])),
     }
 
 
@@ -42,6 +44,7 @@ def documents(draw):
     return {
         "model": {"name": "made-up"},
         "partial": False,
+        "candidates": draw(st.sampled_from([1, 144])),
         "treebank": treebank,
         "test": draw(st.sampled_from([None, treebank])),
         "relations": draw(st.lists(relations(), min_size=1, max_size=6)),
@@ -63,6 +66,18 @@ def test_bars_and_marks_stand_for_the_shares(document):
     np.testing.assert_allclose(np.array(marks) - left, WHOLE * np.array(compared), atol=1e-9)
 
 
+@settings(max_examples=10)
+@given(documents())
+def test_bars_are_pale_where_there_are_too_few_words_and_have_their_intervals(document):
+    canvas = probe_figure(document).axes[0]
+    bars = [bar for bar in canvas.patches if bar.get_facecolor()[:3] == pytest.approx(to_rgb(FOUND))]
+    rows = document["relations"]
+    assert [bar.get_alpha() == PALE for bar in bars[: len(rows)]] == [row["verdict"] == "too few" for row in rows]
+    drawn = [line.get_xdata() - bars[0].get_x() for line in canvas.lines if line.get_color() == INK]
+    expected = [WHOLE * np.array(row["interval"]) for row in rows if row["interval"]]
+    np.testing.assert_allclose(drawn, expected, atol=1e-9) if expected else drawn == []
+
+
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
@@ -73,6 +88,7 @@ def test_it_says_what_the_terminal_says(document):
             *shown
         }
         assert percent(row["accuracy"]) in shown and percent(row["offset_accuracy"]) in shown
+        assert row["verdict"] in shown and interval(row) in shown
     for layer in document["trees"]["layers"]:
         assert f"{layer['layer']}.{layer['best_head']}" in shown and percent(layer["uuas"]) in shown
 

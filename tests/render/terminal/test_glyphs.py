@@ -3,6 +3,8 @@
 import numpy as np
 from hypothesis import given
 from records import attention_records, cross_records, record_of
+from rich.cells import cell_len
+from terminals import canvases
 
 from attncli.analysis.patterns import summarise
 from attncli.render.terminal.canvas import Canvas
@@ -42,3 +44,13 @@ def test_what_a_layer_hides_is_nothing_to_look_at_in_this_layer():
     assert [possible_keys(record, layer) for layer in record.layers] == [6, 3]
     lines = [line.plain for line in glyph_table(record, PLAIN)]
     assert [line[-1] for line in lines[2:4]] == ["9", "9"]
+
+
+@given(attention_records(), canvases(narrowest=20))
+def test_heads_that_have_no_room_follow_below(record, canvas):
+    lines = [line.plain for line in glyph_table(record, canvas)[1:]]
+    heads = [int(number) for line in lines if line.startswith("head ") for number in line.split()[1:]]
+    assert heads == record.heads
+    grid = [line for line in lines if line.startswith(("head ", "layer "))]
+    assert all(cell_len(line) <= canvas.width for line in grid)
+    assert len(grid) % (1 + len(record.layers)) == 0

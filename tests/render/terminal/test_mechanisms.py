@@ -81,7 +81,7 @@ def test_claims_come_with_what_was_measured_and_a_verdict():
         ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
         ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
     ]
-    assert mechanisms.claims_end(claims).plain == "1 of 2 claims hold here"
+    assert mechanisms.claims_count(claims).plain == "1 of 2 claims hold here"
 
 
 def test_figures_of_the_same_size_stand_together():

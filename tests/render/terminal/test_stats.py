@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
+from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
 from attncli.record import ModelInfo
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.shades import colour
@@ -60,11 +60,27 @@ def test_a_cell_is_the_brighter_the_larger_its_figure(by):
 
 
 def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
-    figures = {name: {(1, place % 3): 0.5 + place / 100} for place, name in enumerate(PATTERNS)}
-    lines = printed(made(**figures))
+    figures = {name: {(1, place): 0.5 + place / 100} for place, name in enumerate(PATTERNS)}
+    lines = printed(made(heads=len(PATTERNS), **figures))
     for place, name in enumerate(PATTERNS):
         [line] = [line for line in lines if line.startswith(f" {name.replace('_', ' ')} ")]
-        assert f"1.{place % 3}" in line and f"{0.5 + place / 100:.3f}" in line
+        assert f"1.{place}" in line and f"{0.5 + place / 100:.3f}" in line
+
+
+def test_where_no_head_does_it_none_is_named_and_the_most_stands_in_brackets():
+    lines = printed(made(next={(1, 2): 0.29}))
+    [line] = [line.split() for line in lines if line.startswith(" next ")]
+    assert line == ["next", "none", "(0.290)", "0"]
+    [broad] = [line.split() for line in lines if line.startswith(" broad ")]
+    assert broad[-3:] == ["0.0", "2.00", "6"]
+    labelled = printed(made(**{"first": {(layer, head): 0.5 for layer in range(2) for head in range(3)}}))
+    assert [line.split()[-2:] for line in labelled if line.startswith(" broad ")] == [["none", "0"]]
+
+
+def test_what_looking_at_everything_alike_gives_stands_beside_a_share():
+    alike = np.full((2, len(LINEAR)), 0.05)
+    [line] = [one for one in printed(replace(made(next={(1, 2): 0.5}), alike=alike)) if one.startswith(" next ")]
+    assert line.split() == ["next", "1.2", "0.500", "0.050", "0.000", "2.00", "1"]
 
 
 def test_the_range_of_entropy_is_that_of_all_layers():

@@ -1,0 +1,41 @@
+"""How much of a count may be luck: the interval of a share, and who is right more often on the same words.
+
+Words are taken for independent of each other.
+"""
+
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+LEVEL = 0.05  # how often luck may pass for more: once in 20
+
+
+def wilson(found: int, count: int, level: float) -> tuple[float, float]:
+    """The shares from which `found` of `count` is not unusual, at most `level` of the time: Wilson's score interval.
+
+    (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n), with p = found/n, and z the quantile of 1 - level/2 of the
+    normal distribution (Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference"). Unlike
+    p ± z √(p(1 - p)/n) it is no point where all were found. For the best of m candidates it is right at `level`/m, at
+    which the intervals of all of them are right together (Bonferroni).
+    """
+    z = NormalDist().inv_cdf(1 - level / 2)
+    share, more = found / count, z * z / count
+    middle = share + more / 2
+    reach = z * sqrt(share * (1 - share) / count + more / (4 * count))
+    return max(0.0, (middle - reach) / (1 + more)), min(1.0, (middle + reach) / (1 + more))
+
+
+def sign_test(more: int, less: int) -> float:
+    """P(X >= more), X the heads of more + less tosses of a coin.
+
+    Of two that guess the same words, `more` are found by the first alone and `less` by the second alone: so often the
+    first is ahead by so much if both are equally good. This is McNemar's test (1947), exact and one-sided, which
+    Dietterich (1998, "Approximate Statistical Tests for Comparing Supervised Classification Learning Algorithms")
+    advises for two classifiers on one set of examples.
+    """
+    tosses = more + less
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, tosses + 1)))])  # ln(n!)
+    heads = np.arange(more, tosses + 1)
+    ways = logs[tosses] - logs[heads] - logs[tosses - heads] - tosses * np.log(2)
+    return min(1.0, float(np.exp(ways).sum()))
