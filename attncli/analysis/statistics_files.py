@@ -65,6 +65,7 @@ def about(statistics: Statistics) -> dict[str, Any]:
     """What they are of."""
     return {
         "model": asdict(statistics.model),
+        **({} if statistics.kind == "encoder" else {"kind": statistics.kind}),
         "mask": statistics.mask,
         "measure": statistics.measure,
         "words": statistics.words,
@@ -166,6 +167,7 @@ def from_parts(found: dict[str, Any], figures: Any, spread: Any, distances: dict
         partial=bool(found["partial"]),
         measure=str(found.get("measure", "weight")),
         words=bool(found.get("words", False)),
+        kind=str(found.get("kind", "encoder")),
         distances=None
         if distances is None
         else Distances(

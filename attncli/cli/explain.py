@@ -44,7 +44,7 @@ def explain(
 
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to explain as TEXT")
-    loaded = open_own(model, device, dtype)
+    loaded = open_own(model, device, dtype, "explain")
     from attncli.analysis.steps import document
     from attncli.models.head import one_head
     from attncli.record.selection import select_one, select_token

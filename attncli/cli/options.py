@@ -74,6 +74,10 @@ Which = Annotated[
     choices.Kind | None,
     choice(choices.Kind, "--which", help="Which attention of an encoder-decoder.  [default: cross]"),
 ]
+OwnWhich = Annotated[
+    choices.Kind | None,
+    choice(choices.Kind, "--which", help="Which part of an encoder-decoder: encoder or decoder.  [default: encoder]"),
+]
 Target = Annotated[
     str | None,
     typer.Option(

@@ -27,6 +27,8 @@ def probe(
             "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.", show_default=False
         ),
     ] = None,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -38,7 +40,7 @@ def probe(
     As in Clark et al. 2019. A head of the model guesses the other word with the strongest weight: the one that a word
     attends to (child->head), or the one that attends to it (head->child). Beside the best one stands the best fixed
     offset: -1 always guesses the word before. Below: how much of the trees is in maximum spanning trees of a layer's
-    maps.
+    maps. With --which decoder an encoder-decoder is made to write each sentence that it reads.
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is; --test says how much.
     Ctrl-C shows what there is so far. Reading treebanks needs conllu: pip install 'attncli[probe]'.
@@ -50,7 +52,7 @@ def probe(
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
     from attncli.cli.progress import progress
-    from attncli.cli.source import open_own
+    from attncli.cli.source import Opening
     from attncli.corpus.reading import STDIN
 
     if output_path is not None:
@@ -61,10 +63,10 @@ def probe(
 
     treebank = probing.Treebank.read(file, limit)
     tested = None if test is None else treebank if test == file else probing.Treebank.read(test, limit)
-    opened = open_own(model, device, dtype)
+    opened = Opening(model, device, dtype, engine).open()
     steps = len(treebank.sentences) + (0 if tested in (None, treebank) else len(tested.sentences))
     with progress(steps, "sentences") as advance:
-        found = probing.probe(opened, treebank, tested, advance)
+        found = probing.probe(opened, treebank, tested, advance, which)
     document = found.document()
     if json:
         output.json_document(document)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # What counts a corpus: with --from it is counted already.
 COUNTING = (
     "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
-    "resume", "device", "dtype",
+    "resume", "engine", "which", "device", "dtype",
 )  # fmt: skip
 
 Files = Annotated[
@@ -83,6 +83,8 @@ def stats(
         typer.Option("--resume", metavar="FILE", help="Go on from FILE where it is there, and keep it up to date."),
     ] = None,
     saved: options.Saved = None,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -93,7 +95,8 @@ def stats(
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
     of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far. With --measure
-    norm: of norms, each as a share of its row. With --words, tokens are words.
+    norm: of norms, each as a share of its row. With --words, tokens are words. With --which decoder: of what an
+    encoder-decoder writes.
 
     \b
     Examples:
@@ -113,11 +116,14 @@ def stats(
     if not table and not any(path.suffix.lower() in PICTURES for path in output_paths or []):
         refuse(context, "without a table or an atlas to colour", "by")
     if saved is None:
-        from attncli.cli.source import open_own
+        from attncli.cli.source import Opening
 
-        reading, counting = Reading(paragraphs, jsonl, skip_bad, limit), Counting(mask, distances, measure, words)
+        reading, counting = (
+            Reading(paragraphs, jsonl, skip_bad, limit),
+            Counting(mask, distances, measure, words, which),
+        )
         texts = files or piped()
-        opened = open_own(model, device, dtype)
+        opened = Opening(model, device, dtype, engine).open()
         from attncli.corpus.statistics import count_files
 
         with progress(limit) as show:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncli.analysis.statistics import Sums
 from attncli.base.arrays import Doubles
 
 LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
@@ -18,6 +19,10 @@ class Part(NamedTuple):
     limit: Doubles
     totals: Doubles
     divergence: Doubles | None
+
+    def of_text(self) -> Sums:
+        """Those of the text that it is all of."""
+        return Sums.of_text(self.queries, self.limit, self.totals, self.divergence)
 
     def join(self, other: "Part") -> "Part":
         return Part(
