@@ -28,6 +28,9 @@ def mask(
         typer.Option("--output", "-o", metavar="PATH", help="Draw the maps as .png, .svg or .pdf."),
     ] = None,
     json: options.Json = False,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
+    target: options.Target = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     debug: options.Debug = False,
@@ -35,8 +38,8 @@ def mask(
     """Show what the causal and the padding mask do, and check their laws on the text.
 
     Maps without a mask, under the causal and under the padding mask stand beside each other; without -H those of
-    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Ends with exit
-    code 1 when a law does not hold.
+    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Of a decoder (GPT-2),
+    into which the causal mask is built, there is that map alone. Ends with exit code 1 when a law does not hold.
 
     \b
     Examples:
@@ -47,18 +50,24 @@ def mask(
     if output_path is not None:
         check_suffix(output_path, PICTURES, "a picture")
     from attncli.cli.progress import one_by_one
-    from attncli.cli.source import open_own
+    from attncli.cli.source import Opening
+    from attncli.record import Request
 
     inputs = read_inputs(text, pair, file)
     if output_path is not None:
         check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
-    loaded = open_own(model, device, dtype)
+    if target is not None:
+        check_one(len(inputs), "--target is what becomes of one text")
+    layers, heads = "-1" if layer is None else layer, "all" if head is None else head
+    request = Request(layers, heads, pad_to=pad_to, which=which, target=target)
+    loaded = Opening(model, device, dtype, engine).open()
     from attncli.checks.masking import look
 
-    layers, heads = "-1" if layer is None else layer, "all" if head is None else head
-    looks = [look(loaded, one, layers, heads, pad_to) for one in one_by_one(inputs, len(inputs))]
+    looks = [look(loaded, one, request) for one in one_by_one(inputs, len(inputs))]
     if json:
-        output.json_document({"model": asdict(loaded.info), "texts": [one.document() for one in looks]})
+        output.json_document(
+            {"model": asdict(loaded.info_of(loaded.to_itself(which))), "texts": [one.document() for one in looks]}
+        )
     elif output_path is None:
         for one in looks:
             output.show(*view(one, head is not None))
@@ -75,7 +84,7 @@ def mask(
 
 def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:
     """Those that were chosen; else the one whose weight the causal mask moves most."""
-    return list(look.effects["causal"]) if chosen else [look.most_moved]
+    return look.heads if chosen else [look.most_moved]
 
 
 def view(look: "Look", heads_chosen: bool) -> Iterator[Any]:

@@ -48,6 +48,10 @@ class Engine(ABC):
     def check(self, request: Request) -> None:
         """Raises RequestError for what this engine, or this model, can't do: the one place where that is said."""
 
+    def why_not(self, mask: str, kind: str) -> str | None:
+        """Why the engine does not put a mask on one of the model's parts; None where it does."""
+        return None
+
     @abstractmethod
     def attend_tokens(self, texts: Iterable[Tokens], request: Request) -> Iterator[AttentionRecord]:
         """`answer` for texts that are tokens already, to a request that `check` lets pass."""

@@ -94,15 +94,17 @@ class TransformersModel(Engine):
             raise not_given("--measure norm", "values and the output projection", self.place)
         if request.vectors not in (None, "none"):
             raise not_given("--vectors", "queries and keys", self.place)
-        self.check_mask(request.mask, self.part(request))
-
-    def check_mask(self, mask: str, part: str) -> None:
-        """Raises RequestError for a mask that transformers does not put on a part."""
-        if mask not in on_any() and not (mask == "causal" and part == "decoder"):
-            what = "a cross-attention" if part == "cross" else f"a{'n' if part == 'encoder' else ''} {part}"
-            hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
+        why = self.why_not(request.mask, self.part(request))
+        if why is not None:
             own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""
-            raise RequestError(f"transformers does not {hides} {what}: --mask {' or '.join(on_any())}{own}")
+            raise RequestError(f"{why}: --mask {' or '.join(on_any())}{own}")
+
+    def why_not(self, mask: str, kind: str) -> str | None:
+        if mask in on_any() or (mask == "causal" and kind == "decoder"):
+            return None
+        what = {"encoder": "an encoder", "decoder": "a decoder", "cross": "a cross-attention"}[kind]
+        hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
+        return f"transformers does not {hides} {what}"
 
     # --- what the model has -------------------------------------------------------------------------------
 
@@ -257,7 +259,8 @@ class TransformersModel(Engine):
         if not positions:
             raise RequestError("transformers does not leave the positions out")
         part = self.parts[0]
-        self.check_mask(mask, part)
+        if (why := self.why_not(mask, part)) is not None:
+            raise RequestError(why)
         return [states[0] for states in self.passed(Given(part, tokens), mask, output_hidden_states=True).hidden_states]
 
     @contextmanager
