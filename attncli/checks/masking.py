@@ -1,6 +1,5 @@
 """One text under every mask: its maps, what the masks moved, and whether their laws hold on it."""
 
-import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 from attncli.analysis.masking import MaskEffect, mask_effects
 from attncli.attention import MASKS, self_mask
 from attncli.base import choices
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.checks.laws import Law, check_laws, not_tested, pad_some
 from attncli.models.engine import Engine
 from attncli.record import AttentionRecord, Input, Request
@@ -25,12 +24,13 @@ class Look:
     """What was found.
 
     records: by mask, without one first, if there is one. effects: by each of the others what it did to a head, by
-    (layer, head).
+    (layer, head). missing: masks that are not among them, and why.
     """
 
     records: dict[str, AttentionRecord]
     effects: dict[str, dict[tuple[int, int], MaskEffect]]
     laws: list[Law]
+    missing: dict[str, str]
 
     @property
     def tokens(self) -> Tokens:
@@ -70,7 +70,7 @@ class Look:
 def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
     """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, as `pad_some` has it.
 
-    Of a decoder there is one map, under the mask that is built into it. A Notice says which masks are not put on.
+    Of a decoder there is one map, under the mask that is built into it; what the engine does not put on is `missing`.
 
     Raises RequestError as the tokenizer, `pad_some` and the engine do; for cross-attention; and for a target, or [PAD],
     that has no effect.
@@ -85,29 +85,27 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
         raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
     tokens = engine.tokenizer.encode(one.text, one.pair)
     padded = tokens if writes else pad_some(engine, tokens, request.pad_to)
+    without = missing(engine, kind)
     records: dict[str, AttentionRecord] = {
-        name: under(engine, padded, replace(request, mask=name)) for name in masks_on(engine, kind)
+        name: under(engine, padded, replace(request, mask=name))
+        for name in (UNMASKED, *COMPARED)
+        if name not in without
     }
     unmasked = records.get(UNMASKED)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
         name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
     }
     laws = not_tested("the laws are of what reads a text") if writes else check_laws(engine, tokens, padded)
-    return Look(records, effects, laws)
+    return Look(records, effects, laws, without)
 
 
-def masks_on(engine: Engine, kind: str) -> list[choices.Mask]:
-    """The masks under which an engine can show a part of its model; a Notice says why the others are not among them."""
+def missing(engine: Engine, kind: str) -> dict[str, str]:
+    """The masks under which a part of a model is not shown, and why."""
     if kind == "decoder":
-        warnings.warn(
-            f"{engine.place.name} has the causal mask built in: there is no map without it", Notice, stacklevel=3
-        )
-        return ["causal"]
-    why = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
-    for name, said in why.items():
-        if said is not None:
-            warnings.warn(f"without the mask {name}: {said}", Notice, stacklevel=3)
-    return [name for name, said in why.items() if said is None]
+        why = f"{engine.place.name} has the causal mask built in"
+        return {name: why for name in (UNMASKED, *COMPARED) if name != "causal"}
+    every = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
+    return {name: why for name, why in every.items() if why is not None}
 
 
 def under(engine: Engine, tokens: Tokens, request: Request) -> AttentionRecord:
