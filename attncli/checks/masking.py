@@ -44,6 +44,14 @@ class Look:
         return clean and all(law.holds is not False for law in self.laws)
 
     @property
+    def missing_by_reason(self) -> dict[str, str]:
+        """Why some masks are not shown, and which ones: "unmasked, padding"."""
+        found: dict[str, list[str]] = {}
+        for name, why in self.missing.items():
+            found.setdefault(why, []).append("unmasked" if name == UNMASKED else name)
+        return {why: ", ".join(names) for why, names in found.items()}
+
+    @property
     def heads(self) -> list[tuple[int, int]]:
         """All (layer, head) that were looked at."""
         return list(next(iter(self.effects.values())))

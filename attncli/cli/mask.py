@@ -64,6 +64,8 @@ def mask(
     from attncli.checks.masking import look
 
     looks = [look(loaded, one, request) for one in one_by_one(inputs, len(inputs))]
+    for why, names in looks[0].missing_by_reason.items():
+        output.say(f"attncli: not shown, {names}: {why}")
     if json:
         output.json_document(
             {"model": asdict(loaded.info_of(loaded.to_itself(which))), "texts": [one.document() for one in looks]}
