@@ -17,11 +17,11 @@ class MaskEffect:
     """One mask on one head.
 
     moved: the total variation distance to the unmasked row, mean over queries: 0 where nothing moved, 1 where all
-    of the weight is elsewhere.
+    of the weight is elsewhere; None where there is no row without the mask, which is built into a decoder.
     forbidden: the sum of all weights on positions that the mask hides; 0 if the mask works.
     """
 
-    moved: float
+    moved: float | None
     forbidden: float
 
 
@@ -32,7 +32,7 @@ def total_variation(weights: Floats, other: Floats) -> Doubles:
     return distance
 
 
-def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tuple[int, int], MaskEffect]:
+def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:
     """What the masks of `masked` did to each head, by (layer, head). Both records are of the same tokens.
 
     From the second layer on the head's input differs as well, because the layers below were masked too.
@@ -42,12 +42,14 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tup
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer)
         for head in masked.heads:
             weights = masked.map(layer, head)
-            moved = total_variation(weights, unmasked.map(layer, head))[queries]
-            effects[layer, head] = MaskEffect(
-                moved=float(moved.mean()) if len(moved) else 0.0,
-                forbidden=float(weights[hidden].sum(dtype=np.float64)),
-            )
+            moved = None if unmasked is None else mean(total_variation(weights, unmasked.map(layer, head))[queries])
+            effects[layer, head] = MaskEffect(moved, forbidden=float(weights[hidden].sum(dtype=np.float64)))
     return effects
+
+
+def mean(distances: Doubles) -> float:
+    """0 where there are none."""
+    return float(distances.mean()) if len(distances) else 0.0
 
 
 def leak_to_padding(record: AttentionRecord) -> dict[int, float]:

@@ -152,13 +152,14 @@ class TreebankTally(NamedTuple):
 class Probed:
     """What probing a model found: in one treebank, or with heads chosen on that and measured on another (`test`).
 
-    partial: it was interrupted, and there are more sentences.
+    partial: it was interrupted, and there are more sentences. kind: whose heads they are, as in a record.
     """
 
     model: ModelInfo
     treebank: TreebankTally
     test: TreebankTally | None = None
     partial: bool = False
+    kind: str = "encoder"
 
     @property
     def measured(self) -> Tally:
@@ -179,6 +180,7 @@ class Probed:
         """What `probe --json` prints."""
         return {
             "model": asdict(self.model),
+            **({} if self.kind == "encoder" else {"kind": self.kind}),
             "partial": self.partial,
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),

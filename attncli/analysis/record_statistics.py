@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attncli.analysis.distances import divergence_sums
-from attncli.analysis.patterns import entropy
 from attncli.analysis.shares import row_shares
-from attncli.analysis.statistics import Counting, Statistics, Sums, factors
+from attncli.analysis.statistics import Counting, Statistics, Sums
+from attncli.analysis.window_sums import plain_part
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
@@ -68,13 +67,5 @@ def whole(record: AttentionRecord) -> AttentionRecord:
 def record_sums(record: AttentionRecord, distances: bool = False) -> Sums:
     """The sums over the queries of a `whole` record."""
     tokens = record.tokens
-    length = len(tokens)
-    window = Window(0, 1, (0, length), tokens, *word_numbers(tokens))
-    linear = factors(window, 0, length).reshape(-1, length * length).astype(np.float64)  # [figure, query x key]
-    totals = np.stack([
-        np.column_stack([entropy(maps).sum(axis=-1), maps.max(axis=-1).sum(axis=-1), rows @ linear.T])
-        for maps, rows in ((maps, maps.reshape(len(maps), -1).astype(np.float64)) for maps in record.weights)
-    ])  # fmt: skip
-    limit = np.log(np.maximum(record.masks.sum(axis=-1), 1)).sum(axis=-1)  # [layer]
-    every = record.weights.reshape(-1, length, length)
-    return Sums.of_text(length, limit, totals, divergence_sums(every) if distances else None)
+    window = Window(0, 1, (0, len(tokens)), tokens, *word_numbers(tokens))
+    return plain_part(window, record.weights, record.masks, distances).of_text()

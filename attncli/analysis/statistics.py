@@ -42,19 +42,24 @@ class Counting:
     """What is counted of a corpus.
 
     mask: "padding", "causal" or "none"; distances: between all heads too; measure: "weight", or "norm", each row of
-    which is divided by its sum; words: between words instead of tokens.
+    which is divided by its sum; words: between words instead of tokens. which: of an encoder-decoder the "encoder" (the
+    default) or the "decoder", in what that writes; of another model what it is.
 
-    Raises RequestError for a mask or a measure that there is not, and when distances need a library that is not there.
+    Raises RequestError for a mask, a measure or a part that there is not, and when distances need a library that is not
+    there.
     """
 
     mask: str = "padding"
     distances: bool = False
     measure: str = "weight"
     words: bool = False
+    which: str | None = None
 
     def __post_init__(self) -> None:
         choices.check("mask", self.mask, choices.Mask)
         choices.check("measure", self.measure, choices.Measure)
+        if self.which is not None:
+            choices.check("part", self.which, choices.Kind)
         if self.distances:
             check_installed()  # hours before they are computed
 
@@ -195,7 +200,8 @@ class HeadStatistics:
 class Statistics:
     """What came out, of all heads of a model.
 
-    measure: "weight", or "share of norm", as in a record; words: between words, not tokens.
+    measure: "weight", or "share of norm", as in a record; words: between words, not tokens; kind: "encoder" or
+    "decoder", as in a record.
     texts, tokens: how many were counted, words for tokens where they were put together; partial: it was interrupted,
     and there are more of them.
     entropy_limit: the entropy, over these tokens, of a head that looks at everything alike. float64 `[layer]`.
@@ -217,13 +223,21 @@ class Statistics:
     measure: str = "weight"
     words: bool = False
     alike: Doubles | None = None
+    kind: str = "encoder"
 
     @classmethod
-    def of(cls, sums: Sums, model: ModelInfo, counting: Counting = USUAL, partial: bool = False) -> "Statistics":
+    def of(
+        cls,
+        sums: Sums,
+        model: ModelInfo,
+        counting: Counting = USUAL,
+        partial: bool = False,
+        kind: str = "encoder",
+    ) -> "Statistics":
         """From sums of at least one text. Raises RequestError as `Distances.of` does."""
         return cls(
             model=model,
-            mask=counting.mask,
+            mask="causal" if kind == "decoder" else counting.mask,
             texts=sums.texts,
             tokens=sums.queries,
             entropy_limit=sums.limit / sums.queries,
@@ -234,12 +248,14 @@ class Statistics:
             measure=counting.shown,
             words=counting.words,
             alike=None if sums.alike is None else sums.alike / sums.queries,
+            kind=kind,
         )
 
     @property
     def parts(self) -> list[str]:
-        """What a title says after the model's name: the measure if it is no weight, how much was counted, the mask."""
+        """What a title says after the model's name: what is unusual, as in a record; how much was counted; the mask."""
         return [
+            *([] if self.kind == "encoder" else [f"{self.kind} attention"]),
             *([] if self.measure == "weight" else [self.measure]),
             "1 text" if self.texts == 1 else f"{self.texts:,} texts",
             f"{self.tokens:,} {'words' if self.words else 'tokens'}",

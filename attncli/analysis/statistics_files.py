@@ -84,6 +84,7 @@ def about(statistics: Statistics) -> dict[str, Any]:
     """What they are of."""
     return {
         "model": asdict(statistics.model),
+        **({} if statistics.kind == "encoder" else {"kind": statistics.kind}),
         "mask": statistics.mask,
         "measure": statistics.measure,
         "words": statistics.words,
@@ -194,6 +195,7 @@ def from_parts(
         measure=str(found.get("measure", "weight")),
         words=bool(found.get("words", False)),
         alike=None if alike is None else np.asarray(alike, dtype=np.float64),
+        kind=str(found.get("kind", "encoder")),
         distances=None
         if distances is None
         else Distances(

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from attncli.analysis.statistics import Sums
+from attncli.analysis.window_sums import plain_part
 from attncli.base.errors import RequestError
-from attncli.checks.plain_sums import plain_sums
 from attncli.checks.timing import median_seconds
 from attncli.corpus.reading import Reading
 from attncli.corpus.reducer import Reducer
@@ -179,7 +179,7 @@ def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) 
         weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
         for place, text in enumerate(batch):
             length = len(text)
-            one = plain_sums(text, np.stack([layer[place, :, :length, :length] for layer in weights]))
+            one = plain_part(text, np.stack([layer[place, :, :length, :length] for layer in weights])).of_text()
             sums = one if sums is None else sums + one
     assert sums is not None
     return sums

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from attncli.analysis.statistics import Counting, Sums
+from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.checks.plain_sums import plain_sums
 from attncli.corpus.reducer import Reducer
 from attncli.text.windows import Window, windows
 
@@ -37,7 +37,7 @@ def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
             norms = both.their_norms(window.tokens)
             weights = norms / norms.sum(dim=-1, keepdim=True)
         allowed = allowed_by_hand(window.tokens, both.mask)
-        expected = expected + plain_sums(window, weights.cpu().numpy(), allowed, counting.distances)
+        expected = expected + plain_part(window, weights.cpu().numpy(), allowed, counting.distances).of_text()
     return expected
 
 

@@ -8,7 +8,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice
 from attncli.base.files import check_suffix
 from attncli.cli import hints, options, output
 from attncli.cli.texts import read_inputs
@@ -132,25 +132,21 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
     Raises RequestError as `load_model` does, save that with "auto" an alias needs no files.
     """
     from attncli.cli.source import open_own
-    from attncli.models.families.values import NoEncoder
     from attncli.models.hub import NotOnThisMachine, find_alias
+    from attncli.models.own_only import looking_into
 
     why = "as asked"
     if weights != "random":
         try:
-            return open_own(name, device, dtype), None
-        except NoEncoder as error:
-            raise RequestError(
-                f"compare holds attncli's own network against another, and for {name} there is none, so that "
-                f"transformers would run on both sides: {error.why}"
-            ) from error
+            return open_own(name, device, dtype, "compare"), None
         except NotOnThisMachine:
             if weights == "pretrained" or find_alias(name) is None:
                 raise
             why = "because its own are not on this machine and can't be fetched"
     from attncli.models.random import random_model
 
-    both = random_model(name, device, dtype)
+    with looking_into("compare", name):
+        both = random_model(name, device, dtype)
     warnings.warn(
         f"{name}'s architecture gets RANDOM WEIGHTS (seed 0), {why}: this compares the programs, and says nothing "
         "of the published model",

@@ -82,7 +82,7 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
 
     inputs = read_inputs(asked["text"], asked["pair"], asked["file"])
     check_one(len(inputs), "give the one to explain as TEXT")
-    loaded = open_own(asked["model"], asked["device"], asked["dtype"])
+    loaded = open_own(asked["model"], asked["device"], asked["dtype"], "explain")
     from attncli.analysis.steps import document
     from attncli.models.head import one_head
     from attncli.record.selection import select_one, select_token

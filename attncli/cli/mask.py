@@ -26,6 +26,9 @@ def mask(
     pad_to: options.PadTo = None,
     output_path: options.Picture = None,
     json: options.Json = False,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
+    target: options.Target = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     quiet: options.Quiet = False,
@@ -34,8 +37,8 @@ def mask(
     """Show what masks do to the maps of a text, and check their laws.
 
     Maps without a mask, under the causal and under the padding mask stand beside each other; without -H those of
-    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Ends with exit
-    code 1 when a law does not hold.
+    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Of a decoder (GPT-2),
+    into which the causal mask is built, there is that map alone. Ends with exit code 1 when a law does not hold.
 
     \b
     Examples:
@@ -47,17 +50,24 @@ def mask(
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what masks do")
     drawn = output_path is not None and output_path.suffix.lower() in PICTURES
     from attncli.cli.progress import one_by_one
-    from attncli.cli.source import open_own
+    from attncli.cli.source import Opening
+    from attncli.record import Request
 
     inputs = read_inputs(text, pair, file)
     if drawn:
         check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
-    loaded = open_own(model, device, dtype)
+    if target is not None:
+        check_one(len(inputs), "--target is what becomes of one text")
+    layers, heads = "-1" if layer is None else layer, "all" if head is None else head
+    request = Request(layers, heads, pad_to=pad_to, which=which, target=target)
+    loaded = Opening(model, device, dtype, engine).open()
     from attncli.checks.masking import look
 
-    layers, heads = "-1" if layer is None else layer, "all" if head is None else head
-    looks = [look(loaded, one, layers, heads, pad_to) for one in one_by_one(inputs, len(inputs))]
-    document = {"model": asdict(loaded.info), "texts": [one.document() for one in looks]}
+    looks = [look(loaded, one, request) for one in one_by_one(inputs, len(inputs))]
+    for why, names in looks[0].missing_by_reason.items():
+        output.say(f"attncli: not shown, {names}: {why}")
+    model_info = asdict(loaded.info_of(loaded.to_itself(which)))
+    document = {"model": model_info, "texts": [one.document() for one in looks]}
     if json:
         output.json_document(document)
     elif output_path is None:
@@ -86,7 +96,7 @@ def by_head(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:
     """Those that were chosen; else the one whose weight the causal mask moves most."""
-    return list(look.effects["causal"]) if chosen else [look.most_moved]
+    return look.heads if chosen else [look.most_moved]
 
 
 def view(look: "Look", heads_chosen: bool) -> Iterator[Any]:

@@ -23,8 +23,7 @@ def list_models(
 ) -> None:
     """List the models with a short name, and which of them are here.
 
-    Here is on this machine. Any other model of the BERT family is named by its Hub repository (owner/name) or its
-    directory.
+    Here is on this machine. Any other model is named by its Hub repository (owner/name) or its directory.
 
     \b
     Examples:
@@ -56,7 +55,7 @@ def show(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show a model's configuration, files and hash. It must be on this machine.
+    """Show a model's configuration, files and hash, and who runs it. It must be on this machine.
 
     \b
     Examples:
@@ -102,14 +101,13 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
 def place_entry(place: "Place") -> dict[str, Any]:
     """Everything that can be said of a model without running it.
 
-    Raises RequestError when its files are no model of the BERT family, or the default model's are not the
-    published ones.
+    Raises RequestError when its files are no model's, or the default model's are not the published ones.
     """
-    from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
-    from attncli.models.config import ModelConfig
+    from attncli.models.checkpoint_files import weight_files
+    from attncli.models.description import describe
     from attncli.models.hub import check_sha256, find_alias, weights_sha256
 
-    config = ModelConfig.from_file(place.path / CONFIG_FILE)
+    described = describe(place.path)
     files = weight_files(place.path)
     sha256 = weights_sha256(files)
     check_sha256(place, sha256)
@@ -119,9 +117,7 @@ def place_entry(place: "Place") -> dict[str, Any]:
             "name": place.name,
             "path": str(place.path),
             "sha256": sha256,
-            "layers": config.layers,
-            "heads": config.heads,
-            "hidden_size": config.hidden_size,
+            **{name: whole_number(described.config.get(name)) for name in ("layers", "heads", "hidden_size")},
         },
         "name": place.name,
         "repo": known[1].repo if known else None,
@@ -131,8 +127,15 @@ def place_entry(place: "Place") -> dict[str, Any]:
         "bytes": total_bytes(files),
         "sha256": sha256,
         "published": place.sha256 is not None,
-        "config": config.document(),
+        "engine": described.engine,
+        "why": described.why,
+        "config": described.config,
     }
+
+
+def whole_number(value: object) -> int | None:
+    """A number as a configuration has it; None where it has none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def total_bytes(files: list[Path]) -> int:
@@ -165,16 +168,35 @@ def print_list(entries: list[dict[str, Any]]) -> None:
 
 def print_entry(entry: dict[str, Any]) -> None:
     """One fact a line."""
+    why = f": {entry['why']}" if entry["why"] else ""
     facts = {
         "model": entry["name"],
         "repository": entry["repo"],
         "on this machine": f"{entry['origin']}: {entry['path']}",
         "weights": ", ".join(f"{file['name']} ({megabytes(file['bytes'])})" for file in entry["files"]),
         "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
-        "layers x heads": f"{entry['config']['layers']} x {entry['config']['heads']}",
-        **{name.replace("_", " "): value for name, value in entry["config"].items() if name not in ("layers", "heads")},
+        "run by": (entry["engine"] or "nobody") + why,
+        **config_facts(entry["config"]),
     }
     facts = {name: value for name, value in facts.items() if value is not None}
     width = max(map(len, facts))
     for name, value in facts.items():
         output.data(f"{name:<{width}}  {value}")
+
+
+def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
+    """A configuration's facts by the names that they have for people; those of its parts say whose they are."""
+    facts: dict[str, Any] = {}
+    left = dict(config)
+    for layers, heads in (("layers", "heads"), ("decoder_layers", "decoder_heads")):
+        if layers in config and "heads" in config:  # a decoder that says no more has as many heads as the encoder
+            facts[f"{of}{layers.replace('_', ' ')} x heads"] = (
+                f"{left.pop(layers)} x {config.get(heads, config['heads'])}"
+            )
+            left.pop(heads, None)
+    for name, value in left.items():
+        if isinstance(value, dict):
+            facts.update(config_facts(value, f"{of}{name} "))
+        else:
+            facts[of + name.replace("_", " ")] = value
+    return facts

@@ -129,6 +129,17 @@ Which = Annotated[
         show_default="cross",
     ),
 ]
+OwnWhich = Annotated[
+    choices.Kind | None,
+    option(
+        SELECTION,
+        "--which",
+        rare=True,
+        metavar="NAME",
+        help="Of an encoder-decoder: encoder or decoder.",
+        show_default="encoder",
+    ),
+]
 ModelName = Annotated[
     str,
     option(

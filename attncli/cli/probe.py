@@ -24,6 +24,8 @@ def probe(
         int | None,
         options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
     ] = None,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -48,7 +50,7 @@ def probe(
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
     from attncli.cli.progress import progress
-    from attncli.cli.source import open_own
+    from attncli.cli.source import Opening
     from attncli.corpus.reading import STDIN
 
     if output_path is not None:
@@ -59,10 +61,10 @@ def probe(
 
     treebank = probing.Treebank.read(file, limit)
     tested = None if test is None else treebank if test == file else probing.Treebank.read(test, limit)
-    opened = open_own(model, device, dtype)
+    opened = Opening(model, device, dtype, engine).open()
     steps = len(treebank.sentences) + (0 if tested in (None, treebank) else len(tested.sentences))
     with progress(steps, "sentences") as advance:
-        found = probing.probe(opened, treebank, tested, advance)
+        found = probing.probe(opened, treebank, tested, advance, which)
     document = found.document()
     if json:
         output.json_document(document)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from typer import Context
 
@@ -103,9 +103,19 @@ class Opening:
         return load_model(self.name, self.device, self.dtype, self.engine)
 
 
-def open_own(name: str, device: str, dtype: str) -> "Model":
-    """The model, for what has to look into the network. Raises RequestError as `load_own` does."""
-    return cast("Model", Opening(name, device, dtype, "attncli").open())
+def open_own(name: str, device: str, dtype: str, command: str) -> "Model":
+    """The model, for a command that has to look into the network.
+
+    Raises RequestError as `load_own` does, and with what the command needs where attncli has no encoder for it.
+    """
+    from attncli.models.hub import locate
+    from attncli.models.own_only import looking_into
+
+    with looking_into(command, name):
+        locate(name)  # as in `open`
+        from attncli.models.loading import load_own
+
+        return load_own(name, device, dtype)
 
 
 def request_of(options: dict[str, Any], layers: str) -> Request:

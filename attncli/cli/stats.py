@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # What counts a corpus: with --from it is counted already.
 COUNTING = (
     "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
-    "resume", "device", "dtype",
+    "resume", "engine", "which", "device", "dtype",
 )  # fmt: skip
 OF_MAPS = ("words", "distances")  # of those, what is asked of maps: it has an effect on a saved record
 
@@ -93,6 +93,8 @@ def stats(
         ),
     ] = None,
     saved: options.Saved = None,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -125,11 +127,14 @@ def stats(
     if not table and not any(path.suffix.lower() in PICTURES for path in output_paths or []):
         refuse(context, "without a table or an atlas to colour", "by")
     if saved is None:
-        from attncli.cli.source import open_own
+        from attncli.cli.source import Opening
 
-        reading, counting = Reading(paragraphs, jsonl, skip_bad, limit), Counting(mask, distances, measure, words)
+        reading, counting = (
+            Reading(paragraphs, jsonl, skip_bad, limit),
+            Counting(mask, distances, measure, words, which),
+        )
         texts = files or piped()
-        opened = open_own(model, device, dtype)
+        opened = Opening(model, device, dtype, engine).open()
         from attncli.corpus.statistics import count_files
 
         with progress(limit) as show:

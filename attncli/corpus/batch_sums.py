@@ -15,14 +15,16 @@ from torch import Tensor
 
 from attncli.analysis.distances import divergence_sums
 from attncli.analysis.statistics import FIGURES, LINEAR, Counting
+from attncli.analysis.window_sums import Part
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import Block, Part, divide_rows, reduced
+from attncli.corpus.sums import Block, divide_rows, reduced
 from attncli.corpus.units import Units
 from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows, as_rows
 from attncli.models.walk import Attend, Ending, Heads, walk
+from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 
 
@@ -55,6 +57,19 @@ class BatchSums:
         self.block_weights = block_weights
         self.inside = inside
         self.memory = Memory(block_weights, torch.empty(0, dtype=model.dtype, device=model.device))
+
+    @property
+    def cores(self) -> int:
+        """How many batches may go through side by side: on a CPU one a core."""
+        return torch.get_num_threads() if self.model.device.type == "cpu" else 1
+
+    @property
+    def batch_tokens(self) -> int:
+        return self.model.batch_tokens
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
         """The sums over each window's queries, from one walk."""

@@ -7,12 +7,15 @@ from contextlib import contextmanager
 import torch
 
 from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
+from attncli.analysis.window_sums import Part
 from attncli.corpus.batch_sums import BatchSums
 from attncli.corpus.packed import batches, groups
+from attncli.corpus.record_sums import RecordSums
 from attncli.corpus.resuming import SoFar
-from attncli.corpus.sums import Part
+from attncli.models.engine import Engine
 from attncli.models.linear import Linear
 from attncli.models.model import Model
+from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
 
 BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights that are there at once: on a CPU, what fits its cache
@@ -24,33 +27,49 @@ class Reducer:
     batch_tokens: tokens that go through the network together; block_weights: weights that are there at once (see
     `BatchSums`).
 
-    Raises RequestError for a checkpoint that can't be read.
+    tokenizer: cuts texts as long as are read at once.
+
+    Raises RequestError for a checkpoint that can't be read, and for what the engine can't be asked for.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: Engine,
         counting: Counting = USUAL,
         batch_tokens: int | None = None,
         block_weights: int | None = None,
     ) -> None:
         self.model = model
         self.counting = counting
-        self.batch_tokens = batch_tokens or model.batch_tokens
-        at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
-        self.sums = BatchSums(model, counting, at_once)
-        model.need(model.config.layers)
-        for module in model.network.modules():
-            if isinstance(module, Linear) and module.packed is None:
-                module.pack(self.batch_tokens)
+        self.which = model.to_itself(counting.which)
+        model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
+        self.sums: BatchSums | RecordSums
+        if isinstance(model, Model):
+            at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
+            self.sums = BatchSums(model, counting, at_once)
+            pack(model, batch_tokens or self.sums.batch_tokens)
+        else:
+            self.sums = RecordSums(model, counting, self.which)
+        self.tokenizer = self.sums.tokenizer
+        self.batch_tokens = batch_tokens or self.sums.batch_tokens
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model, with the layers and heads that are counted."""
+        return self.model.info_of(self.which)
+
+    @property
+    def kind(self) -> str:
+        """Which attention is counted, as in a record."""
+        return self.which or self.model.parts[0]
 
     def nothing(self) -> SoFar:
         """What to begin with."""
-        return SoFar(Sums.nothing(self.model.config.layers, self.model.config.heads, self.counting.distances))
+        return SoFar(Sums.nothing(self.info.layers, self.info.heads, self.counting.distances))
 
     def statistics(self, sums: Sums, partial: bool = False) -> Statistics:
         """What came out, from the sums of at least one text."""
-        return Statistics.of(sums, self.model.info, self.counting, partial)
+        return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def reduce(self, texts: Iterable[list[Window]]) -> Sums:
         """The sums over all texts. Raises RequestError as `count` does."""
@@ -89,7 +108,7 @@ class Reducer:
         On a CPU every core takes a batch of its own: a batch has many small products, and cores that share one of
         them wait for each other most of the time. Too few batches for that are shared all the same.
         """
-        cores = torch.get_num_threads() if self.model.device.type == "cpu" else 1
+        cores = self.sums.cores
         if cores == 1:
             yield lambda cut: map(self.sums.parts, cut)
             return
@@ -99,3 +118,11 @@ class Reducer:
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(cores)
+
+
+def pack(model: Model, batch_tokens: int) -> None:
+    """Read all of a network, and lay out its matrices for batches of so many tokens."""
+    model.need(model.config.layers)
+    for module in model.network.modules():
+        if isinstance(module, Linear) and module.packed is None:
+            module.pack(batch_tokens)

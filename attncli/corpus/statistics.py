@@ -9,24 +9,25 @@ from attncli.base.errors import Notice, RequestError
 from attncli.corpus.reading import Reading, shown
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.resuming import Keeper
-from attncli.models.model import Model
+from attncli.models.engine import Engine
 from attncli.text.windows import Window, windows
 
 EVERYTHING = Reading()
 
 
 def corpus_statistics(
-    model: Model,
+    model: Engine,
     texts: Iterable[str],
     mask: str = "padding",
     distances: bool = False,
     measure: str = "weight",
     words: bool = False,
     stride: int | None = None,
+    which: str | None = None,
 ) -> Statistics:
     """What every head of a model does in general, over texts of any number and length.
 
-    The figures are in `attncli.analysis.statistics`, and so is what mask, distances, measure and words mean
+    The figures are in `attncli.analysis.statistics`, and so is what mask, distances, measure, words and which mean
     (`Counting`). stride: of texts longer than the model, tokens from one window to the next.
 
     Raises RequestError when there is no text, for one in which there is nothing, and as `Counting` and `Reducer` do.
@@ -35,11 +36,11 @@ def corpus_statistics(
     def cut() -> Iterator[list[Window]]:
         for number, text in enumerate(texts):
             try:
-                yield windows(number, text, model.tokenizer, stride)
+                yield windows(number, text, reducer.tokenizer, stride)
             except ValueError as error:
                 raise RequestError(f"text {number}: {error}") from error
 
-    reducer = Reducer(model, Counting(mask, distances, measure, words))
+    reducer = Reducer(model, Counting(mask, distances, measure, words, which))
     sums = reducer.reduce(cut())
     if not sums.texts:
         raise RequestError("there is no text in the corpus")
@@ -47,7 +48,7 @@ def corpus_statistics(
 
 
 def count_files(
-    model: Model,
+    model: Engine,
     files: Sequence[str],
     reading: Reading = EVERYTHING,
     stride: int | None = None,
@@ -67,11 +68,11 @@ def count_files(
     Raises RequestError as reading, the model and `load_so_far` do, and when there is no text.
     """
     reducer = Reducer(model, counting)
-    keeper = Keeper(resume, asked_for(model, files, reading, stride, counting))
+    keeper = Keeper(resume, asked_for(reducer, files, reading, stride))
     so_far = begun = keeper.load(reducer.nothing())
     show(begun.sums)
     partial = False
-    texts = reading.windows(files, model.tokenizer, stride, begun.wants)
+    texts = reading.windows(files, reducer.tokenizer, stride, begun.wants)
     try:
         for so_far in reducer.count(texts, begun):
             show(so_far.sums)
@@ -92,13 +93,13 @@ def count_files(
     return reducer.statistics(so_far.sums, partial)
 
 
-def asked_for(
-    model: Model, files: Sequence[str], reading: Reading, stride: int | None, counting: Counting
-) -> dict[str, object]:
+def asked_for(reducer: Reducer, files: Sequence[str], reading: Reading, stride: int | None) -> dict[str, object]:
     """What a file to go on from must have been begun with, by the names that options have."""
+    counting = reducer.counting
     return {
-        "model": model.sha256,
-        "--dtype": model.dtype_name,
+        "model": reducer.model.sha256,
+        "--dtype": reducer.model.dtype_name,
+        "--which": None if reducer.kind == "encoder" else reducer.kind,  # of which older files say nothing
         "--stride": stride,
         "--mask": counting.mask,
         "--distances": counting.distances,

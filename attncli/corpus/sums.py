@@ -5,35 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.analysis.statistics import Sums, added
-from attncli.base.arrays import Doubles
-
 LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
-
-
-class Part(NamedTuple):
-    """The sums over the queries of a window, or of several windows of a text; see `Sums`."""
-
-    windows: int
-    queries: int
-    limit: Doubles
-    totals: Doubles
-    divergence: Doubles | None
-    alike: Doubles | None = None
-
-    def of_text(self) -> Sums:
-        """Those of the text that it is all of."""
-        return Sums.of_text(self.queries, self.limit, self.totals, self.divergence, self.alike)
-
-    def join(self, other: "Part") -> "Part":
-        return Part(
-            self.windows + other.windows,
-            self.queries + other.queries,
-            self.limit + other.limit,
-            self.totals + other.totals,
-            added(self.divergence, other.divergence),
-            added(self.alike, other.alike),
-        )
 
 
 class Block(NamedTuple):

@@ -84,14 +84,7 @@ class ModelConfig:
     def from_file(cls, path: Path) -> "ModelConfig":
         """Read a config.json. Raises RequestError when it is missing or garbled; NoEncoder when it is of
         none of our families."""
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
-        except OSError as error:
-            raise RequestError(f"can't read {path}: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise RequestError(f"{path} is not JSON: {error}") from error
+        data = read_config(path)
         try:
             return cls.from_dict(data)
         except NoEncoder as error:
@@ -102,8 +95,6 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
         """From what a config.json holds. Raises RequestError, as `from_file` does."""
-        if not isinstance(data, dict):
-            raise RequestError("a model's configuration is a JSON object")
         model_type = data.get("model_type")
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
@@ -148,3 +139,18 @@ class ModelConfig:
         if config.pad_id >= config.vocab_size:
             raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
         return config
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What a config.json holds. Raises RequestError when it is missing, or no JSON object."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{path} is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise RequestError(f"{path}: a model's configuration is a JSON object")
+    return data

@@ -5,10 +5,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
+from torch import Tensor
+
+from attncli.base.errors import RequestError
 from attncli.models.hub import Place
+from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
 from attncli.record.request import Input, Request, inputs_of
 from attncli.record.selection import Selection
+from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokens import Tokens
 
 RENAMED = {"neurons": "vectors"}  # in version 0.2
 
@@ -16,22 +22,78 @@ RENAMED = {"neurons": "vectors"}  # in version 0.2
 class Engine(ABC):
     """A model with its tokenizer, ready to be asked for the attention of texts.
 
-    name: "attncli" or "transformers"; place: where the model lies.
+    name: "attncli" or "transformers"; place: where the model lies; sha256: of its weights; tokenizer: cuts what the
+    model is given to read. parts: the attentions that it has, in the words of `AttentionRecord.kind`.
     """
 
     name: str
     place: Place
+    sha256: str
+    tokenizer: Tokenizer
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]: ...
+
+    @property
+    @abstractmethod
+    def dtype_name(self) -> str:
+        """What it computes in, as --dtype says it."""
 
     @abstractmethod
+    def info_of(self, which: str | None) -> ModelInfo:
+        """The model, with the layers and heads of one of its parts; None is the one that `Request.which` means then."""
+
+    @abstractmethod
+    def check(self, request: Request) -> None:
+        """Raises RequestError for what this engine, or this model, can't do: the one place where that is said."""
+
+    def why_not(self, mask: str, kind: str) -> str | None:
+        """Why the engine does not put a mask on one of the model's parts; None where it does."""
+        return None
+
+    @abstractmethod
+    def attend_tokens(self, texts: Iterable[Tokens], request: Request) -> Iterator[AttentionRecord]:
+        """`answer` for texts that are tokens already, to a request that `check` lets pass."""
+
+    @abstractmethod
+    def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
+        """Of one text, the vectors `[token, hidden_size]` after the embeddings and after every layer of what reads it.
+
+        Without `positions` the network is not told the order of the tokens. Raises RequestError where the engine can't
+        put this mask on the network, or can't leave positions out.
+        """
+
     def answer(self, inputs: Iterable[Input], request: Request) -> Iterator[AttentionRecord]:
         """A record of each text, in their order.
 
         Raises RequestError as `check` does; for an empty text; and for a layer, head or length out of range.
         """
+        self.check(request)
+        yield from self.attend_tokens(self.tokenize(inputs, request.pad_to), request)
 
-    @abstractmethod
-    def check(self, request: Request) -> None:
-        """Raises RequestError for what this engine, or this model, can't do: the one place where that is said."""
+    def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
+        """Raises RequestError as `Tokenizer.encode` does."""
+        for text, pair in inputs:
+            yield self.tokenizer.encode(text, pair, pad_to)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.info_of(None)
+
+    def to_itself(self, which: str | None) -> str | None:
+        """`Request.which` for whoever looks at a text's attention to itself: of an encoder-decoder its encoder, unless
+        its decoder is asked for.
+
+        Raises RequestError for cross-attention.
+        """
+        if len(self.parts) == 1:
+            return which
+        if which == "cross":
+            raise RequestError(
+                "cross-attention leads into another text, and this is about one: --which encoder or decoder"
+            )
+        return which or self.parts[0]
 
     def writes(self, request: Request) -> bool:
         """Whether a decoder has to write something before the maps are there."""

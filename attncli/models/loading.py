@@ -3,14 +3,15 @@
 import warnings
 
 from attncli.base import choices
-from attncli.base.errors import Notice
+from attncli.base.errors import Notice, RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.families.values import NoEncoder
-from attncli.models.hub import Place, check_sha256, locate, weights_sha256
+from attncli.models.hub import check_sha256, locate, weights_sha256
 from attncli.models.model import Model
+from attncli.models.own_only import why_no_encoder
 from attncli.models.weights import open_checkpoint
 from attncli.text.tokenizer import Tokenizer
 
@@ -27,17 +28,24 @@ def load_model(name: str = "minilm", device: str = "auto", dtype: str = "float32
     """
     choices.check("engine", engine, choices.Engine)
     pick_device(device), pick_dtype(dtype)  # what is wrong with these is said before anything is fetched
-    if engine == "transformers" or (engine == "auto" and is_foreign(locate(name))):
+    why = why_no_encoder(locate(name)) if engine == "auto" else None
+    if engine == "transformers" or why is not None:
         from attncli.models.transformers_engine import load_with_transformers
 
-        return load_with_transformers(name, device, dtype)
-    return load_own(name, device, dtype)
+        loaded = load_with_transformers(name, device, dtype)
+        if why is not None:  # not before: there are models that neither runs
+            warnings.warn(f"transformers runs {name}: {why}", Notice, stacklevel=2)
+        return loaded
+    try:
+        return load_own(name, device, dtype)
+    except NoEncoder as error:
+        raise RequestError(f"{error}: leave --engine attncli out, and transformers runs it") from error
 
 
 def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
     """`load_model` for what has to look into the network: only attncli's own engine.
 
-    Raises RequestError as `load_model` does, and for a model that is not of the BERT family.
+    Raises RequestError as `load_model` does; NoEncoder for a model that attncli has no encoder for.
     """
     from attncli.models.transformers_peer import last_resort_tokenizer
 
@@ -51,16 +59,3 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
         place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer
     )
     return Model(place, config, tokenizer, open_checkpoint(place.path), sha256, chosen, number)
-
-
-def is_foreign(place: Place) -> bool:
-    """Whether attncli has no encoder for a model; a Notice says that transformers runs it then.
-
-    Raises RequestError when its configuration can't be read.
-    """
-    try:
-        ModelConfig.from_file(place.path / CONFIG_FILE)
-    except NoEncoder as error:
-        warnings.warn(f"transformers runs {place.name}: {error.why}", Notice, stacklevel=3)
-        return True
-    return False

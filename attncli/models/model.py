@@ -19,7 +19,7 @@ from attncli.models.network import empty_network
 from attncli.models.rows import Rows, as_rows
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters, some_of
-from attncli.record import AttentionRecord, Input, ModelInfo, Request, Vectors
+from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
 from attncli.record.named_heads import select_heads
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
@@ -83,7 +83,10 @@ class Model(Engine):
             warnings.warn(f"{checkpoint.where}: not used: {some_of(surplus)}", Notice, stacklevel=2)
 
     @property
-    def info(self) -> ModelInfo:
+    def parts(self) -> tuple[str, ...]:
+        return ("encoder",)
+
+    def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,
             path=str(self.place.path),
@@ -95,13 +98,7 @@ class Model(Engine):
 
     @property
     def dtype_name(self) -> str:
-        """What it computes in, as --dtype says it."""
         return str(self.dtype).removeprefix("torch.")
-
-    def answer(self, inputs: Iterable[Input], request: Request) -> Iterator[AttentionRecord]:
-        """Neighbours go through the network together."""
-        self.check(request)
-        yield from self.attend_tokens(self.tokenize(inputs, request.pad_to), request)
 
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
@@ -113,7 +110,7 @@ class Model(Engine):
             raise RequestError("q and k make weights and not norms: leave --vectors or --measure norm out")
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
-        """`answer` for texts that are tokens already."""
+        """Neighbours go through the network together."""
         for taken in self.take(texts, request):
             yield self.record(taken, request)
 
@@ -179,10 +176,6 @@ class Model(Engine):
         )
 
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
-        """Of one text, the vectors `[token, hidden_size]` after the embeddings and after every layer.
-
-        Without `positions` the network is not told the order of the tokens.
-        """
         self.need(self.config.layers)
         with torch.inference_mode():
             return list(walk(self.network, self.rows([tokens], mask, positions), attend_heads))
@@ -204,11 +197,6 @@ class Model(Engine):
             room -= len(tokens)
         if group:
             yield group
-
-    def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
-        """Raises RequestError as `Tokenizer.encode` does."""
-        for text, pair in inputs:
-            yield self.tokenizer.encode(text, pair, pad_to)
 
     @property
     def batch_tokens(self) -> int:

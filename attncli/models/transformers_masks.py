@@ -1,6 +1,7 @@
-"""What transformers hides from each layer (the future, what lies outside a window, [PAD]), found by where weight is.
+"""Which masks transformers puts on a network, and what it hides from each layer (the future, what lies outside a
+window, [PAD]), found by where weight is.
 
-transformers does not say it: what is hidden has no weight in any head of any layer of the same kind.
+transformers does not say what it hides: that has no weight in any head of any layer of the same kind.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncli.attention import MASKS, self_mask
+from attncli.attention.masks import Rule
+
 KINDS = ("layer_types", "attention_layers")  # where a configuration names the kind of every layer's attention
+
+
+def for_all_queries(mask: str) -> list[Rule]:
+    """Of a mask's rules those that are the same for all queries, which transformers can be told for any network."""
+    two = torch.ones(1, 2, dtype=torch.bool)
+    return [rule for rule in MASKS[mask] if self_mask(two, rule).shape[2] == 1]
+
+
+def on_any() -> list[str]:
+    """The masks that transformers puts on any network: they have no other rules."""
+    return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
 
 
 def layer_kinds(config: Any, count: int) -> list[str]:

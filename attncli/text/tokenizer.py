@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
 
-    notation: how its vocabulary writes pieces, where the backend can't be asked.
+    pad_id: the number of [PAD]; None where there is none, and nothing can be padded. notation: how its vocabulary
+    writes pieces, where the backend can't be asked.
     """
 
     def __init__(
-        self, backend: "Backend", max_tokens: int, vocab_size: int, pad_id: int, notation: Notation | None = None
+        self,
+        backend: "Backend",
+        max_tokens: int,
+        vocab_size: int,
+        pad_id: int | None,
+        notation: Notation | None = None,
     ) -> None:
         backend.no_truncation()  # published tokenizer files carry settings of their own (one cuts and
         backend.no_padding()  # pads everything to 128 tokens)
@@ -31,7 +37,7 @@ class Tokenizer:
         self.vocab_size = vocab_size
         self.pad_id = pad_id
         self.notation = Notation.of(backend) if notation is None else notation
-        self.pad_token = backend.id_to_token(pad_id) or "[PAD]"
+        self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
         """Cut a text, or a pair of texts, into the model's tokens.
@@ -62,7 +68,12 @@ class Tokenizer:
         return tokens if pad_to is None else self.pad(tokens, pad_to)
 
     def pad(self, tokens: Tokens, length: int) -> Tokens:
-        """Append [PAD] up to `length` tokens. Raises RequestError when it is below what is there, or too long."""
+        """Append [PAD] up to `length` tokens.
+
+        Raises RequestError when it is below what is there, or too long, and where there is no [PAD].
+        """
+        if self.pad_id is None:
+            raise RequestError("this model's tokenizer has no padding token: leave --pad-to out")
         if not len(tokens) <= length <= self.max_tokens:
             raise RequestError(
                 f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"

@@ -42,8 +42,11 @@ def words_of(tokens: Tokens, sentence: Sentence) -> Tokens | None:
     """The tokens of `sentence.text` with the sentence's words as their `words`; None where a word has no token.
 
     A token belongs to the word that its last character lies in; a space alone, to the word after it. A word has no
-    token when the model cuts the text, or the tokenizer leaves out all of its characters.
+    token when the model cuts the text, or the tokenizer leaves out all of its characters. Where the tokenizer does not
+    say which characters a token stands for, its own words are the sentence's, if there are as many.
     """
+    if not any(end for _, end in tokens.offsets):
+        return tokens if set(tokens.words) - {None} == set(range(len(sentence))) else None
     ends = np.cumsum([len(word) + 1 for word in sentence.words]) - 1
     of = [
         None if special else int(np.searchsorted(ends, end))

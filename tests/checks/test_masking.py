@@ -10,13 +10,13 @@ from checkpoints import ONE_OF_EACH
 from attncli import load_model
 from attncli.analysis.masking import MaskEffect, mask_effects
 from attncli.checks.masking import COMPARED, look
-from attncli.record import Input
+from attncli.record import Input, Request
 
 TEXT = "The cat sat on the mat."
 
 
 def test_records_are_the_model_s_and_effects_are_of_them(minilm):
-    found = look(minilm, Input(TEXT), "0,-1", "1,3", pad_to=14)
+    found = look(minilm, Input(TEXT), Request("0,-1", "1,3", pad_to=14))
     assert list(found.records) == ["none", *COMPARED] and found.tokens.padding == [False] * 9 + [True] * 5
     for name, record in found.records.items():
         expected = minilm.attend(TEXT, mask=name, pad_to=14, layers="0,-1", heads="1,3")
@@ -28,8 +28,8 @@ def test_records_are_the_model_s_and_effects_are_of_them(minilm):
 
 
 def test_without_a_length_there_are_four_pads_unless_there_is_no_room(minilm):
-    assert sum(look(minilm, Input(TEXT, "A pair."), 0, 0).tokens.padding) == 4
-    assert sum(look(minilm, Input("word " * 509), 0, 0).tokens.padding) == 1
+    assert sum(look(minilm, Input(TEXT, "A pair."), Request(0, 0)).tokens.padding) == 4
+    assert sum(look(minilm, Input("word " * 509), Request(0, 0)).tokens.padding) == 1
 
 
 @pytest.mark.parametrize("family", ONE_OF_EACH)
@@ -43,7 +43,7 @@ def test_every_family_is_lawful(tiny, family):
 
 
 def test_a_weight_where_none_may_be_or_a_broken_law_is_unlawful(minilm):
-    found = look(minilm, Input(TEXT), 0, 0)
+    found = look(minilm, Input(TEXT), Request(0, 0))
     assert found.lawful
     leaking = {**found.effects, "padding": {(0, 0): MaskEffect(moved=0.1, forbidden=1e-30)}}
     assert not replace(found, effects=leaking).lawful

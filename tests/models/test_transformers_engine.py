@@ -87,8 +87,8 @@ def test_without_a_target_the_decoder_reads_its_own_greedy_output(foreign, famil
 def test_what_it_writes_ends_at_its_end_token(foreign, family):
     """These two come to their end within the limit; what ends is not read again."""
     model = foreign(family)
-    assert Theirs(model).answer()[-1] == model.tokenizer.eos_token_id
-    assert model.tokenizer.eos_token_id not in attend(model).tokens.ids
+    assert Theirs(model).answer()[-1] == model.theirs.eos_token_id
+    assert model.theirs.eos_token_id not in attend(model).tokens.ids
 
 
 def test_what_it_writes_ends_at_its_last_position(foreign):

@@ -87,7 +87,7 @@ def test_a_long_text_is_cut_with_a_notice(foreign):
 
 def test_a_token_that_the_tokenizer_has_no_name_for(foreign):
     record = attend(foreign("t5", more_numbers=200))
-    names = len(foreign("t5").tokenizer)
+    names = len(foreign("t5").theirs)
     nameless = [place for place, number in enumerate(record.tokens.ids) if number >= names]
     assert nameless
     assert all(record.tokens.text[place] == f"<{record.tokens.ids[place]}>" for place in nameless)

@@ -25,7 +25,7 @@ class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
 
     def __init__(self, why: str, where: str = "") -> None:
         self.why = why
-        super().__init__(f"{where}{why}; transformers runs it, for run, view, heatmap, flow and diff")
+        super().__init__(f"{where}{why}")
 
 
 class Values:

@@ -12,7 +12,8 @@ def title(document: dict[str, Any]) -> str:
     """Which model, which treebank, on which one the figures are, and whether they are partial; two lines."""
     chosen, test = document["treebank"], document["test"]
     state = "PARTIAL · " if document["partial"] else ""
-    which = f"{state}{printable(document['model']['name'])} · heads chosen on {sentences(chosen)}\n"
+    kind = f" · {document['kind']} attention" if "kind" in document else ""
+    which = f"{state}{printable(document['model']['name'])}{kind} · heads chosen on {sentences(chosen)}\n"
     return which + (SAME if test is None else f"measured on {sentences(test)}")
 
 

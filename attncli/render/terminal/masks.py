@@ -33,7 +33,7 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
     size = PanelSize.of(some, canvas.width)
-    about = title([model_name(some.model.name), "what masks do", record_size(some)], canvas)
+    about = title([model_name(some.model.name), "what masks do", *some.unusual, record_size(some)], canvas)
     lines = [about, *legend(some.tokens, canvas), scale(canvas), Text()]
     for layer, head in heads:
         panels = [
@@ -53,7 +53,7 @@ def effects_table(effects: Mapping[str, Mapping[tuple[int, int], MaskEffect]]) -
         row = [f"{layer}.{head}"]
         for by_head in effects.values():
             effect = by_head[layer, head]
-            row += [f"{effect.moved:.3f}", f"{effect.forbidden:g}"]
+            row += ["-" if effect.moved is None else f"{effect.moved:.3f}", f"{effect.forbidden:g}"]
         table.add_row(*row)
     return table
 

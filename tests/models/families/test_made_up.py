@@ -8,9 +8,9 @@ from windows import corpus
 
 from attncli import Request, RequestError, load_model, load_records
 from attncli.analysis.statistics import Counting, factors
+from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import compare
 from attncli.checks.laws import check_laws, pad_some
-from attncli.checks.plain_sums import plain_sums
 from attncli.corpus.reducer import Reducer
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
@@ -104,7 +104,8 @@ def test_sums_and_the_most_that_entropy_can_be_go_by_the_layer(model, words, mas
         maps = by_hand_of(window.tokens, mask)[0].numpy()
         if words:
             continue
-        total = plain_sums(window, maps) if total is None else total + plain_sums(window, maps)
+        one = plain_part(window, maps).of_text()
+        total = one if total is None else total + one
         for layer in range(LAYERS):
             expected[layer] += np.log((maps[layer, 0] > 0).sum(axis=-1)).sum()
     if not words:

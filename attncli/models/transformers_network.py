@@ -1,0 +1,88 @@
+"""A checkpoint as transformers reads it: a network with eager attention and its tokenizer, if it reads text."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any
+
+import torch
+
+from attncli.base.errors import RequestError
+from attncli.models.hub import Place
+from attncli.models.transformers_peer import quiet, refusals
+
+TEXT_INPUT = "input_ids"
+# What else a network may be called with, in words; transformers has some twenty names, most of them of these kinds.
+OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
+BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # a part of a network that reads something else
+
+
+def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
+    """transformers' network, with eager attention, and its tokenizer.
+
+    Raises RequestError when it can't load them, doesn't find all of the network in the weights, or the network reads
+    something else than text.
+    """
+    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    safely = {"trust_remote_code": False, "local_files_only": True}
+    with quiet(), refusals(f"transformers can't load {place.path}"):
+        config = AutoConfig.from_pretrained(str(place.path), **safely)
+    check_reads_text(place, config)
+    with quiet(), refusals(f"transformers can't load {place.path}"):
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
+        network, found = kind.from_pretrained(
+            str(place.path),
+            config=config,
+            dtype=dtype,
+            attn_implementation="eager",
+            output_loading_info=True,
+            **safely,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(str(place.path), **safely)
+    # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
+    return network, tokenizer
+
+
+def check_reads_text(place: Place, config: Any) -> None:
+    """Raises RequestError when the network of this configuration, or its encoder, reads something else than text."""
+    from transformers import MODEL_MAPPING
+
+    for part in (config, getattr(config, "encoder", None)):
+        try:
+            known = MODEL_MAPPING[type(part)]
+        except KeyError:  # no network of its own: one of two others, or none at all, which transformers says itself
+            continue
+        network = known[0] if isinstance(known, tuple | list) else known
+        named = network.main_input_name
+        first = named if isinstance(named, str) else named[0]
+        if first != TEXT_INPUT:
+            what = next((what for word, what in OTHER_INPUTS.items() if word in first), first)
+            raise RequestError(f"{place.name} reads {what} and not text ({network.__name__}): attncli has texts only")
+
+
+@contextmanager
+def on_text_alone(what: str, place: Place, config: Any) -> Iterator[None]:
+    """What transformers refuses as one line, which begins with `what`; of a network that reads pictures or audio too,
+    that it can't do without.
+    """
+    beside = [kind for name, kind in BESIDE.items() if getattr(config, name, None) is not None]
+    try:
+        with quiet(), refusals(f"{what} {place.name}"):
+            yield
+    except RequestError as error:
+        if not beside:
+            raise
+        raise RequestError(
+            f"{place.name} reads {' and '.join(beside)} beside text, and transformers does not run it on text alone"
+        ) from error
+
+
+def takes(module: Any, name: str) -> bool:
+    """Whether a network can be told of something by this name, such as token_type_ids."""
+    return name in signature(module.forward).parameters
