@@ -132,6 +132,13 @@ def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False)
     return sorted(ranks, key=lambda rank: rank.above if content else rank.weight, reverse=True)
 
 
+def by_content(record: AttentionRecord) -> list[tuple[int, int]]:
+    """All heads of a record as (layer, head), those with the edge between words farthest above what is usual first."""
+    ranks = ranking([strongest_edges(record, Wanted(content=True), Usual.of_text(record))], content=True)
+    first = [(rank.layer, rank.head) for rank in ranks]
+    return list(dict.fromkeys([*first, *((layer, head) for layer in record.layers for head in record.heads)]))
+
+
 @dataclass(frozen=True)
 class Finding:
     """What was found: `wanted` in so many `texts` of all (`of`), the heads from the first down.

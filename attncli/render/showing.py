@@ -91,22 +91,23 @@ def notebook(record: AttentionRecord) -> str:
 def small(record: AttentionRecord) -> tuple[str, str]:
     """A page of at most about MOST characters, and what it has to be said of it.
 
-    It has small maps of all heads, and whole those that look at the words most (`attncli.analysis.content`), as many as
-    there is room for; no q and k.
+    It has small maps of all heads, and whole those with edges between words that are farthest above what is usual
+    (`attncli.analysis.finding.by_content`), as many as there is room for; no q and k.
     """
-    from attncli.analysis.content import heads_by_content
+    from attncli.analysis.finding import by_content
     from attncli.render import page as pages
     from attncli.render.page.kept import Kept
 
     with_vectors = "" if record.vectors is None else ", with q and k"
     record = replace(row_shares(record), vectors=None)
-    kept = Kept.within(record, heads_by_content(record), ROOM)
+    kept = Kept.within(record, by_content(record), ROOM)
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
     every = [(layer, head) for layer in record.layers for head in record.heads]
     layer, head = next((one for one in every if one not in kept.heads), every[0])
     said = (
-        f"Here are {len(kept.heads)} of {len(every)} heads in full, those that look at words most, as many as there is "
-        f"room for: {names}. The others are small maps. record.select(layers={layer}, heads={head}) shows one in full; "
+        f"Here are {len(kept.heads)} of {len(every)} heads in full, those whose edges between words are farthest above "
+        f"what is usual, as many as there is room for: {names}. The others are small maps. "
+        f"record.select(layers={layer}, heads={head}) shows one in full; "
         f'record.page("all.html") makes a page of all{with_vectors}.'
     )
     return said, pages.page(record, kept=kept)

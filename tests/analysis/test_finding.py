@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, layered_records, record_of
 
-from attncli.analysis.finding import ANY, SINK, Wanted, find, strongest_edges
+from attncli.analysis.finding import ANY, SINK, Wanted, by_content, find, strongest_edges
 from attncli.analysis.telling import Usual
 from attncli.base.errors import RequestError
 
@@ -43,6 +43,17 @@ def test_heads_stand_by_weight_and_of_content_by_what_is_above_the_usual():
     by_content = find([record], Wanted(ANY, ANY, content=True), alone).ranks
     assert [rank.head for rank in by_weight] == [1, 0] and [rank.head for rank in by_content] == [0, 1]
     assert (by_content[0].edges[0].query, by_content[0].edges[0].key) == (5, 2)
+
+
+def test_heads_are_ranked_by_content():
+    """Those that have no edge between words come last."""
+    high, edge = np.full((8, 8), 0.1), np.full((8, 8), 0.01)
+    edge[5, 2] = 0.4
+    record = record_of(np.stack([high, edge])[None])
+    assert by_content(record) == [(0, 1), (0, 0)]
+    assert by_content(record_of(np.full((2, 3, 2, 2), 0.5))) == [
+        (layer, head) for layer in (0, 1) for head in (0, 1, 2)
+    ]
 
 
 def test_sinks_are_told():
