@@ -3,6 +3,7 @@
 Plain text that is made without rich, which would take longer to import than all the rest.
 """
 
+import shutil
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -12,6 +13,7 @@ from attncli.cli.options import GROUPS, MORE
 HELP_NAMES = ["-h", "--help", "--help-all"]
 EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too
 NO_BREAK = "\N{NO-BREAK SPACE}"
+NARROWEST = 40
 WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
@@ -31,6 +33,7 @@ class InGroups:
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
+        ctx.terminal_width = max(NARROWEST, min(shutil.get_terminal_size().columns, 80) - 2)
         return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = 0) -> str:
