@@ -30,6 +30,9 @@ class InGroups:
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
+        if ctx.resilient_parsing:  # a shell completes, and pydantic, which checks values, would take half of the time
+            for one in self.get_params(ctx):  # type: ignore[attr-defined]
+                one.process_value = as_written
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
@@ -60,6 +63,11 @@ class InGroups:
             formatter.write_text(
                 f"More: {ctx.command_path} {HELP_NAMES[-1]} shows every option ({len(self.rare)} more)."
             )
+
+
+def as_written(ctx: Any, value: Any) -> Any:
+    """An option's value while a shell completes."""
+    return value
 
 
 class Command(InGroups, TyperCommand):
