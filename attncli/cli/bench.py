@@ -12,7 +12,7 @@ from attncli.cli.progress import progress
 def bench(
     context: typer.Context,
     subject: Annotated[
-        choices.Subject, options.argument("WHAT", "The maps of texts, or stats (statistics) over a corpus.")
+        choices.Subject, options.argument("SUBJECT", "The maps of texts, or stats (statistics) over a corpus.")
     ] = "maps",
     model: Annotated[
         str | None,

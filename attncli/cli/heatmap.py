@@ -128,4 +128,5 @@ def heatmap(
         lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
         hints.offer(context, "the same as lines", "heatmap", **lines)
     else:
-        hints.offer(context, "all heads, to move through", "view", layer=None, head=None)
+        every = {"layer": None, "head": None, "mask": None, "masks": None if mask == "padding" else mask}
+        hints.offer(context, "all heads, to move through", "view", **every)

@@ -3,6 +3,7 @@
 Plain text that is made without rich, which would take longer to import than all the rest.
 """
 
+import shutil
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -12,6 +13,7 @@ from attncli.cli.options import GROUPS, MORE
 HELP_NAMES = ["-h", "--help", "--help-all"]
 EVERYTHING = "attncli.cli.help.everything"  # in a context: whether rare options are listed too
 NO_BREAK = "\N{NO-BREAK SPACE}"
+NARROWEST = 40
 WIDEST = 24  # columns of names; a longer one has a line of its own
 
 
@@ -28,9 +30,13 @@ class InGroups:
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
+        if ctx.resilient_parsing:  # a shell completes, and pydantic, which checks values, would take half of the time
+            for one in self.get_params(ctx):  # type: ignore[attr-defined]
+                one.process_value = as_written
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def get_help(self, ctx: Any) -> str:
+        ctx.terminal_width = max(NARROWEST, min(shutil.get_terminal_size().columns, 80) - 2)
         return str(super().get_help(ctx)).replace(NO_BREAK, " ")  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -57,6 +63,11 @@ class InGroups:
             formatter.write_text(
                 f"More: {ctx.command_path} {HELP_NAMES[-1]} shows every option ({len(self.rare)} more)."
             )
+
+
+def as_written(ctx: Any, value: Any) -> Any:
+    """An option's value while a shell completes."""
+    return value
 
 
 class Command(InGroups, TyperCommand):

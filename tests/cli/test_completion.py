@@ -133,7 +133,18 @@ def test_a_model_in_the_cache(attncli, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("words", [("run", "-l", ""), ("run", "-m", "some/one", "-H", "")], ids=" ".join)
 def test_nothing_is_imported_that_takes_long(words):
-    heavy = ("torch", "numpy", "transformers", "matplotlib", "rich", "httpx", "httpx2", "requests", "tokenizers")
+    heavy = (
+        "torch",
+        "numpy",
+        "transformers",
+        "matplotlib",
+        "rich",
+        "pydantic",
+        "httpx",
+        "httpx2",
+        "requests",
+        "tokenizers",
+    )
     program = (
         "import sys\nfrom attncli.cli.app import main\n"
         "try: main([])\nexcept SystemExit: pass\n"

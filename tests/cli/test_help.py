@@ -89,6 +89,7 @@ def test_a_page_fits_on_a_screen(command, attncli, monkeypatch):
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_option_stands_in_its_group_and_rare_ones_are_left_to_help_all(command, attncli):
     taken = parameters(command)
+    assert {"--quiet", "--debug"} <= set(taken)
     usual, every = (attncli(*command, option).out for option in ("--help", "--help-all"))
     for page in (groups(usual), groups(every)):
         page.pop("Commands", None)

@@ -12,18 +12,18 @@ from attncli.cli import output, texts
 TEXT = "the cat sat on it"
 # Commands, with what the line after each begins with.
 NEXT = {
-    f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 1 -H 2 ",
+    f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 3 -H 2 ",
     f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap --pair 'it is big' -m tiny -H 2 ",
     f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
     "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
-    f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view --pad-to 9 -m tiny --mask none,causal,padding ",
+    f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view -m tiny --mask none,causal,padding --pad-to 9 ",
     f"mechanisms -m tiny -l 0 -o a.svg '{TEXT}'": "attncli explain -m tiny -l 0 ",
     f"flow -m tiny '{TEXT}'": "attncli flow -m tiny --query it ",
     f"flow -m tiny --query it '{TEXT}'": "attncli flow -m tiny --query it -o flow.svg ",
     "stats -m tiny lines.txt": "attncli run -m tiny -l ",
     "stats --from stats.json --by previous": "attncli run -m tiny -l ",
     "probe -m tiny trees.conllu": "attncli run -m tiny -l ",
-    f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff -m tiny --masks none,causal -l ",
+    f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff --masks none,causal -m tiny -l ",
     f"compare -m tiny '{TEXT}'": "attncli compare -m tiny --against torch ",
     "models": "attncli models show minilm",
     "models show tiny": "attncli run -m tiny",
