@@ -89,9 +89,8 @@ M = "-m tiny"
 WAYS = {
     "run": [
         f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
-        f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @",
-        "run --from maps.npz", "run --from maps.npz -l 1 -H 0",
-        "run --from maps.npz --json",
+        f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @", "run --from maps.npz",
+        "run --from maps.npz -l 1 -H 0", "run --from maps.npz --json",
     ],
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [

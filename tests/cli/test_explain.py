@@ -92,7 +92,9 @@ def test_a_saved_record_is_followed_as_far_as_q_and_k_lead(attncli, saved):
     part = json.loads(attncli("explain", "--from", saved, *WHERE, "--query", "it", "--json").out)
     assert part["query"]["q"] == pytest.approx(whole["query"]["q"], abs=1e-5) and "x" not in part["query"]
     for some, every in zip(part["keys"], whole["keys"], strict=True):
-        assert some == pytest.approx({name: every[name] for name in some}, abs=1e-5)
+        assert set(every) - set(some) == {"v", "value_norm", "contribution"}
+        for name in set(some) - {"token"}:
+            assert some[name] == pytest.approx(every[name], abs=1e-4), name
     table = attncli("explain", "--from", saved, *WHERE, "--query", "it").out
     assert "0.614" in table and "|v|" not in table and "output" not in table
 

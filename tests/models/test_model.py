@@ -200,3 +200,16 @@ def test_loading_and_attending_say_nothing(tiny, capfd):
         warnings.simplefilter("error")
         load_model(str(tiny("bert"))).attend("the cat")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("make", [list, iter])
+def test_a_bar_says_how_far_many_texts_are(make, minilm, capsys):
+    """Of a generator's texts nobody knows how many there are."""
+    texts = ["The cat sat.", "It is big.", "A dog."]
+    found = list(minilm.attend_many(make(texts), layers=0, progress=True))
+    assert [one.tokens.text for one in found] == [one.tokens.text for one in minilm.attend_many(texts, layers=0)]
+    printed = capsys.readouterr()
+    assert "3 texts" in printed.err if make is iter else "3/3" in printed.err
+    assert printed.out == ""
+    list(minilm.attend_many(texts, layers=0))
+    assert capsys.readouterr().err == ""
