@@ -154,6 +154,11 @@ def print_list(entries: list[dict[str, Any]]) -> None:
 
 def print_entry(entry: dict[str, Any]) -> None:
     """One fact a line."""
+    from rich.text import Text
+
+    from attncli.base.printable import printable
+    from attncli.render.terminal.tables import Prose
+
     facts = {
         "model": entry["name"],
         "repository": entry["repo"],
@@ -166,4 +171,5 @@ def print_entry(entry: dict[str, Any]) -> None:
     facts = {name: value for name, value in facts.items() if value is not None}
     width = max(map(len, facts))
     for name, value in facts.items():
-        output.data(f"{name:<{width}}  {value}")
+        line = printable(f"{name:<{width}}  {value}")
+        output.show(Prose(line) if output.console().is_terminal else Text(line))  # in a pipe as it is

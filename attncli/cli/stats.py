@@ -92,8 +92,9 @@ def stats(
 
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
-    of the pattern that takes most of it; the spread between texts. Ctrl-C shows what there is so far. With --measure
-    norm: of norms, each as a share of its row. With --words, tokens are words.
+    of the pattern that takes most of it; the spread between texts. For each pattern the clearest head; none where no
+    head is labelled so and gives it twice what looking at everything alike gives. Ctrl-C shows what there is so far.
+    With --measure norm: of norms, each as a share of its row. With --words, tokens are words.
 
     \b
     Examples:
