@@ -112,6 +112,7 @@ def test_treebank(minilm):
     assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")
     assert (determiner.count, determiner.offset) == (52, 1)
     assert (round(determiner.accuracy, 3), round(determiner.offset_accuracy, 3)) == (0.962, 0.712)
+    assert (determiner.verdict, round(determiner.chance, 2)) == ("unclear", 0.07)
 
 
 def test_every_sentence_of_the_treebank_is_one_tree_of_known_relations():

@@ -168,6 +168,11 @@ def print_list(entries: list[dict[str, Any]]) -> None:
 
 def print_entry(entry: dict[str, Any]) -> None:
     """One fact a line."""
+    from rich.text import Text
+
+    from attncli.base.printable import printable
+    from attncli.render.terminal.tables import Prose
+
     why = f": {entry['why']}" if entry["why"] else ""
     facts = {
         "model": entry["name"],
@@ -181,7 +186,8 @@ def print_entry(entry: dict[str, Any]) -> None:
     facts = {name: value for name, value in facts.items() if value is not None}
     width = max(map(len, facts))
     for name, value in facts.items():
-        output.data(f"{name:<{width}}  {value}")
+        line = printable(f"{name:<{width}}  {value}")
+        output.show(Prose(line) if output.console().is_terminal else Text(line))  # in a pipe as it is
 
 
 def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:

@@ -40,7 +40,8 @@ def probe(
     Beside the best one stands the best fixed offset: -1 always guesses the word before. Below: how much of the trees
     is in maximum spanning trees of a layer's maps.
 
-    The best of many heads, chosen and measured on the same sentences, looks better than it is; --test says how much.
+    The best of many heads, chosen and measured on the same sentences, looks better than it is: the verdict says whether
+    it is better than the offset, whether that may be luck, or whether the words are too few. --test says how much.
     Ctrl-C shows what there is so far. Reading treebanks needs conllu: pip install 'attncli[probe]'.
 
     \b

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attncli.analysis.content import heads_by_content
 from pictures import maps, random_record, said
 from records import record_of
 
 from attncli import RequestError
-from attncli.analysis.content import heads_by_content
 from attncli.render.page import Start, page
 
 

@@ -80,9 +80,9 @@ def stats_lines(document: dict[str, Any]) -> Text:
         "",
         "peak memory of a whole process",
     ]
-    for one in memory:
-        corpus = f"{one['lines']:,} lines, {one['tokens']:,} tokens"
-        lines.append(f"  {corpus:<36}{megabytes(one['peak_bytes']):>5} MB")
+    corpora = [f"{one['lines']:,} lines, {one['tokens']:,} tokens" for one in memory]
+    for corpus, one in zip(corpora, memory, strict=True):
+        lines.append(f"  {corpus:<{max(map(len, corpora))}}{megabytes(one['peak_bytes']):>6} MB")
     few, many = (one["peak_bytes"] for one in memory)
     if few and many:
         lines.append(f"  {many / few:.2f} x")

@@ -29,6 +29,10 @@ class Canvas:
         """What stands for the rest of a text that was cut."""
         return "…" if self.unicode else "~"
 
+    def within(self, text: str, width: int) -> str:
+        """`text` in at most `width` columns of a terminal; in a pipe as it is."""
+        return text if self.height is None else cut(text, width, self.ellipsis)
+
     @property
     def queries_a_line(self) -> int:
         """Of a picture: two where a character can be two squares, the upper in its ink and the lower in its paper."""

@@ -1,5 +1,6 @@
 """Two records beside each other in the terminal: a number for each head, and the cells that differ most."""
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -10,19 +11,19 @@ from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import plain_table
+from attncli.render.terminal.tables import Prose, plain_table
 
 NAMED = 5  # the heads that differ most
 
 
-def difference_view(found: Difference, top: int, canvas: Canvas) -> list[Text | Table]:
+def difference_view(found: Difference, top: int, canvas: Canvas) -> list[RenderableType]:
     """What is compared, how much weight moved in every head, and the `top` cells that differ most."""
-    lines: list[Text | Table] = [*sides(found, canvas), Text(MEANING), Text(), *heads_grid(found, canvas), Text()]
+    lines: list[RenderableType] = [*sides(found, canvas), Prose(MEANING), Text(), *heads_grid(found, canvas), Text()]
     cells = cells_table(found, top)
     if cells.row_count == 0:
         return [*lines, Text("the maps are the same")]
     most = [f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in found.heads()[:NAMED]]
-    return [*lines, Text(f"heads that differ most: {'  '.join(most)}"), cells]
+    return [*lines, Prose(f"heads that differ most: {'  '.join(most)}"), cells]
 
 
 def sides(found: Difference, canvas: Canvas) -> list[Text]:

@@ -16,7 +16,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.render.captions.flow import MEANING
-from attncli.render.terminal.canvas import Canvas, cut
+from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading, legend, scale
 from attncli.render.terminal.panels import APART, PanelSize, beside, panel
 from attncli.render.terminal.shades import ground
@@ -102,7 +102,5 @@ def named(record: AttentionRecord, row: Doubles, count: int, canvas: Canvas) -> 
     found = strongest(row.astype(np.float32), count)
     if not found:
         return Text("(attends to nothing)")
-    names = [visible(record.tokens.shown[key]) for key, _ in found]
-    if canvas.height is not None:
-        names = [cut(name, LEAST_NAME, canvas.ellipsis) for name in names]
+    names = [canvas.within(visible(record.tokens.shown[key]), LEAST_NAME) for key, _ in found]
     return Text("  ".join(f"{name} {share:.3f}" for name, (_, share) in zip(names, found, strict=True)))

@@ -42,6 +42,7 @@ def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
     """Tokens with their numbers, as many on a line as fit."""
     lines, line = [], Text()
     for place, token in enumerate(map(visible, tokens.shown)):
+        token = canvas.within(token, canvas.width - len(f"{place} "))
         if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
             lines.append(line)
             line = Text()

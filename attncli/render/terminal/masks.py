@@ -68,10 +68,11 @@ def effects_legend() -> Prose:
 
 def laws_table(laws: Sequence[LawLike]) -> Table:
     """Each law with the largest deviation and a verdict."""
-    table = plain_table("law, on this text", "largest deviation", "verdict", prose=["law, on this text"])
+    first, deviation = "law, on this text", "largest deviation"
+    table = plain_table(first, deviation, "verdict", prose=[first], goes=[deviation])
     for law in laws:
-        deviation = "-" if law.deviation is None else f"{law.deviation:.1e}"
+        largest = "-" if law.deviation is None else f"{law.deviation:.1e}"
         verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
-        table.add_row(Text(statement), deviation, verdict)
+        table.add_row(Text(statement), largest, verdict)
     return table

@@ -84,7 +84,9 @@ class Drawn:
             full = [*full, Text(), *self.list_of_keys()]
         yield [*self.above(), Text(), *full]
         for cell in dict.fromkeys([*whole[:1], *partly[:1]]):
-            gone = ["the numbers in the cells"] * (cell < cells[0]) + ["all strongest keys"] * (cell not in whole)
+            gone = ["the numbers in the cells"] * (cell < cells[0] == VALUE_WIDTH) + ["all strongest keys"] * (
+                cell not in whole
+            )
             small = [*self.map(cell, beside=True), *self.left_out(gone)]
             yield [*self.above(), Text(), *small]
             yield [*self.above(), *small]

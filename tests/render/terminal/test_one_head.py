@@ -1,13 +1,17 @@
 """One head large: every weight is there, and what a query looks at most."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
 from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.one_head import one_head
+from attncli.render.terminal.one_head import BELOW, one_head
 
 
 @given(attention_records())
@@ -49,3 +53,58 @@ def test_keys_of_another_text_are_named(record, canvas):
     assert "cross attention" in shown and "\nkeys\n" in shown
     best = int(record.map(0, 0)[-1].argmax())
     assert f"{record.keys.text[best]} {record.map(0, 0)[-1, best]:.3f}" in lines[-1].plain
+
+
+TEXTS = st.one_of(
+    st.text("abc", min_size=1, max_size=40), st.text("中文🙂é", min_size=1, max_size=12), st.just("a" * 300)
+)
+
+
+@st.composite
+def named_records(draw):
+    """With tokens of any width."""
+    record = draw(attention_records())
+    tokens = replace(
+        record.tokens, text=draw(st.lists(TEXTS, min_size=len(record.tokens), max_size=len(record.tokens)))
+    )
+    return replace(record, tokens=tokens)
+
+
+@given(named_records(), canvases(40, 140, st.integers(8, 60)), st.integers(1, 4))
+def test_it_fits_a_terminal_or_says_that_it_does_not(record, canvas, top_k):
+    lines = [line.plain for line in one_head(record, record.layers[0], record.heads[0], canvas, top_k)]
+    assert all(cell_len(line) <= canvas.width for line in lines)
+    if "longer than the terminal" not in " ".join(lines[-2:]):
+        assert len(lines) <= canvas.height - BELOW
+
+
+def sixteen():
+    """As many tokens as "The trophy does not fit in the suitcase because it is too big." has."""
+    return record_of(np.random.default_rng(0).dirichlet(np.ones(16), 16))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 24), (44, 24), (60, 24)])
+def test_a_sentence_fits_common_terminals_with_a_strongest_key_a_token(size):
+    canvas = Canvas(size[0], True, True, size[1])
+    record = sixteen()
+    lines = [line.plain for line in one_head(record, 0, 0, canvas)]
+    assert len(lines) <= 21 and not any("longer" in line for line in lines)
+    for query, token in enumerate(record.tokens.text):
+        best = int(record.map(0, 0)[query].argmax())
+        [line] = [line for line in lines if line.startswith(f"{query:>3} {token}")]
+        assert f"{record.map(0, 0)[query, best]:.3f}" in line
+
+
+def test_what_has_no_room_is_named_and_a_pipe_has_it():
+    record = sixteen()
+    high, low = (one_head(record, 0, 0, Canvas(80, True, True, height)) for height in (60, 24))
+    piped = one_head(record, 0, 0, Canvas(10_000, False, True))
+    assert "no room for the numbers in the cells" in low[-1].plain
+    assert not any("no room" in line.plain for line in (*high, *piped))
+    assert len(high) > 2 * 16 and len(piped) == 4 + 1 + 1 + 16 - 1
+
+
+def test_a_long_text_is_a_picture_that_fits():
+    record = record_of(np.full((300, 300), 1 / 300))
+    lines = one_head(record, 0, 0, Canvas(80, True, True, 24))
+    assert len(lines) <= 21 and "no room for strongest keys" in lines[-1].plain

@@ -1,0 +1,84 @@
+"""Every command on narrow terminals, through a pseudo-terminal: no line too long, no word and no number broken."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from terminals import pseudo_terminal
+
+from attncli.cli.app import main
+
+HERE = Path(__file__).parents[2]
+TEXT = "The trophy does not fit in the suitcase because it is too big."
+LONG = "Antidisestablishmentarianism, 注意力 and 🙂 honorificabilitudinitatibus."
+COMMANDS = {
+    "run": ["run", TEXT],
+    "run of words": ["run", "--words", LONG],
+    "run of all layers": ["run", "-l", "all", TEXT],
+    "run of one head": ["run", "-l", "3", "-H", "1", TEXT],
+    "run of one head on words": ["run", "-l", "3", "-H", "1", "--words", LONG],
+    "explain": ["explain", "-l", "3", "-H", "1", "--query", "it", TEXT],
+    "stats": ["stats", "sample_inputs/coreference.txt"],
+    "probe": ["probe", "--limit", "8", "sample_inputs/treebank.conllu"],
+    "diff": ["diff", "--masks", "padding,causal", "--words", LONG],
+    "flow": ["flow", "--words", LONG],
+    "flow of a token": ["flow", "--query", "1", LONG],
+    "mask": ["mask", TEXT],
+    "mechanisms": ["mechanisms", TEXT],
+    "models": ["models"],
+    "align": ["align", "3 March 2021"],
+}
+DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
+# What only a narrow terminal says.
+SAID = """no room for what is left out: a wider terminal or --json has it; | less -S longer than turns pages
+all strongest keys the numbers in cells a cell is largest of weights shares that fall into"""
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    """Where paths of the samples are short."""
+    monkeypatch.chdir(HERE)
+
+
+def on_terminal(columns: int, *arguments) -> list[str]:
+    with pseudo_terminal(columns) as lines, warnings.catch_warnings():
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            assert not end.code
+    return lines
+
+
+def words(lines) -> set[str]:
+    """What stands between spaces, without what is drawn, what was cut and paths, which may be longer than a line."""
+    there = {word.rstrip(",:;") for line in lines for word in line.split()}
+    return {word for word in there if not DRAWN & set(word) and "…" not in word and "/" not in word}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_breaks(attncli, name):
+    """The words and numbers of a narrow terminal are among those of a pipe, where all is whole."""
+    whole = words([*attncli(*COMMANDS[name]).out.splitlines(), SAID])
+    for columns in (44, 60, 80):
+        lines = on_terminal(columns, *COMMANDS[name])
+        assert lines and all(cell_len(line) <= columns for line in lines)
+        assert words(lines) <= whole, columns
+
+
+@pytest.mark.parametrize("name", ["explain", "stats", "probe", "mechanisms"])
+def test_in_a_pipe_nothing_is_wider_than_120_columns(attncli, name):
+    assert max(map(cell_len, attncli(*COMMANDS[name]).out.splitlines())) <= 120
+
+
+def test_verdicts_come_first(attncli):
+    lines = attncli("mechanisms", TEXT).out.splitlines()
+    count = next(place for place, line in enumerate(lines) if "claims hold here" in line)
+    verdicts = [place for place, line in enumerate(lines) if line.startswith((" holds", " DOES NOT"))]
+    assert count < verdicts[0] and verdicts[-1] < lines.index("the head's own map")
+
+
+def test_one_head_fits_80_x_24():
+    lines = on_terminal(80, "run", "-l", "3", "-H", "1", TEXT)
+    assert len(lines) <= 22  # what to type next and the prompt come after
+    assert any(line.startswith(" 10 it") and "trophy 0.614" in line for line in lines)

@@ -1,0 +1,142 @@
+"""Tables on narrow terminals: a row is a line, numbers stay whole, and columns go in the order that was said."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+from terminals import canvases, shown
+
+from attncli.render.terminal.tables import PIPED, FittedTable, Prose, fold, head_grid, plain_table
+
+NAMES = st.one_of(
+    st.text("abc", min_size=1, max_size=80),
+    st.text("中文字漢", min_size=1, max_size=30),
+    st.text("🙂🎉é", min_size=1, max_size=30),
+    st.sampled_from(["[CLS]", "[bold]", "##ing", "a" * 500]),
+)
+NUMBERS = st.floats(-1000, 1000).map("{:.3f}".format)
+WIDTHS = st.integers(44, 130)
+
+
+@st.composite
+def tables(draw) -> FittedTable:
+    """Names first and perhaps once more, then numbers."""
+    others = [f"figure {place}" for place in range(draw(st.integers(1, 6)))]
+    table = plain_table("token", "key", *others, names=["key"], goes=draw(st.permutations(others))[:2])
+    for place in range(draw(st.integers(1, 6))):
+        table.add_row(Text(f"{place} {draw(NAMES)}"), Text(draw(NAMES)), *(draw(NUMBERS) for _ in others))
+    return table
+
+
+def body(lines: list[str]) -> list[str]:
+    """The rows: what stands between the line under the headings and the empty one."""
+    start = next(place for place, line in enumerate(lines) if set(line.strip()) == {"─"}) + 1
+    return lines[start : lines.index("", start)]
+
+
+def gone(lines: list[str]) -> list[str]:
+    """The columns that are said to be left out."""
+    said = " ".join(line.strip() for line in lines if line)
+    found = re.findall(r"no room for (.*): a wider terminal or --json has what is left out", said)
+    return found[0].split(", ") if found else []
+
+
+@given(tables(), WIDTHS)
+def test_a_row_is_a_line_and_numbers_are_whole(table, width):
+    lines = shown(table, width=width)
+    assert all(cell_len(line) <= width for line in lines)
+    found = body(lines)
+    assert len(found) == table.row_count
+    for place, line in enumerate(found):
+        assert line.startswith(f" {place} ")
+        numbers = [list(column.cells)[place] for column in table.columns[2:] if column.header not in gone(lines)]
+        assert re.findall(r"-?\d+\.\d{3}(?!\d)", line) == numbers
+
+
+@given(tables(), WIDTHS)
+def test_columns_go_in_the_order_that_was_said_and_a_line_names_them(table, width):
+    without = gone(shown(table, width=width))
+    going = [column.header for column in table.going()]
+    assert going[: len(table.goes)] == list(table.goes)
+    assert "token" not in going and len(going) == len(table.columns) - 1
+    assert without == going[: len(without)]
+    assert table.fits(width) == (not without)
+
+
+@given(tables())
+def test_in_a_pipe_everything_is_there_in_one_line_a_row(table):
+    for place, line in enumerate(body(shown(table, width=10_000, terminal=False))):
+        cells = [str(list(column.cells)[place]) for column in table.columns]
+        assert re.sub(r" {2,}", " ", line).strip() == re.sub(r" {2,}", " ", " ".join(cells)).strip()
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=300), min_size=1, max_size=3), st.sampled_from([44, 80, 10_000]))
+def test_sentences_fold_and_lose_nothing(texts, width):
+    table = plain_table("verdict", "claim", prose=["claim"])
+    for text in texts:
+        table.add_row("holds", Text(f"x{text}"))
+    lines = shown(table, width=width, terminal=width < 10_000)
+    words = " ".join(lines[3:]).replace("holds", " ").split()
+    assert "".join(words) == "".join(f"x{text}".replace(" ", "") for text in texts)
+    assert all(cell_len(line) <= min(width, PIPED) for line in lines) or max(map(len, "".join(texts).split())) > 28
+
+
+def test_a_table_that_fits_is_as_it_is():
+    table = plain_table("key", "weight", "norm", goes=["norm"])
+    table.add_row("cat", "0.614", "2.317")
+    assert shown(table, width=80) == ["", " key   weight    norm", " ────────────────────", " cat    0.614   2.317", ""]
+    assert shown(table, width=18) == [
+        "", " key weight  norm", " ────────────────", " cat  0.614 2.317", ""
+    ]  # fmt: skip
+    assert shown(table, width=16)[1:4] == [" key   weight", " ────────────", " cat    0.614"]
+
+
+def test_names_are_cut_before_columns_go():
+    table = plain_table("token", "weight", goes=["weight"])
+    table.add_row(Text("a" * 40), "0.614")
+    [line] = body(shown(table, width=30))
+    assert line.split() == ["a" * 20 + "…", "0.614"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("one two three", 8, ["one two", "  three"]),
+        ("  (a note that is long)", 12, ["  (a note", "    that is", "    long)"]),
+        ("4: 3.94 -> 0.985   16: 15.8 -> 0.990", 20, ["4: 3.94 -> 0.985", "  16: 15.8 -> 0.990"]),
+        ("first\n\nsecond line", 7, ["first", "", "second", "  line"]),
+        ("averyverylongword", 5, ["averyverylongword"]),
+        ("中文 字", 5, ["中文", "  字"]),
+    ],
+)
+def test_folding_by_hand(text, width, lines):
+    assert list(fold(text, width)) == lines
+
+
+@given(st.text("ab  中.\n", max_size=120), st.integers(10, 60))
+def test_folding_keeps_words_whole_and_fits_where_it_can(text, width):
+    lines = list(fold(text, width))
+    assert [word for line in lines for word in line.split()] == text.split()
+    if all(cell_len(word) <= width - 8 for word in text.split()) and not re.search(r"(^|\n) {3,}", text):
+        assert all(cell_len(line.rstrip()) <= width for line in lines)
+
+
+def test_sentences_in_a_pipe_fold_at_120():
+    assert max(map(len, shown(Prose("word " * 100), width=10_000, terminal=False))) <= PIPED
+    assert shown(Prose("word " * 100), width=44) == [line.rstrip() for line in fold("word " * 100, 44)]
+
+
+@given(st.integers(1, 40), st.integers(1, 30), canvases(20, 120), st.sampled_from([4, 5]))
+def test_a_grid_has_every_head_of_every_layer_within_the_width(heads, layers, canvas, width):
+    grid = head_grid(
+        range(layers), range(heads), lambda row, place: Text(f"{(row + place) % 10:>{width}}"), canvas, width
+    )
+    lines = [line.plain for line in grid]
+    assert all(cell_len(line) <= canvas.width for line in lines)
+    assert [int(one) for line in lines if line.startswith("head") for one in line.split()[1:]] == list(range(heads))
+    for layer in range(layers):
+        cells = [int(one) for line in lines if line.startswith(f"layer {layer} ") for one in line.split()[2:]]
+        assert cells == [(layer + head) % 10 for head in range(heads)]
