@@ -56,3 +56,23 @@ def tiny(tmp_path_factory):
         return made[key]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def foreign(tmp_path_factory):
+    """`foreign(family)` -> a small random model, made once a session."""
+    from foreign_checkpoints import make_foreign
+
+    from attncli.models.transformers_engine import load_with_transformers
+
+    made = {}
+
+    def load(family: str, **more):
+        key = family, *more.items()
+        if key not in made:
+            made[key] = load_with_transformers(
+                str(make_foreign(tmp_path_factory.mktemp(family), family, **more)), "cpu"
+            )
+        return made[key]
+
+    return load

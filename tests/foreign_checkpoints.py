@@ -34,11 +34,16 @@ LLAMA = {
     "max_position_embeddings": 40,
 }
 WINDOW = 3  # keys that Mistral's queries look back on, themselves among them
+NARROW = {"hidden_size": 32, "intermediate_size": 48}
+BERT = {"max_position_embeddings": 40, **NARROW}
+BERT_ENDS = {"bos_token_id": 2, "pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 2}
 ENDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 MARIAN_ENDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
 ENCODER_DECODERS = ("t5", "bart", "marian")
 DECODERS = ("gpt2", "llama", "mistral")
+WORDPIECE = ("t5-wordpiece", "bart-wordpiece", "encoder-decoder")  # encoder-decoders whose tokenizer tells of segments
+NO_TEXT = {"whisper": "audio", "wav2vec2": "audio", "vit": "pictures", "clip": "pictures"}  # what is read instead
 LAYERED = ("gemma2", "gpt_neo", "modernbert")  # some of whose layers see WINDOW far and others everything
 
 
@@ -82,7 +87,8 @@ def foreign_config(family: str, vocab_size: int) -> Any:
         )
     if family == "mamba":
         return transformers.MambaConfig(vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2)
-    if family == "t5":
+    if family in ("t5", "t5-wordpiece"):
+        ends = {} if family == "t5" else {"pad_token_id": 0, "eos_token_id": 3}
         return transformers.T5Config(
             vocab_size=vocab_size,
             d_model=32,
@@ -92,10 +98,38 @@ def foreign_config(family: str, vocab_size: int) -> Any:
             num_decoder_layers=2,
             num_heads=4,
             decoder_start_token_id=0,
+            **ends,
         )
     if family == "bart":
         return transformers.BartConfig(vocab_size=vocab_size, **HALVES, **ENDS)
+    if family == "bart-wordpiece":
+        return transformers.BartConfig(vocab_size=vocab_size, **HALVES, **BERT_ENDS, forced_eos_token_id=None)
+    if family == "encoder-decoder":
+        encoder = transformers.BertConfig(vocab_size=vocab_size, num_hidden_layers=3, num_attention_heads=4, **BERT)
+        decoder = transformers.BertConfig(vocab_size=vocab_size, num_hidden_layers=2, num_attention_heads=2, **BERT)
+        return transformers.EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder, **BERT_ENDS)
+    if family in NO_TEXT:
+        return no_text_config(family)
     return transformers.MarianConfig(vocab_size=vocab_size, **HALVES, **MARIAN_ENDS)
+
+
+def no_text_config(family: str) -> Any:
+    """Of a model that reads audio or pictures."""
+    if family == "whisper":
+        sizes = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+        more = {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_source_positions": 50}
+        return transformers.WhisperConfig(vocab_size=101, num_mel_bins=8, **sizes, **more, **BERT_ENDS)
+    if family == "wav2vec2":
+        cut = {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3)}
+        more = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
+        return transformers.Wav2Vec2Config(
+            vocab_size=32, num_hidden_layers=2, num_attention_heads=4, **NARROW, **cut, **more
+        )
+    looks = {"num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8, **NARROW}
+    if family == "vit":
+        return transformers.ViTConfig(**looks)
+    reads = {"vocab_size": 101, "num_hidden_layers": 2, "num_attention_heads": 4, "bos_token_id": 2, "eos_token_id": 3}
+    return transformers.CLIPConfig(text_config={**reads, **NARROW}, vision_config=looks)
 
 
 NETWORKS = {
@@ -109,6 +143,13 @@ NETWORKS = {
     "t5": "T5ForConditionalGeneration",
     "bart": "BartForConditionalGeneration",
     "marian": "MarianMTModel",
+    "t5-wordpiece": "T5ForConditionalGeneration",
+    "bart-wordpiece": "BartForConditionalGeneration",
+    "encoder-decoder": "EncoderDecoderModel",
+    "whisper": "WhisperModel",
+    "wav2vec2": "Wav2Vec2Model",
+    "vit": "ViTModel",
+    "clip": "CLIPModel",
 }
 
 
@@ -136,7 +177,7 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
     if family == "bart":
         write_tokenizer(directory, "roberta", pad_id=1)
         return len(byte_vocabulary())
-    if family == "modernbert":
+    if family in ("modernbert", *WORDPIECE, *NO_TEXT):
         write_tokenizer(directory, "bert", pad_id=0)
         transformers.BertTokenizer.from_pretrained(directory).save_pretrained(directory)
         return len(vocabulary())

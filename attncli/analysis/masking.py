@@ -18,7 +18,7 @@ class MaskEffect:
 
     moved: the total variation distance to the unmasked row, mean over queries: 0 where nothing moved, 1 where all
     of the weight is elsewhere; None where there is no row without the mask, which is built into a decoder.
-    forbidden: the sum of all weights on positions that the mask hides; 0 if the mask works.
+    forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
     """
 
     moved: float | None
@@ -38,8 +38,10 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> d
     From the second layer on the head's input differs as well, because the layers below were masked too.
     """
     effects = {}
+    real = ~np.array(masked.tokens.padding)
     for layer in masked.layers:
-        queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer)
+        # What [PAD] looks at is of no account: transformers has it look everywhere where a window leaves it nothing.
+        queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
         for head in masked.heads:
             weights = masked.map(layer, head)
             moved = None if unmasked is None else mean(total_variation(weights, unmasked.map(layer, head))[queries])

@@ -42,10 +42,12 @@ def looking_into(command: str, name: str) -> Iterator[None]:
         raise RequestError(f"{LOOKING[command].format(name)}: {error.why}") from error
 
 
-def not_given(option: str, parts: str, place: Place) -> RequestError:
-    """For an option that needs what transformers does not give: whoever has attncli's own encoder for the model takes
-    that, and whoever has none leaves the option out.
+def not_given(what: str, option: str, place: Place) -> RequestError:
+    """For what an option asks and transformers does not give: the way out is attncli's own encoder for the model, if
+    there is one, and else to leave the option out.
     """
     why = why_no_encoder(place)
-    said = f"{option} needs {parts}, {NOT_GIVEN.format(place.name)}"
-    return RequestError(f"{said}: leave --engine transformers out" if why is None else f"{said}: leave it out ({why})")
+    said = f"{what}, {NOT_GIVEN.format(place.name)}"
+    if why is None:
+        return RequestError(f"{said}: leave --engine transformers out")
+    return RequestError(f"{said}: leave {option} out ({why})")

@@ -91,9 +91,9 @@ class TransformersModel(Engine):
 
     def check(self, request: Request) -> None:
         if request.measure == "norm":
-            raise not_given("--measure norm", "values and the output projection", self.place)
+            raise not_given("norms need values and the output projection", "the measure norm", self.place)
         if request.vectors not in (None, "none"):
-            raise not_given("--vectors", "queries and keys", self.place)
+            raise not_given("vectors are queries and keys", "--vectors", self.place)
         why = self.why_not(request.mask, self.part(request))
         if why is not None:
             own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""

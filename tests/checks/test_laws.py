@@ -1,10 +1,12 @@
 """The laws of masks hold for every family, and are seen to be broken where they are broken."""
 
 import pytest
+import torch
 from checkpoints import ONE_OF_EACH
+from foreign_checkpoints import DECODERS, ENCODER_DECODERS
 
 from attncli import load_model
-from attncli.checks.laws import check_laws, pad_some
+from attncli.checks.laws import check_laws, moved, pad_some
 from attncli.models import model, rows
 
 NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
@@ -55,3 +57,54 @@ def test_a_full_text_leaves_no_room_for_padding(minilm):
     assert laws["padding"].holds is None
     assert "no room" in laws["padding"].note
     assert laws["causal"].holds is True
+
+
+def test_of_a_decoder_the_causal_law_is_tested_and_holds(foreign):
+    for family in DECODERS:
+        laws = laws_of(foreign(family), "the cat sat on a mat")
+        assert laws["causal"].holds is True and laws["causal"].deviation > 0
+        assert {name: law.holds for name, law in laws.items() if name != "causal"} == dict.fromkeys(
+            set(NAMES) - {"causal"}
+        )
+        assert laws["padding"].note == "the tokenizer has no [PAD]"
+        assert laws["permutation"].note == "transformers does not leave the positions out"
+
+
+def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
+    for family in (*ENCODER_DECODERS, "modernbert"):
+        laws = laws_of(foreign(family), "the cat sat on a mat", pad_to=20)
+        assert [law.holds for law in laws.values()] == [True, True, None, None]
+        assert laws["causal"].note == "transformers does not hide the future from an encoder"
+
+
+def test_a_bert_is_as_lawful_by_transformers(tiny):
+    path = str(tiny("bert"))
+    ours, theirs = (laws_of(load_model(path, "cpu", engine=engine)) for engine in ("attncli", "transformers"))
+    for name in ("padding", "forgotten padding mask"):
+        assert ours[name].holds is theirs[name].holds is True
+    assert theirs["forgotten padding mask"].leaks == pytest.approx(ours["forgotten padding mask"].leaks, abs=1e-5)
+    assert theirs["forgotten padding mask"].deviation == pytest.approx(
+        ours["forgotten padding mask"].deviation, rel=1e-3
+    )
+
+
+def test_a_causal_law_that_is_broken_is_seen(foreign, monkeypatch):
+    model = foreign("gpt2")
+    states = type(model).hidden_states
+
+    def mixed(self, tokens, mask="padding", positions=True):
+        """As of a network in which every token sees all others."""
+        return [state + state.mean(dim=0) for state in states(self, tokens, mask, positions)]
+
+    monkeypatch.setattr(type(model), "hidden_states", mixed)
+    assert laws_of(model, "the cat sat on a mat")["causal"].holds is False
+
+
+def test_what_rounding_explains_grows_with_the_vectors(foreign):
+    some = [torch.full((2, 3), size) for size in (1.0, 5000.0)]
+    model = foreign("gpt2")
+    near, far = ([state * (1 + change) for state in some] for change in (3e-7, 3e-6))
+    for more, same in ((near, True), (far, False)):
+        found = moved(model, some, more)
+        assert (found.deviation <= found.tolerance) is same
+    assert moved(model, some[:1], some[:1]).tolerance == 1e-4

@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from checkpoints import ONE_OF_EACH
+from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS
+from foreign_checkpoints import TEXT as WORDS
 
-from attncli import load_model
+from attncli import RequestError, load_model
 from attncli.analysis.masking import MaskEffect, mask_effects
 from attncli.checks.masking import COMPARED, look
+from attncli.models import transformers_engine
 from attncli.record import Input, Request
 
 TEXT = "The cat sat on the mat."
@@ -50,3 +53,64 @@ def test_a_weight_where_none_may_be_or_a_broken_law_is_unlawful(minilm):
     broken, *others = found.laws
     assert not replace(found, laws=[replace(broken, holds=False), *others]).lawful
     assert replace(found, laws=[replace(broken, holds=None), *others]).lawful
+
+
+# --- models that transformers runs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_of_a_decoder_there_is_the_map_with_the_mask_that_is_built_in(foreign, family):
+    model = foreign(family)
+    found = look(model, Input(WORDS))
+    assert list(found.records) == list(found.effects) == ["causal"] and found.lawful
+    assert np.array_equal(found.records["causal"].weights, model.attend(WORDS).weights)
+    assert all(effect == MaskEffect(moved=None, forbidden=0) for effect in found.effects["causal"].values())
+    assert set(found.missing) == {"none", "padding"}
+    [reason] = found.missing_by_reason.items()
+    assert reason == (f"{model.place.name} has the causal mask built in", "unmasked, padding")
+    json.dumps(found.document(), allow_nan=False)
+
+
+@pytest.mark.parametrize("family", [*ENCODER_DECODERS, "modernbert"])
+def test_of_an_encoder_the_future_is_not_hidden(foreign, family):
+    model = foreign(family)
+    found = look(model, Input(WORDS), Request(pad_to=20))
+    assert list(found.records) == ["none", "padding"] and list(found.effects) == ["padding"] and found.lawful
+    which = model.to_itself(None)
+    unmasked, masked = (model.attend(WORDS, mask=name, pad_to=20, which=which).weights for name in found.records)
+    real = 20 - sum(found.tokens.padding)
+    for (layer, head), effect in found.effects["padding"].items():
+        moved = np.abs(unmasked[layer, head, :real] - masked[layer, head, :real]).sum(axis=-1).mean() / 2
+        assert effect.moved == pytest.approx(moved, abs=1e-6) and effect.forbidden == 0
+    assert found.missing == {"causal": "transformers does not hide the future from an encoder"}
+
+
+def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
+    model = foreign("bart")
+    request = Request(which="decoder", target=ANSWER)
+    found = look(model, Input(WORDS), request)
+    assert np.array_equal(found.records["causal"].weights, model.attend(WORDS, which="decoder", target=ANSWER).weights)
+    assert [law.holds for law in found.laws] == [None] * 4 and found.lawful
+
+
+def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
+    """Masks of transformers are found by where weight is; what is forbidden is what their names say."""
+    model = foreign("t5")
+    monkeypatch.setattr(transformers_engine, "for_all_queries", lambda mask: [])  # nothing is hidden from anybody
+    found = look(model, Input(WORDS), Request(pad_to=20))
+    assert not found.lawful and all(effect.forbidden > 0 for effect in found.effects["padding"].values())
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "why"),
+    [
+        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
+        ("t5", {"target": ANSWER}, "--target is what a decoder writes"),
+        ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
+        ("gpt2", {"pad_to": 20}, "has no padding token: leave --pad-to out"),
+        ("gpt2", {"target": ANSWER}, "writes nothing"),
+    ],
+)
+def test_what_can_not_be_looked_at(foreign, family, asked, why):
+    with pytest.raises(RequestError, match=why):
+        look(foreign(family), Input(WORDS), Request(**asked))

@@ -139,7 +139,10 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
             "has no effect on saved records, which are compared as they are",
         ),
         ((CAT, "--measures", "weight,length"), "no measure 'length'"),
-        ((CAT, "--measures", "weight,norm", "--engine", "transformers"), "does not give values"),
+        (
+            (CAT, "--measures", "weight,norm", "--engine", "transformers"),
+            "norms need values and the output projection, which transformers does not give of minilm: leave --engine",
+        ),
         ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
     ],
 )

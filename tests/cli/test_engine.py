@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -167,16 +166,57 @@ def test_what_attncli_has_no_encoder_for_is_run_by_transformers_with_one_notice(
     assert why in refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
 
 
-@pytest.mark.parametrize("command", ["stats", "probe", "explain", "mask", "mechanisms", "compare"])
-def test_what_has_to_look_into_the_network_says_that_there_is_none(refused, checkpoint, command, tmp_path):
-    given = {
-        "stats": tmp_path / "texts.txt",
-        "probe": Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu",
-    }.get(command, TEXT)
-    (tmp_path / "texts.txt").write_text(TEXT)
-    line = refused(command, "-m", checkpoint("gpt2"), given)
-    assert "model type 'gpt2' is not one that attncli has an encoder for" in line
-    assert command != "compare" or "transformers would run on both sides" in line
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (
+            ("explain",),
+            "explain needs queries, keys, values and the output projection, which transformers does not give of",
+        ),
+        (("mechanisms",), "mechanisms needs queries, keys, values and their projections, which transformers does not"),
+        (("compare",), "so that transformers would run on both sides"),
+        (("compare", "--weights", "random"), "so that transformers would run on both sides"),
+    ],
+)
+def test_what_has_to_look_into_the_network_says_what_it_needs(refused, checkpoint, command, why):
+    line = refused(*command, "-m", checkpoint("gpt2"), TEXT)
+    assert why in line and "model type 'gpt2' is not one that attncli has an encoder for" in line
+    assert "leave" not in line  # there is nothing to leave out
+
+
+NORM_OF_GPT2 = "leave the measure norm out (model type 'gpt2' is not one that attncli has an encoder for"
+
+
+@pytest.mark.parametrize(
+    ("command", "engine", "advice"),
+    [
+        ("run", ("--engine", "transformers"), NORM_OF_GPT2),
+        ("stats", (), NORM_OF_GPT2),
+        ("flow", (), NORM_OF_GPT2),
+        ("run", ("--engine", "attncli"), "leave --engine attncli out, and transformers runs it"),
+    ],
+)
+def test_no_advice_leads_in_a_circle(attncli, checkpoint, tmp_path, command, engine, advice):
+    """What is advised is done, and works."""
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXT)
+    given = [command, "-m", checkpoint("gpt2"), path if command == "stats" else TEXT]
+    measure = ("--measure", "norm") if "norm" in advice else ()
+    result = attncli(*given, *engine, *measure)
+    assert result.code == 2 and advice in result.err.splitlines()[-1]
+    assert attncli(*given, *(() if "attncli" in engine else engine)).code == 0
+
+
+def test_a_bert_by_transformers_is_led_to_the_engine_that_has_it(attncli, refused, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXT)
+    for command, given in (("run", TEXT), ("stats", path)):
+        asked = (command, "--measure", "norm", given)
+        assert refused(*asked, *OTHER).endswith("leave --engine transformers out")
+        assert attncli(*asked).code == 0
+    assert "--mask padding or none, or leave --engine transformers out" in refused(
+        "run", *OTHER, "--mask", "causal", TEXT
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,8 +227,16 @@ def test_what_has_to_look_into_the_network_says_that_there_is_none(refused, chec
         ("heatmap", ("--engine", "torch"), "no engine 'torch'"),
         ("run", ("--which", "cross"), "--which is for encoder-decoders, and minilm is an encoder"),
         ("view", ("--target", "x"), "--target is for encoder-decoders, and minilm is an encoder"),
-        ("view", (*OTHER, "--vectors", "all"), "transformers does not give q and k"),
-        ("run", (*OTHER, "--vectors", "all", "-o", "a.npz"), "transformers does not give q and k"),
+        (
+            "view",
+            (*OTHER, "--vectors", "all"),
+            "vectors are queries and keys, which transformers does not give of minilm: leave --engine transformers out",
+        ),
+        (
+            "run",
+            (*OTHER, "--vectors", "all", "-o", "a.npz"),
+            "vectors are queries and keys, which transformers does not give of minilm: leave --engine transformers out",
+        ),
         ("view", (*OTHER, "--mask", "none,padding"), "takes one --mask a page"),
         ("run", (*OTHER, "--mask", "causal"), "transformers does not hide the future from an encoder"),
         ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention: it is one encoder"),

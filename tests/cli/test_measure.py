@@ -59,7 +59,8 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
 @pytest.mark.parametrize("command", ["run", "heatmap", "view"])
 def test_what_can_t_be_met_is_refused(refused, command):
     assert "it is one of weight, norm" in refused(command, TEXT, "--measure", "length")
-    assert "does not give values" in refused(command, TEXT, *NORM, "--engine", "transformers")
+    line = refused(command, TEXT, *NORM, "--engine", "transformers")
+    assert line.endswith("which transformers does not give of minilm: leave --engine transformers out")
 
 
 def test_vectors_are_of_weights_between_pieces(refused, tmp_path):

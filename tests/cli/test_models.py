@@ -137,3 +137,35 @@ def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
     assert "config.json" in refused("models", "show", tmp_path)
     shutil.copy(tiny("bert") / "config.json", tmp_path)
     assert "has no weights" in refused("models", "show", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("family", "engine", "shown"),
+    [
+        ("gpt2", "transformers", ("layers x heads", "3 x 4")),
+        ("bart", "transformers", ("decoder layers x heads", "2 x 2")),
+        ("encoder-decoder", "transformers", ("decoder layers x heads", "2 x 2")),
+        ("t5", "transformers", ("decoder layers x heads", "2 x 4")),
+        ("whisper", None, ("run by", "nobody: it reads audio and not text")),
+        ("vit", None, ("run by", "nobody: it reads pictures and not text")),
+    ],
+)
+def test_show_any_checkpoint_without_torch(guarded, attncli, tmp_path, family, engine, shown):
+    from foreign_checkpoints import make_foreign
+
+    directory = make_foreign(tmp_path, family)
+    entry = guarded("models", "show", directory)
+    assert (entry["engine"], entry["config"]["model_type"]) == (engine, family)
+    lines = dict(line.split("  ", 1) for line in attncli("models", "show", directory).out.splitlines())
+    assert {name: value.strip() for name, value in lines.items()}[shown[0]].startswith(shown[1])
+
+
+def test_a_configuration_can_not_command_the_terminal(attncli, tiny, tmp_path):
+    directory = tmp_path / "there"
+    shutil.copytree(tiny("bert"), directory)
+    odd = {"model_type": "gpt\x1b[31m", "n_head": "\x1b]0;title\x07", "n_layer": [{"a": None}], "hidden_size": 1e400}
+    (directory / "config.json").write_text(json.dumps(odd))
+    result = attncli("models", "show", directory)
+    assert result.code == 0 and "\x1b" not in result.out and "\x07" not in result.out
+    assert "gpt\\x1b[31m" in result.out and '[{"a": null}] x ' in result.out
+    assert json.loads(attncli("models", "show", directory, "--json").out)["config"]["hidden_size"] == "Infinity"

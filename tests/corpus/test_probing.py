@@ -117,3 +117,55 @@ def test_a_treebank_has_the_name_that_messages_give_it(monkeypatch):
     with TREEBANK.open() as file:
         monkeypatch.setattr("sys.stdin", file)
         assert Treebank.read("-", limit=2) == ("stdin", Treebank.read(str(TREEBANK), limit=2).sentences)
+
+
+SENTENCES = [
+    Sentence(
+        ["the", "cat", "sat", "on", "the", "mat"],
+        [1, 2, None, 5, 5, 2],
+        ["det", "nsubj", "root", "case", "det", "obl"],
+        1,
+    ),
+    Sentence(["a", "mat", "in", "the", "cat"], [1, None, 4, 4, 1], ["det", "root", "case", "det", "nmod"], 9),
+]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart", "marian", "encoder-decoder"])
+def test_what_transformers_runs_is_counted_by_its_records(foreign, family):
+    """Words with spaces between them are the words of the treebank, whatever pieces they are cut into."""
+    model = foreign(family)
+    for which in [None] if len(model.parts) == 1 else ["encoder", "decoder"]:
+        info = model.info_of(which)
+        expected = Tally.nothing(info.layers, info.heads)
+        for sentence in SENTENCES:
+            more = {"target": sentence.text} if which == "decoder" else {}
+            record = model.attend(sentence.text, which=which, **more)
+            tokens = replace(record.tokens, words=spaced_words(record.tokens))
+            assert set(tokens.words) - {None} == set(range(len(sentence)))
+            expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
+        found = probe(model, Treebank("a.conllu", SENTENCES), which=which)
+        assert same(found.measured, expected) and (found.measured.sentences, found.measured.skipped) == (2, 0)
+        assert (found.model, found.kind) == (info, which or model.parts[0])
+        assert found.document().get("kind", "encoder") == found.kind
+
+
+def spaced_words(tokens) -> list[int | None]:
+    """Which word a token is of: one begins at the first token, and where the vocabulary marks a space, or no "##"."""
+    words, last = [], -1
+    marked = any(text[0] in "▁Ġ" for text in tokens.text)
+    for text, special in zip(tokens.text, tokens.special, strict=True):
+        last += not special and (last == -1 or (text[0] in "▁Ġ" if marked else not text.startswith("##")))
+        words.append(None if special else last)
+    return words
+
+
+def test_a_part_that_can_not_be_probed(foreign, minilm):
+    treebank = Treebank("a.conllu", SENTENCES)
+    for family, which, why in (
+        ("t5", "cross", "cross-attention leads into another text"),
+        ("gpt2", "encoder", "has no encoder attention"),
+    ):
+        with pytest.raises(RequestError, match=why):
+            probe(foreign(family), treebank, which=which)
+    with pytest.raises(RequestError, match="--which is for encoder-decoders"):
+        probe(minilm, treebank, which="encoder")

@@ -8,7 +8,17 @@ import pytest
 import torch
 import transformers
 from checkpoints import edit_config
-from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS, NETWORKS, TEXT, WINDOW, make_foreign
+from foreign_checkpoints import (
+    ANSWER,
+    DECODERS,
+    ENCODER_DECODERS,
+    NETWORKS,
+    NO_TEXT,
+    TEXT,
+    WINDOW,
+    WORDPIECE,
+    make_foreign,
+)
 from foreign_models import POSITIONS, attend
 from safetensors.torch import load_file, save_file
 
@@ -20,10 +30,10 @@ from attncli.models.transformers_engine import LONGEST_ANSWER, load_with_transfo
 class Theirs:
     """transformers' own class with its tokenizer, used as its documentation says."""
 
-    def __init__(self, model):
+    def __init__(self, model, family=None):
         path = model.place.path
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-        kind = getattr(transformers, NETWORKS[model.network.config.model_type])
+        kind = getattr(transformers, NETWORKS[family or model.network.config.model_type])
         self.network = kind.from_pretrained(path, attn_implementation="eager")
         self.batch = self.tokenizer(TEXT, return_tensors="pt")
         self.ids = self.batch.input_ids[0].tolist()
@@ -81,6 +91,34 @@ def test_without_a_target_the_decoder_reads_its_own_greedy_output(foreign, famil
     assert same(cross, theirs.maps(labels=torch.tensor([written[1:]])).cross_attentions)
     again = attend(model)
     assert again.tokens == cross.tokens and np.array_equal(again.weights, cross.weights)
+
+
+@pytest.mark.parametrize("family", WORDPIECE)
+def test_a_network_is_told_of_segments_only_if_it_takes_them(foreign, family):
+    """Their tokenizer gives token types; T5 and BART have none, and two BERTs have: their own encoder's."""
+    model = foreign(family)
+    theirs = Theirs(model, family)
+    assert "token_type_ids" in theirs.batch
+    if family != "encoder-decoder":
+        del theirs.batch["token_type_ids"]
+    written = theirs.answer()
+    cross = attend(model)
+    assert cross.tokens.ids == written[:-1]
+    assert same(cross, theirs.maps(decoder_input_ids=torch.tensor([written[:-1]])).cross_attentions)
+    expected = theirs.maps(decoder_input_ids=torch.tensor([cross.tokens.ids]))
+    assert same(attend(model, which="encoder"), expected.encoder_attentions)
+    assert same(attend(model, which="decoder"), expected.decoder_attentions)
+
+
+def test_a_pair_has_segments_where_the_network_takes_them(foreign):
+    def told(family):
+        model = foreign(family)
+        [tokens] = model.tokenize([("the cat", "a mat")], None)
+        assert set(tokens.segments) == {0, 1}
+        return model.inputs(tokens, "padding").get("token_type_ids")
+
+    assert told("bart-wordpiece") is None
+    assert set(told("encoder-decoder")[0].tolist()) == {0, 1}
 
 
 @pytest.mark.parametrize("family", ["t5", "marian"])
@@ -175,6 +213,26 @@ def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
     assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
 
 
+@pytest.mark.parametrize("family", [*DECODERS, "modernbert", "bart"])
+def test_vectors_are_those_of_what_reads_the_text(foreign, family):
+    model = foreign(family)
+    theirs = Theirs(model)
+    given = theirs.maps(output_hidden_states=True)
+    expected = given.encoder_hidden_states if family == "bart" else given.hidden_states
+    [tokens] = model.tokenize([(TEXT, None)], None)
+    found = model.hidden_states(tokens)
+    assert len(found) == len(expected) == model.info_of(model.parts[0]).layers + 1
+    assert all(torch.equal(ours, other[0]) for ours, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
+def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
+    model = foreign(family)
+    for part in model.parts:
+        assert model.info_of(part) == attend(model, which=part).model
+    assert model.info == attend(model).model and model.dtype_name == "float32"
+
+
 # --- refusals -------------------------------------------------------------------------------------------
 
 
@@ -198,6 +256,27 @@ def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
 def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
     with pytest.raises(RequestError, match=why):
         attend(foreign(family), **asked)
+
+
+@pytest.mark.parametrize("family", NO_TEXT)
+def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
+    path = make_foreign(tmp_path, family)
+    with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]} (and not|beside) text") as refused:
+        load_with_transformers(str(path), "cpu")
+    assert "Error" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "why"),
+    [
+        ("gpt2", {"positions": False}, "transformers does not leave the positions out"),
+        ("t5", {"mask": "causal"}, "^transformers does not hide the future from an encoder$"),
+    ],
+)
+def test_vectors_that_transformers_does_not_make(foreign, family, asked, why):
+    model = foreign(family)
+    with pytest.raises(RequestError, match=why):
+        model.hidden_states(model.four, **asked)
 
 
 def test_a_decoder_is_causal_whether_asked_or_not(foreign):

@@ -1,5 +1,7 @@
 """Sentences with trees, and their words as tokens."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,14 @@ def test_a_space_alone_is_of_the_word_after_it():
 def test_a_word_without_a_token_makes_a_sentence_useless():
     assert words_of(pieces("a bc", [(0, 1)]), sentence("a", "bc")) is None
     assert words_of(pieces("a bc", [(2, 3)]), sentence("a", "bc")) is None
+
+
+def test_a_tokenizer_that_says_no_characters_has_words_of_its_own():
+    """As Marian's: they are the sentence's where there are as many."""
+    nowhere = replace(pieces("a bc", [(0, 0)] * 3), words=[None, 0, 1, 1, None])
+    assert words_of(nowhere, sentence("a", "bc")) == nowhere
+    assert words_of(nowhere, sentence("a", "b", "c")) is None
+    assert words_of(nowhere, sentence("abc")) is None
 
 
 def test_real_tokens(minilm):

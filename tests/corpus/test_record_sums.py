@@ -1,0 +1,170 @@
+"""Sums from records: beside numpy means over transformers' own attentions, and beside attncli's own network."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from foreign_checkpoints import DECODERS, ENCODER_DECODERS
+from windows import corpus, sums_of
+
+import attncli
+from attncli import Notice, RequestError
+from attncli.analysis.statistics import FIGURES, Counting
+from attncli.analysis.words import merge_words
+from attncli.corpus import record_sums
+from attncli.corpus.reducer import Reducer
+from attncli.models.transformers_engine import load_with_transformers
+
+TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
+
+
+def theirs(model, text: str) -> np.ndarray:
+    """transformers' own attentions `[layer, head, query, key]` of what reads a text, called as its documents say."""
+    network = model.network.get_encoder() if model.paired else model.network
+    batch = model.theirs(text, return_tensors="pt")
+    with torch.inference_mode():
+        return torch.cat(network(**batch, output_attentions=True).attentions).numpy()
+
+
+def means(maps: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Some figures, `[layer, head]`, as means over all queries of all texts."""
+    rows: dict[str, list[np.ndarray]] = {}
+    for weights in maps:
+        queries, keys = np.indices(weights.shape[2:])
+        found = {
+            "entropy": -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1),
+            "strongest": weights.max(axis=-1),
+            "distance": (weights * np.abs(queries - keys)).sum(axis=-1),
+            "self": (weights * (queries == keys)).sum(axis=-1),
+            "previous": (weights * (queries - 1 == keys)).sum(axis=-1),
+            "next": (weights * (queries + 1 == keys)).sum(axis=-1),
+            "first": weights[..., 0],
+        }
+        for name, rows_of_text in found.items():
+            rows.setdefault(name, []).append(rows_of_text)
+    return {name: np.concatenate(parts, axis=-1).mean(axis=-1) for name, parts in rows.items()}
+
+
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert", "gemma2"])
+def test_figures_are_means_over_transformers_own_attentions(foreign, family):
+    model = foreign(family)
+    maps = [theirs(model, text) for text in TEXTS]
+    found = attncli.corpus_statistics(model, TEXTS)
+    for name, expected in means(maps).items():
+        assert np.allclose(found.figure(name), expected, atol=1e-5), name
+    assert (found.texts, found.tokens) == (len(TEXTS), sum(weights.shape[2] for weights in maps))
+    assert (found.kind, found.mask) == (
+        ("decoder", "causal") if model.parts == ("decoder",) else ("encoder", "padding")
+    )
+    seen = np.concatenate([np.log((weights > 0).any(axis=1).sum(axis=-1)) for weights in maps], axis=-1)
+    assert found.entropy_limit == pytest.approx(seen.mean(axis=-1))
+
+
+@pytest.mark.parametrize("family", [*ENCODER_DECODERS, "encoder-decoder"])
+def test_a_decoder_is_counted_in_what_it_writes(foreign, family):
+    model = foreign(family)
+    maps = [record.weights for record in model.attend_many(TEXTS, which="decoder")]
+    found = attncli.corpus_statistics(model, TEXTS, which="decoder")
+    for name, expected in means(maps).items():
+        assert np.allclose(found.figure(name), expected, atol=1e-5), name
+    assert found.tokens == sum(weights.shape[2] for weights in maps)
+    assert (found.kind, found.model) == ("decoder", model.info_of("decoder"))
+    assert "decoder attention" in found.parts
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"mask": "none"}, {"words": True}, {"distances": True, "words": True}, {"stride": 9}]
+)
+def test_a_bert_is_counted_alike_by_both_engines(tiny, asked):
+    path = str(tiny("bert"))
+    texts = [*TEXTS, "the unbelievable cat, " * 20]
+    ours, other = (
+        attncli.corpus_statistics(attncli.load_model(path, "cpu", engine=engine), texts, **asked)
+        for engine in ("attncli", "transformers")
+    )
+    assert np.allclose(ours.figures, other.figures, atol=1e-5) and np.allclose(ours.spread, other.spread, atol=1e-5)
+    assert ours.entropy_limit == pytest.approx(other.entropy_limit)
+    assert (ours.model, ours.texts, ours.tokens, ours.parts) == (other.model, other.texts, other.tokens, other.parts)
+    if "distances" in asked:
+        assert np.allclose(ours.distances.divergence, other.distances.divergence, atol=1e-5)
+
+
+def test_words_are_those_of_the_records(foreign):
+    model = foreign("gpt2")
+    maps = [merge_words(record).weights for record in model.attend_many(TEXTS)]
+    found = attncli.corpus_statistics(model, TEXTS, words=True)
+    assert found.tokens == sum(weights.shape[2] for weights in maps) < attncli.corpus_statistics(model, TEXTS).tokens
+    assert np.allclose(found.figure("strongest"), means(maps)["strongest"], atol=1e-5)
+
+
+def test_a_long_text_goes_through_in_windows_and_is_one_text(foreign):
+    model = foreign("gpt2")
+    [cut] = texts = corpus(model, ["the cat, and the cat. " * 12], stride=17)
+    assert len(cut) > 2
+    rows = [
+        record.weights[:, :, slice(*window.counted)]
+        for window in cut
+        for record in model.attend_tokens([window.tokens], attncli.Request())
+    ]
+    found = sums_of(Reducer(model), texts)
+    strongest = np.concatenate([weights.max(axis=-1) for weights in rows], axis=-1).mean(axis=-1)
+    assert np.allclose(found.figures[..., FIGURES.index("strongest")], strongest, atol=1e-6)
+    assert (found.texts, found.queries) == (1, sum(window.queries for window in cut))
+
+
+def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreign, monkeypatch):
+    monkeypatch.setattr(record_sums, "LONGEST_WINDOW", 12)
+    model = foreign("t5")
+    with pytest.warns(Notice, match="^texts of more than 12 tokens go through in windows of so many$") as told:
+        found = attncli.corpus_statistics(model, [*TEXTS, "the cat on a mat in " * 9, "a mat in the cat " * 9])
+    assert len(told) == 1
+    assert found.texts == len(TEXTS) + 2
+    assert found.entropy_limit.max() <= np.log(12)
+
+
+def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
+    model, alive, most = foreign("llama"), weakref.WeakSet(), []
+    record = type(model).record
+
+    def watched(self, *asked):
+        gc.collect()
+        most.append(len(alive))
+        made = record(self, *asked)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr(type(model), "record", watched)
+    monkeypatch.setattr(attncli.AttentionRecord, "__hash__", object.__hash__)
+    attncli.corpus_statistics(model, (text for text in TEXTS * 3))
+    assert len(most) == len(TEXTS) * 3 and max(most) <= 1
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "why"),
+    [
+        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention: it is one decoder"),
+        ("gpt2", {"measure": "norm"}, "norms need values"),
+        ("bart", {"mask": "causal"}, "does not hide the future from an encoder"),
+        ("gpt2", {"which": "middle"}, "no part 'middle'"),
+    ],
+)
+def test_what_can_not_be_counted(foreign, family, asked, why):
+    with pytest.raises(RequestError, match=why):
+        attncli.corpus_statistics(foreign(family), TEXTS, **asked)
+    with pytest.raises(RequestError, match=why):
+        Reducer(foreign(family), Counting(**asked))
+
+
+def test_an_encoder_of_attnclis_own_has_no_parts(minilm):
+    with pytest.raises(RequestError, match="--which is for encoder-decoders"):
+        attncli.corpus_statistics(minilm, TEXTS, which="encoder")
+
+
+def test_in_double_precision(foreign):
+    model = foreign("gpt2")
+    other = load_with_transformers(str(model.place.path), "cpu", "float64")
+    ours, found = (attncli.corpus_statistics(one, TEXTS) for one in (model, other))
+    assert np.allclose(ours.figures, found.figures, atol=1e-4)

@@ -1,0 +1,118 @@
+"""What a configuration says of any checkpoint, believed or not, and who runs it: as it turns out when one tries."""
+
+import json
+
+import pytest
+from checkpoints import FAMILIES, edit_config, make_checkpoint
+from foreign_checkpoints import DECODERS, ENCODER_DECODERS, LAYERED, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attncli import RequestError, load_model
+from attncli.models.config import ModelConfig
+from attncli.models.description import describe, facts, who_runs
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=60),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=8), some, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(
+    ["model_type", "architectures", "n_layer", "num_hidden_layers", "num_heads", "hidden_size", "vocab_size", "encoder",
+     "text_config", "vision_config", "is_encoder_decoder", "image_size", "position_embedding_type"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_of_our_families_all_is_said_that_our_network_goes_by(tiny, family):
+    directory = tiny(family)
+    config = ModelConfig.from_file(directory / "config.json")
+    assert describe(directory) == ("attncli", None, config.document())
+
+
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, *WORDPIECE, *LAYERED])
+def test_what_is_said_is_what_transformers_finds(foreign, family):
+    model = foreign(family)
+    engine, why, config = describe(model.place.path)
+    assert engine == "transformers" and f"model type {config['model_type']!r} is not one" in why
+    for part in model.parts:
+        info = model.info_of(part)
+        half = "decoder" if part == "cross" else part  # two networks have a configuration each, or share one
+        own = config.get(half, config)
+        of = "decoder_" if half == "decoder" and "decoder_layers" in own else ""
+        assert own[f"{of}layers"] == info.layers
+        assert own.get(f"{of}heads", own["heads"]) == info.heads
+        assert own["hidden_size"] == info.hidden_size
+        assert own["vocab_size"] == model.network.get_input_embeddings().num_embeddings
+    assert config.get("max_tokens", 40) == 40
+
+
+@pytest.mark.parametrize(("family", "reads"), NO_TEXT.items())
+def test_what_reads_no_text_is_run_by_nobody(tmp_path, family, reads):
+    engine, why, config = describe(make_foreign(tmp_path, family))
+    assert engine is None and why.startswith(f"it reads {reads}")
+    assert config["model_type"] == family
+    with pytest.raises(RequestError):
+        load_model(str(tmp_path))
+
+
+def test_what_has_no_heads_is_run_by_nobody(foreign):
+    model = foreign("mamba")
+    engine, why, config = describe(model.place.path)
+    assert (engine, why, config["layers"]) == (None, "config.json names no attention heads", 2)
+    with pytest.raises(RequestError):
+        model.attend(TEXT)
+
+
+def test_without_a_tokenizer_nobody_reads_a_text(tiny, tmp_path):
+    (tmp_path / "config.json").write_text((tiny("bert") / "config.json").read_text())
+    engine, why, config = describe(tmp_path)
+    assert (engine, why, config["layers"]) == (None, "there is no tokenizer beside it", 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"hidden_size": "many"}, "hidden_size is 'many', not a whole number"),
+        ({"model_type": None}, "config.json does not say what model type it is"),
+        ({"model_type": 7}, "config.json does not say what model type it is"),
+    ],
+)
+def test_what_is_broken_is_shown_as_it_is(tmp_path, changes, why):
+    make_checkpoint(tmp_path, "bert")
+    edit_config(tmp_path, **changes)
+    engine, said, config = describe(tmp_path)
+    assert engine is None and why in said
+    assert config["layers"] == 4 and config["hidden_size"] == changes.get("hidden_size", 32)
+
+
+def test_long_and_odd_values_are_cut_short():
+    data = {
+        "n_layer": [1, 2],
+        "n_head": "x" * 99,
+        "vocab_size": float("inf"),
+        "architectures": ["A", "B"],
+        "d_model": 7,
+    }
+    found = facts(data)
+    assert found == {
+        "architectures": "A, B",
+        "layers": "[1, 2]",
+        "heads": "x" * 39 + "…",
+        "vocab_size": "Infinity",
+        "hidden_size": 7,
+    }
+
+
+@given(st.dictionaries(KEYS, ANYTHING))
+def test_whatever_stands_there_something_is_said_of_it(data):
+    engine, why = who_runs(data)
+    assert engine in ("attncli", "transformers", None) and (engine == "attncli" or isinstance(why, str))
+    json.dumps(facts(data), allow_nan=False)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '"bert"'])
+def test_what_is_no_configuration_is_refused(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(RequestError, match=r"not JSON|a JSON object"):
+        describe(tmp_path)
