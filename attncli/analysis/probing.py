@@ -185,10 +185,16 @@ class Probed:
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
             "candidates": candidates(self.treebank.tally, self.measured),
-            "relations": [asdict(guess) for guess in self.relations],
+            "relations": [relation_entry(guess) for guess in self.relations],
             "trees": {
                 "edges": self.measured.edges,
                 "neighbours": self.measured.chain_edges / self.measured.edges,
                 "layers": [{**asdict(layer), "head": layer.best_head} for layer in self.trees],
             },
         }
+
+
+def relation_entry(guess: Guess) -> dict[str, Any]:
+    """A guess as a document has it: its interval by the names of its ends."""
+    low, high = guess.interval or (None, None)
+    return {**asdict(guess), "interval": {"low": low, "high": high}}

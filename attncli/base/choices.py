@@ -10,6 +10,7 @@ from attncli.base.errors import RequestError
 Mask = Literal["padding", "causal", "none"]
 Measure = Literal["weight", "norm"]
 Kind = Literal["encoder", "decoder", "cross"]
+Itself = Literal["encoder", "decoder"]  # those of a text to itself
 Engine = Literal["auto", "attncli", "transformers"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]

@@ -67,7 +67,6 @@ app = typer.Typer(
     cls=Program,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    epilog="ATTNCLI_MODEL sets another default model; ATTNCLI_QUIET=1 is --quiet.",
     context_settings={"help_option_names": HELP_NAMES},
 )
 for commands in GROUPS.values():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attncli.cli.source import Source
 
 FIGURES = choices.names(choices.Figure)
+BY = "weight, content (above the usual)"
 
 
 def find(
@@ -32,7 +33,7 @@ def find(
             options.SELECTION,
             "--by",
             metavar="NAME",
-            help="weight; content: above the usual; without QUERY and KEY a figure of stats.",
+            help=f"{BY}, or without QUERY and KEY a figure of stats.",
         ),
     ] = "weight",
     layer: options.Layer = None,
@@ -54,7 +55,7 @@ def find(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Find the heads that look from one token to another, the strongest first.
+    """Find the heads that look from one token to another.
 
     Of each its largest weight from QUERY to KEY, the mean of several texts (-f). Usual is the head's mean at that
     distance, or what other words give that key. A sink is special, or what most tokens look at.

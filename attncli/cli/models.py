@@ -24,6 +24,7 @@ def list_models(
     """List the models with a short name, and which of them are here.
 
     Here is on this machine. Any other model is named by its Hub repository (owner/name) or its directory.
+    ATTNCLI_MODEL sets another default.
 
     \b
     Examples:

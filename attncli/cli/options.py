@@ -130,13 +130,13 @@ Which = Annotated[
     ),
 ]
 OwnWhich = Annotated[
-    choices.Kind | None,
+    choices.Itself | None,
     option(
         SELECTION,
         "--which",
         rare=True,
         metavar="NAME",
-        help="Of an encoder-decoder: encoder or decoder.",
+        help=f"Of an encoder-decoder: {one_of(choices.Itself)}.",
         show_default="encoder",
     ),
 ]
@@ -202,7 +202,7 @@ Quiet = Annotated[
         OUTPUT,
         "--quiet",
         "-q",
-        help="Say nothing on stderr but errors.",
+        help="Only errors on stderr (or ATTNCLI_QUIET=1).",
         envvar="ATTNCLI_QUIET",
         callback=output.set_quiet,
         is_eager=True,

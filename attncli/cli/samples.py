@@ -28,7 +28,7 @@ def samples(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """List the texts that the examples name, print one of them, or copy them into a folder.
+    """List, print or copy the texts that the examples name.
 
     Examples name them as sample_inputs/NAME: `attncli samples --copy sample_inputs` puts them there, with a README.md
     that says what to try with each and what to look for.

@@ -105,9 +105,8 @@ def stats(
 
     Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
     previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
-    of the pattern that takes most of it; the spread between texts. For each pattern the clearest head; none where no
-    head is labelled so and gives it twice what looking at everything alike gives. Ctrl-C shows what there is so far.
-    --from takes saved statistics, or a saved record, whose maps are counted then.
+    of the pattern that takes most. For each pattern the clearest head, which gives it twice what looking at
+    everything alike gives. Ctrl-C shows what there is so far. --from takes statistics, or counts maps.
 
     \b
     Examples:

@@ -203,7 +203,7 @@ def test_documents_are_as_written(printed, name):
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
     reader = Reader()
-    for name in ("run", "explain", "diff", "probe"):
+    for name in ("run", "explain", "diff", "probe", "stats"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
     for part in set(sections()) - set(CALLS) - {"program"}:  # bench's, and slow

@@ -85,7 +85,7 @@ def test_its_own_output_through_the_command_is_the_same_each_time(attncli, check
 def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
     record = expected(family)
     given = ("run", *OTHER, "-m", checkpoint(family), TEXT)
-    last, every, one = attncli(*given), attncli(*given, "-l", "all"), attncli(*given, "-H", "1")
+    last, every, one = attncli(*given, "-l", "-1"), attncli(*given), attncli(*given, "-H", "1")
     assert [result.code for result in (last, every, one)] == [0, 0, 0]
     assert f"{record.kind} attention · layer {record.layers[-1]}" in last.out
     assert [f"head {head}" in last.out for head in record.heads] == [True] * len(record.heads)

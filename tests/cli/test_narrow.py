@@ -1,5 +1,6 @@
 """Every command on narrow terminals, through a pseudo-terminal: no line too long, no word and no number broken."""
 
+import re
 import warnings
 from pathlib import Path
 
@@ -13,9 +14,9 @@ HERE = Path(__file__).parents[2]
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 LONG = "Antidisestablishmentarianism, 注意力 and 🙂 honorificabilitudinitatibus."
 COMMANDS = {
-    "run": ["run", TEXT],
-    "run of words": ["run", "--words", LONG],
-    "run of all layers": ["run", "-l", "all", TEXT],
+    "run": ["run", "-q", TEXT],
+    "run of words": ["run", "-q", "--words", LONG],
+    "run of all layers": ["run", "-q", "-l", "all", TEXT],
     "run of one head": ["run", "-l", "3", "-H", "1", TEXT],
     "run of one head on words": ["run", "-l", "3", "-H", "1", "--words", LONG],
     "explain": ["explain", "-l", "3", "-H", "1", "--query", "it", TEXT],
@@ -27,12 +28,16 @@ COMMANDS = {
     "mask": ["mask", TEXT],
     "mechanisms": ["mechanisms", TEXT],
     "models": ["models"],
+    "samples": ["samples"],
+    "find": ["find", "it", "*", TEXT],
+    "find in texts": ["find", "not", "good", "-f", "sample_inputs/negation.txt"],
+    "find a figure": ["find", "--by", "previous", TEXT],
     "align": ["align", "3 March 2021"],
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.
 SAID = """no room for what is left out: a wider terminal or --json has it; | less -S longer than turns pages
-all strongest keys the numbers in cells a cell is largest of weights shares that fall into"""
+all strongest keys the numbers in cells a cell is largest of weights shares that fall into of them:"""
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +57,7 @@ def on_terminal(columns: int, *arguments) -> list[str]:
 
 def words(lines) -> set[str]:
     """What stands between spaces, without what is drawn, what was cut and paths, which may be longer than a line."""
-    there = {word.rstrip(",:;") for line in lines for word in line.split()}
+    there = {word.rstrip(",:;") for line in lines for word in re.findall(r"[^\s,]+", line)}
     return {word for word in there if not DRAWN & set(word) and "…" not in word and "/" not in word}
 
 

@@ -126,7 +126,7 @@ def test_the_terminal_says_what_the_document_says(attncli, probed):
             f"{row['layer']}.{row['head']}",
             row["direction"],
             f"{100 * row['accuracy']:.1f}%",
-            f"{100 * row['interval'][0]:.0f}-{100 * row['interval'][1]:.0f}%",
+            f"{100 * row['interval']['low']:.0f}-{100 * row['interval']['high']:.0f}%",
             f"{row['offset']:+d}",
             f"{100 * row['offset_accuracy']:.1f}%",
             str(row["count"]),

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.corpus.sums import Part, divide_rows, reduced, weighted_sums
+from attncli.analysis.window_sums import Part
+from attncli.corpus.sums import divide_rows, reduced, weighted_sums
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))

@@ -123,6 +123,8 @@ def test_json_is_the_document_of_run(several, folder):
         more = {"kind"} if record.kind != "encoder" else set()
         more |= {"key_tokens"} if record.key_tokens else set()
         more |= {"measure"} if record.measure != "weight" else set()
+        more |= {"shown"} if record.tokens.shown != record.tokens.text else set()
+        more |= {"key_shown"} if record.key_tokens and record.keys.shown != record.keys.text else set()
         assert set(found) == {"tokens", "segments", "mask", "attention"} | more
         assert found.get("key_tokens", record.tokens.text) == record.keys.text
         assert found.get("kind", "encoder") == record.kind

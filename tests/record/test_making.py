@@ -148,7 +148,7 @@ def test_a_models_outputs_are_the_record_that_the_engine_gives(family, tmp_path)
     from attncli import load_model
 
     model = load_model(str(make_foreign(tmp_path, family)), engine="transformers")
-    encoding = model.tokenizer(TEXT, return_tensors="pt")
+    encoding = model.theirs(TEXT, return_tensors="pt")
     outputs = model.network(**encoding, output_attentions=True)
     expected = model.attend(TEXT)
     [record] = records_of(outputs, encoding, model=expected.model)

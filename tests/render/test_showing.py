@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attncli.analysis.content import heads_by_content
 from pictures import maps, random_record, said
 from records import record_of
 
 from attncli import RequestError
+from attncli.analysis.finding import by_content
 from attncli.render.page import Start, page
 
 
@@ -73,7 +73,7 @@ def test_a_long_text_takes_little_of_a_notebook_and_says_what_is_left_out(minilm
     said = html.unescape(re.match("<p>(.*?)</p>", record._repr_html_())[1])
     count, named = re.match(r"Here are (\d+) of 72 heads in full.*room for: ([\d., ]+)\. The others", said).groups()
     assert len(named.split(", ")) == int(count) > 0
-    assert named.split(", ") == [f"{layer}.{head}" for layer, head in heads_by_content(record)[: int(count)]]
+    assert named.split(", ") == [f"{layer}.{head}" for layer, head in by_content(record)[: int(count)]]
     assert 'record.page("all.html")' in said
 
 

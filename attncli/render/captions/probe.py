@@ -32,9 +32,9 @@ def verdicts(document: dict[str, Any]) -> str:
 
 def interval(row: dict[str, Any]) -> str:
     """In percent: 34-90%."""
-    if row["interval"] is None:
+    if row["interval"]["low"] is None:
         return NEVER
-    low, high = row["interval"]
+    low, high = row["interval"]["low"], row["interval"]["high"]
     return f"{100 * low:.0f}-{100 * high:.0f}%"
 
 

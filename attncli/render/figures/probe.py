@@ -119,7 +119,7 @@ def relation_block(document: dict[str, Any]) -> Block:
                 str(row["count"]),
                 row["verdict"],
             ],
-            row["interval"],
+            None if row["interval"]["low"] is None else [row["interval"]["low"], row["interval"]["high"]],
             row["verdict"] != "too few",
         )
         for row in document["relations"][:MOST_ROWS]

@@ -20,6 +20,7 @@ SHARES = st.floats(0, 1)
 @st.composite
 def relations(draw):
     count = draw(st.sampled_from([0, 1, 17, 12345]))
+    low, high = sorted([draw(SHARES), draw(SHARES)]) if count else (None, None)
     return {
         "relation": draw(st.text("abc中:", min_size=1, max_size=24)),
         "layer": draw(st.integers(0, 23)),
@@ -29,7 +30,9 @@ def relations(draw):
         "offset": draw(st.integers(-30, 30)),
         "offset_accuracy": draw(SHARES) if count else None,
         "count": count,
-        "interval": sorted([draw(SHARES), draw(SHARES)]) if count else None,
+        "interval": dict(
+            zip(("low", "high"), sorted([draw(SHARES), draw(SHARES)]) if count else (None, None), strict=True)
+        ),
         "verdict": draw(st.sampled_from(["head", "offset", "unclear", "too few"])),
     }
 
@@ -41,6 +44,7 @@ def documents(draw):
         for layer in range(draw(st.integers(1, 4)))
     ]
     treebank = {"path": draw(st.text("ab /中", min_size=1, max_size=120)), "sentences": 40, "words": 380, "skipped": 0}
+    low, high = sorted([draw(SHARES), draw(SHARES)]) if count else (None, None)
     return {
         "model": {"name": "made-up"},
         "partial": False,
@@ -74,7 +78,7 @@ def test_bars_are_pale_where_there_are_too_few_words_and_have_their_intervals(do
     rows = document["relations"]
     assert [bar.get_alpha() == PALE for bar in bars[: len(rows)]] == [row["verdict"] == "too few" for row in rows]
     drawn = [line.get_xdata() - bars[0].get_x() for line in canvas.lines if line.get_color() == INK]
-    expected = [WHOLE * np.array(row["interval"]) for row in rows if row["interval"]]
+    expected = [WHOLE * np.array([*row["interval"].values()]) for row in rows if row["count"]]
     np.testing.assert_allclose(drawn, expected, atol=1e-9) if expected else drawn == []
 
 

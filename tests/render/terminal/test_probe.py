@@ -16,7 +16,7 @@ def row(relation="det", accuracy=0.5, verdict="unclear"):
         "offset": -2,
         "offset_accuracy": accuracy,
         "count": 8,
-        "interval": None if accuracy is None else [0.125, 1.0],
+        "interval": {"low": None, "high": None} if accuracy is None else {"low": 0.125, "high": 1.0},
         "verdict": verdict,
     }
 

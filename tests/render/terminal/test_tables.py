@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
-from terminals import canvases, shown
+from terminals import shown
 
-from attncli.render.terminal.tables import PIPED, FittedTable, Prose, fold, head_grid, plain_table
+from attncli.render.terminal.tables import PIPED, FittedTable, Prose, fold, plain_table
 
 NAMES = st.one_of(
     st.text("abc", min_size=1, max_size=80),
@@ -127,16 +127,3 @@ def test_folding_keeps_words_whole_and_fits_where_it_can(text, width):
 def test_sentences_in_a_pipe_fold_at_120():
     assert max(map(len, shown(Prose("word " * 100), width=10_000, terminal=False))) <= PIPED
     assert shown(Prose("word " * 100), width=44) == [line.rstrip() for line in fold("word " * 100, 44)]
-
-
-@given(st.integers(1, 40), st.integers(1, 30), canvases(20, 120), st.sampled_from([4, 5]))
-def test_a_grid_has_every_head_of_every_layer_within_the_width(heads, layers, canvas, width):
-    grid = head_grid(
-        range(layers), range(heads), lambda row, place: Text(f"{(row + place) % 10:>{width}}"), canvas, width
-    )
-    lines = [line.plain for line in grid]
-    assert all(cell_len(line) <= canvas.width for line in lines)
-    assert [int(one) for line in lines if line.startswith("head") for one in line.split()[1:]] == list(range(heads))
-    for layer in range(layers):
-        cells = [int(one) for line in lines if line.startswith(f"layer {layer} ") for one in line.split()[2:]]
-        assert cells == [(layer + head) % 10 for head in range(heads)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attncli.analysis.statistics import FIGURES
-from attncli.corpus.plain_sums import plain_part
+from attncli.analysis.window_sums import plain_part
 from attncli.text.windows import Window, windows
 
 
