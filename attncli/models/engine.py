@@ -95,6 +95,10 @@ class Engine(ABC):
             )
         return which or self.parts[0]
 
+    def kind(self, which: str | None) -> str:
+        """Which of its attentions is meant, of a text to itself. Raises RequestError as `to_itself` does."""
+        return self.to_itself(which) or self.parts[0]
+
     def attend(
         self,
         text: str,

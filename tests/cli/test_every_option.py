@@ -94,7 +94,9 @@ WAYS = {
         "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
     ],
     "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @"],
-    "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @"],
+    "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @",
+        "mask -m gpt2 @", "mask -m t5 --json @",
+    ],
     "mechanisms": [f"mechanisms {M} --json @", f"mechanisms {M} @"],
     "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html"],
     "flow": [
@@ -104,9 +106,12 @@ WAYS = {
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
         f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
-        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg",
+        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg", "stats -m gpt2 lines.txt --json",
+        "stats -m t5 lines.txt --json",
     ],
-    "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg"],
+    "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg",
+        "probe -m t5 trees.conllu --json",
+    ],
     "diff": [
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
         "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
@@ -126,6 +131,7 @@ WAYS_FOR = [
     ("run", way("run -m gpt2 @"), "engine"),
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
+    ("mask", way("mask -m t5 --which decoder @"), "target"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 # What has no effect that shows, and why that is right.
@@ -137,6 +143,7 @@ SILENT = {
 SILENT_HERE = {
     (f"run {M} -l all @", "dtype"): "rounding does not show in a bar of eight steps",
     (f"run {M} --measure norm @", "dtype"): "rounding does not show in two decimals",
+    ("stats -m t5 lines.txt --json", "stride"): "no text here is longer than what is read at once",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
 # These take minutes, and are tried small in tests of their own.
