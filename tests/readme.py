@@ -1,11 +1,15 @@
 """Keeps README.md and those of the rooms true: what stands under a command there is what the command prints.
 
     python tests/readme.py
+    python tests/readme.py attncli/models/README.md
 
-runs every command in their ```console blocks and writes what it printed under it, and draws the pictures.
-`tests/test_readme.py` fails when that would change anything.
+runs every command in their ```console blocks and writes what it printed under it, and draws the pictures; with names,
+in these documents and without the pictures. A ```python block that begins with the name of a file, as in
+"# checkpoints.py", is a script that the reader runs first: what it makes is there for the commands of the blocks after
+it. `tests/test_readme.py` fails when anything would change.
 """
 
+import functools
 import io
 import re
 import shutil
@@ -23,6 +27,7 @@ PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
 PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
 
+SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+")  # rounding errors: another processor has others
 PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
@@ -30,17 +35,42 @@ PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
 
 def regenerated(text: str) -> str:
     """A document with every console block run anew."""
-    return BLOCK.sub(lambda block: f"```console\n{session(commands(block[1]))}```", text)
+
+    def anew(block: re.Match[str]) -> str:
+        return f"```console\n{session(commands(block[1]), scripts(text[: block.start()]))}```"
+
+    return BLOCK.sub(anew, text)
+
+
+def scripts(text: str) -> tuple[tuple[str, str], ...]:
+    """The scripts in a part of a document, by name."""
+    return tuple((script[2], script[1]) for script in SCRIPT.finditer(text))
+
+
+@functools.cache
+def prepared(some: tuple[tuple[str, str], ...]) -> tempfile.TemporaryDirectory[str]:
+    """A folder with scripts and what they make, run once."""
+    folder = tempfile.TemporaryDirectory()
+    for name, script in some:
+        (Path(folder.name) / name).write_text(script, encoding="utf-8")
+        subprocess.run(
+            [sys.executable, name], cwd=folder.name, env=environment(), stdin=subprocess.DEVNULL, check=True,
+            capture_output=True,
+        )  # fmt: skip
+    return folder
 
 
 def commands(block: str) -> list[str]:
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
 
 
-def session(lines: list[str]) -> str:
-    """The commands of one block, run in one empty folder, each with what it printed."""
+def session(lines: list[str], some: tuple[tuple[str, str], ...] = ()) -> str:
+    """The commands of one block, run in one folder that is empty but for what `scripts` make, each with what it
+    printed.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sample_inputs").symlink_to(ROOT / "sample_inputs")
+        for there in (ROOT / "sample_inputs", *(Path(prepared(some).name).iterdir() if some else ())):
+            (Path(folder) / there.name).symlink_to(there)
         return "".join(f"$ {line}\n{printed(line, folder)}" for line in lines)
 
 
@@ -93,9 +123,17 @@ def draw_page(path: Path) -> None:
         browser.close()
 
 
+def write_anew(document: Path) -> None:
+    document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        for name in sys.argv[1:]:
+            write_anew(Path(name))
+        sys.exit()
     PICTURE.parent.mkdir(exist_ok=True)
     draw_page(PAGE_PICTURE)
     PICTURE.write_text(picture(), encoding="utf-8")
     for document in DOCUMENTS:
-        document.write_text(regenerated(document.read_text(encoding="utf-8")), encoding="utf-8")
+        write_anew(document)

@@ -4,17 +4,23 @@ import re
 from pathlib import Path
 
 import pytest
-from readme import BLOCK, DOCUMENTS, PICTURE, ROOT, commands, picture, session, without_rounding
+from readme import BLOCK, DOCUMENTS, PICTURE, ROOT, commands, picture, scripts, session, without_rounding
 
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in DOCUMENTS}
-BLOCKS = [(name, block[1]) for name, text in TEXTS.items() for block in BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize(
-    "block", [block for _, block in BLOCKS], ids=[f"{n}: {commands(b)[0][:50]}" for n, b in BLOCKS]
-)
-def test_commands_print_what_stands_under_them(block):
-    assert without_rounding(session(commands(block))) == without_rounding(block)
+def blocks():
+    """Every console block, with the scripts before it in its document, which take seconds."""
+    for name, text in TEXTS.items():
+        for block in BLOCK.finditer(text):
+            before = scripts(text[: block.start()])
+            marks = [pytest.mark.slow] if before else []
+            yield pytest.param(block[1], before, marks=marks, id=f"{name}: {commands(block[1])[0][:50]}")
+
+
+@pytest.mark.parametrize(("block", "before"), blocks())
+def test_commands_print_what_stands_under_them(block, before):
+    assert without_rounding(session(commands(block), before)) == without_rounding(block)
 
 
 def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():

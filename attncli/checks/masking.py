@@ -83,8 +83,7 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
     Raises RequestError as the tokenizer, `pad_some` and the engine do; for cross-attention; and for a target, or [PAD],
     that has no effect.
     """
-    request = replace(request, which=engine.to_itself(request.which))
-    kind = request.which or engine.parts[0]
+    request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
     engine.check(request)
     writes = kind == "decoder" and len(engine.parts) > 1
     if request.target is not None and not writes:

@@ -50,7 +50,7 @@ def mask(
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what masks do")
     drawn = output_path is not None and output_path.suffix.lower() in PICTURES
     from attncli.cli.progress import one_by_one
-    from attncli.cli.source import Opening
+    from attncli.cli.source import Opening, open_part
     from attncli.record import Request
 
     inputs = read_inputs(text, pair, file)
@@ -60,7 +60,7 @@ def mask(
         check_one(len(inputs), "--target is what becomes of one text")
     layers, heads = "-1" if layer is None else layer, "all" if head is None else head
     request = Request(layers, heads, pad_to=pad_to, which=which, target=target)
-    loaded = Opening(model, device, dtype, engine).open()
+    loaded = open_part(Opening(model, device, dtype, engine), which)
     from attncli.checks.masking import look
 
     looks = [look(loaded, one, request) for one in one_by_one(inputs, len(inputs))]

@@ -51,7 +51,7 @@ def probe(
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
     from attncli.cli.progress import progress
-    from attncli.cli.source import Opening
+    from attncli.cli.source import Opening, open_part
     from attncli.corpus.reading import STDIN
 
     if output_path is not None:
@@ -62,7 +62,7 @@ def probe(
 
     treebank = probing.Treebank.read(file, limit)
     tested = None if test is None else treebank if test == file else probing.Treebank.read(test, limit)
-    opened = Opening(model, device, dtype, engine).open()
+    opened = open_part(Opening(model, device, dtype, engine), which)
     steps = len(treebank.sentences) + (0 if tested in (None, treebank) else len(tested.sentences))
     with progress(steps, "sentences") as advance:
         found = probing.probe(opened, treebank, tested, advance, which)

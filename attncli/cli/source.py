@@ -103,6 +103,14 @@ class Opening:
         return load_model(self.name, self.device, self.dtype, self.engine)
 
 
+def open_part(opening: Opening, which: str | None) -> "Engine":
+    """The model, for a command that takes --which where there are several parts. Raises RequestError as `open` does."""
+    engine = opening.open()
+    if [which] == list(engine.parts):
+        raise RequestError(f"--which has no effect on {engine.place.name}, which is one {which}: leave it out")
+    return engine
+
+
 def open_own(name: str, device: str, dtype: str, command: str) -> "Model":
     """The model, for a command that has to look into the network.
 

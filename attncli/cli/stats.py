@@ -126,14 +126,16 @@ def stats(
     if not table and not any(path.suffix.lower() in PICTURES for path in output_paths or []):
         refuse(context, "without a table or an atlas to colour", "by")
     if saved is None:
-        from attncli.cli.source import Opening
+        from attncli.cli.source import Opening, open_part
 
         reading, counting = (
             Reading(paragraphs, jsonl, skip_bad, limit),
             Counting(mask, distances, measure, words, which),
         )
         texts = files or piped()
-        opened = Opening(model, device, dtype, engine).open()
+        opened = open_part(Opening(model, device, dtype, engine), which)
+        if opened.kind(which) == "decoder":
+            refuse(context, "on a decoder, which hides the future and no more", "mask")
         from attncli.corpus.statistics import count_files
 
         with progress(limit) as show:

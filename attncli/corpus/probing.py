@@ -69,7 +69,7 @@ def probe(
         warnings.warn(f"interrupted: these figures are PARTIAL, of {of} sentences", Notice, stacklevel=2)
     results = [TreebankTally(one.path, found) for one, found in begun]
     apart = test is not None and len(results) == len(asked)
-    return Probed(model.info_of(which), results[0], results[-1] if apart else None, partial, which or model.parts[0])
+    return Probed(model.info_of(which), results[0], results[-1] if apart else None, partial, model.kind(which))
 
 
 def count(

@@ -61,7 +61,7 @@ class Reducer:
     @property
     def kind(self) -> str:
         """Which attention is counted, as in a record."""
-        return self.which or self.model.parts[0]
+        return self.model.kind(self.which)
 
     def nothing(self) -> SoFar:
         """What to begin with."""

@@ -99,6 +99,10 @@ class Engine(ABC):
         """Whether a decoder has to write something before the maps are there."""
         return False
 
+    def kind(self, which: str | None) -> str:
+        """Which of its attentions is meant, of a text to itself. Raises RequestError as `to_itself` does."""
+        return self.to_itself(which) or self.parts[0]
+
     def attend(
         self,
         text: str,

@@ -9,10 +9,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from foreign_checkpoints import ANSWER, TEXT, make_foreign
+from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
-from attncli import load_record
+from attncli import corpus_statistics, load_record
+from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
+from attncli.corpus.probing import Treebank, probe
+from attncli.corpus.reducer import Reducer
 from attncli.models.transformers_engine import load_with_transformers
 
 OTHER = ("--engine", "transformers")
@@ -184,6 +187,13 @@ def test_what_has_to_look_into_the_network_says_what_it_needs(refused, checkpoin
     assert "leave" not in line  # there is nothing to leave out
 
 
+def test_what_a_decoder_does_by_itself_is_not_asked_of_it(refused, checkpoint, lines):
+    given = (*OTHER, "-m", checkpoint("gpt2"), lines)
+    assert "--mask has no effect on a decoder" in refused("stats", "--mask", "causal", *given)
+    for command, asked in (("stats", given), ("mask", (*given[:-1], TEXT))):
+        assert "which is one decoder: leave it out" in refused(command, "--which", "decoder", *asked)
+
+
 NORM_OF_GPT2 = "leave the measure norm out (model type 'gpt2' is not one that attncli has an encoder for"
 
 
@@ -279,3 +289,128 @@ def test_transformers_is_imported_only_when_asked_for(tmp_path):
             [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=120
         )
         assert done.stderr.splitlines() == [imported]
+
+
+# --- commands that add up, probe and mask ----------------------------------------------------------------
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("the cat sat on the mat\na mat\nthe cat in a mat sat\n" * 4, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("family", "which"), [("gpt2", None), ("t5", "encoder"), ("bart", "decoder"), ("llama", None)])
+def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, family, which):
+    model, path = load_with_transformers(str(checkpoint(family)), "cpu"), tmp_path / "stats.npz"
+    asked = ("-m", checkpoint(family), *(("--which", which) if which else ()), lines)
+    expected = corpus_statistics(model, lines.read_text().splitlines(), which=which)
+    assert json.loads(attncli("stats", *asked, "--json", "-o", path).out) == document(expected)
+    assert document(load_statistics(path)) == document(expected)
+    title = attncli("stats", *asked).out.splitlines()[0]
+    kind = which or "decoder"
+    assert (f"{kind} attention" in title) is (kind != "encoder")
+    assert title == attncli("stats", "--from", path).out.splitlines()[0]
+
+
+def test_an_interruption_of_stats_is_gone_on_from(attncli, checkpoint, lines, tmp_path, monkeypatch):
+    asked = ("stats", "--json", "-m", checkpoint("gpt2"), "--resume", tmp_path / "state.npz", lines)
+    expected = json.loads(attncli(*asked[:4], lines).out)
+    whole, seen = Reducer.count, []
+
+    def interrupted(self, texts, so_far):
+        self.batch_tokens = 20
+        for number, one in enumerate(whole(self, texts, so_far)):
+            if number == 3:
+                raise KeyboardInterrupt
+            seen.append(one.sums.texts)
+            yield one
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reducer, "count", interrupted)
+        result = attncli(*asked)
+    assert result.code == 130 and "the same command goes on from here" in result.err
+    assert json.loads(result.out)["texts"] == seen[-1] < 12
+    found = json.loads(attncli(*asked).out)
+    assert (found["texts"], found["partial"]) == (12, False)
+    for one, other in zip(found["heads"], expected["heads"], strict=True):
+        assert one["figures"] == pytest.approx(other["figures"], abs=1e-6)
+    limited = json.loads(attncli(*asked[:4], "--limit", "5", lines).out)
+    assert limited["texts"] == 5
+
+
+def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused, checkpoint, lines, tmp_path):
+    asked = (
+        "stats",
+        "--json",
+        *OTHER,
+        "-m",
+        checkpoint("t5"),
+        "--limit",
+        "2",
+        "--resume",
+        tmp_path / "state.npz",
+        lines,
+    )
+    assert attncli(*asked).code == 0
+    assert "begun with another --which" in refused(*asked, "--which", "decoder")
+    assert attncli(*asked, "--which", "encoder").code == 0  # which is the one meant
+
+
+def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
+    path = tmp_path / "trees.conllu"
+    rows = [
+        ("the", 2, "det"),
+        ("cat", 3, "nsubj"),
+        ("sat", 0, "root"),
+        ("in", 6, "case"),
+        ("a", 6, "det"),
+        ("mat", 3, "obl"),
+    ]
+    text = "".join(f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, head, name) in enumerate(rows, 1))
+    path.write_text(text + "\n", encoding="utf-8")
+    for family, which in (("gpt2", None), ("t5", "encoder"), ("t5", "decoder")):
+        asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
+        found = json.loads(attncli(*asked, "--json").out)
+        model = load_with_transformers(str(checkpoint(family)), "cpu")
+        assert found == probe(model, Treebank.read(str(path)), which=which).document()
+        assert found.get("kind", "encoder") == (which or "decoder")
+        title = attncli(*asked).out.splitlines()[0]
+        assert ("decoder attention" in title) is (which != "encoder")
+
+
+def test_mask_says_what_it_can_not_show(attncli, checkpoint, tmp_path):
+    shown = attncli("mask", "-m", checkpoint("gpt2"), "-H", "1", TEXT)
+    assert shown.code == 0
+    assert f"attncli: not shown, unmasked, padding: {checkpoint('gpt2')} has the causal mask built in" in shown.err
+    assert "2.1 causal" in shown.out and "2.1 unmasked" not in shown.out and "not tested" in shown.out
+    document = json.loads(attncli("mask", "-m", checkpoint("t5"), "--json", TEXT).out)
+    assert document["model"]["layers"] == 3  # those of its encoder
+    [text] = document["texts"]
+    assert {frozenset(head) for head in text["heads"]} == {frozenset({"layer", "head", "padding"})}
+    assert text["lawful"] is True and [law["holds"] for law in text["laws"]] == [True, True, None, None]
+    path = tmp_path / "masks.svg"
+    assert attncli("mask", "-m", checkpoint("gpt2"), "-o", path, TEXT).code == 0
+    assert "causal" in words_of(path) and "unmasked" not in words_of(path)
+
+
+def test_mask_of_several_texts_says_it_once_and_a_target_is_for_one(attncli, refused, checkpoint, lines):
+    result = attncli("mask", *OTHER, "-m", checkpoint("bart"), "--json", "-f", lines)
+    assert result.code == 0 and len(result.err.splitlines()) == 1
+    line = refused("mask", *OTHER, "-m", checkpoint("bart"), "--which", "decoder", "--target", "a", "-f", lines)
+    assert "--target is what becomes of one text" in line
+
+
+@pytest.mark.parametrize("family", NO_TEXT)
+def test_what_reads_no_text_is_one_line_in_every_command(refused, tmp_path, lines, family):
+    make_foreign(tmp_path, family)
+    for command, given in (("run", TEXT), ("stats", lines), ("mask", TEXT), ("flow", TEXT)):
+        line = refused(command, "-m", tmp_path, given)
+        assert f"{tmp_path} reads {NO_TEXT[family]}" in line and "Error" not in line
+
+
+@pytest.mark.parametrize("family", WORDPIECE)
+def test_an_encoder_decoder_with_token_types_needs_no_target(attncli, tmp_path, family):
+    result = attncli("run", "-m", make_foreign(tmp_path, family), "--json", TEXT)
+    assert result.code == 0 and json.loads(result.out)["records"][0]["kind"] == "cross"

@@ -101,7 +101,7 @@ WAYS = {
         "explain --from vectors.safetensors", "explain --from vectors.safetensors -o a.svg",
     ],
     "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @",
-        f"mask {M} -o a.csv @",
+        f"mask {M} -o a.csv @", "mask -m gpt2 @", "mask -m t5 --json @",
     ],
     "mechanisms": [f"mechanisms {M} --json @", f"mechanisms {M} @", f"mechanisms {M} -o a.csv @"],
     "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html",
@@ -119,10 +119,10 @@ WAYS = {
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
         f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
         "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg", "stats --from maps.npz",
-        "stats --from maps.npz --json",
+        "stats --from maps.npz --json", "stats -m gpt2 lines.txt --json", "stats -m t5 lines.txt --json",
     ],
     "probe": [f"probe {M} trees.conllu", f"probe {M} trees.conllu --json", f"probe {M} trees.conllu -o a.svg",
-        f"probe {M} trees.conllu -o a.csv",
+        f"probe {M} trees.conllu -o a.csv", "probe -m t5 trees.conllu --json",
     ],
     "diff": [
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
@@ -144,6 +144,7 @@ WAYS_FOR = [
     ("run", way("run -m gpt2 @"), "engine"),
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
+    ("mask", way("mask -m t5 --which decoder @"), "target"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 # What has no effect that shows, and why that is right.
@@ -156,6 +157,7 @@ SILENT_HERE = {
     (f"run {M} -l all @", "dtype"): "rounding does not show in a bar of eight steps",
     (f"run {M} --measure norm @", "dtype"): "rounding does not show in two decimals",
     (f"probe {M} trees.conllu -o a.csv", "dtype"): "rounding changes no guess at so few words",
+    ("stats -m t5 lines.txt --json", "stride"): "no text here is longer than what is read at once",
     (f"run {M} --words @", "top_k"): "under a small map there is room for one long word",
 }
 # These take minutes, and are tried small in tests of their own.

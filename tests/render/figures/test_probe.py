@@ -30,9 +30,7 @@ def relations(draw):
         "offset": draw(st.integers(-30, 30)),
         "offset_accuracy": draw(SHARES) if count else None,
         "count": count,
-        "interval": dict(
-            zip(("low", "high"), sorted([draw(SHARES), draw(SHARES)]) if count else (None, None), strict=True)
-        ),
+        "interval": {"low": low, "high": high},
         "verdict": draw(st.sampled_from(["head", "offset", "unclear", "too few"])),
     }
 
@@ -44,7 +42,6 @@ def documents(draw):
         for layer in range(draw(st.integers(1, 4)))
     ]
     treebank = {"path": draw(st.text("ab /中", min_size=1, max_size=120)), "sentences": 40, "words": 380, "skipped": 0}
-    low, high = sorted([draw(SHARES), draw(SHARES)]) if count else (None, None)
     return {
         "model": {"name": "made-up"},
         "partial": False,
