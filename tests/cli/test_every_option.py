@@ -66,7 +66,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "jsonl": ("text",),
     "limit": ("1",),
     "stride": ("5",),
-    "by": ("entropy",),
+    "by": ("distance",),
     "resume": ("state.npz",),
     "test": ("other.conllu",),
     "against": ("torch",),
