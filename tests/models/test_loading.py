@@ -1,0 +1,61 @@
+"""Which engine a model gets: by what is asked for, and by what stands in its configuration."""
+
+import warnings
+
+import numpy as np
+import pytest
+from checkpoints import FAMILIES, edit_config, make_checkpoint
+from foreign_checkpoints import DECODERS, ENCODER_DECODERS, TEXT
+
+from attncli import Engine, Notice, RequestError, load_model
+from attncli.models.loading import load_own
+from attncli.models.own_only import LOOKING, looking_into, why_no_encoder
+
+
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert"])
+def test_what_attncli_has_no_encoder_for_is_run_by_transformers_with_one_notice(foreign, family):
+    path = str(foreign(family).place.path)
+    with pytest.warns(Notice) as told:
+        model = load_model(path, "cpu")
+    notices = [str(one.message) for one in told if one.category is Notice]  # Marian's tokenizer warns of its own
+    assert [notice.startswith(f"transformers runs {path}: model type '{family}'") for notice in notices] == [True]
+    assert isinstance(model, Engine) and (model.name, model.sha256) == ("transformers", foreign(family).sha256)
+    assert np.array_equal(model.attend(TEXT).weights, foreign(family).attend(TEXT).weights)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_attncli_has_an_encoder_for_it_runs_without_a_word(tiny, family):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for engine in ("auto", "attncli"):
+            assert load_model(str(tiny(family)), "cpu", engine=engine).name == "attncli"
+        asked = load_model(str(tiny(family)), "cpu", engine="transformers")
+    assert asked.name == "transformers" and asked.parts == ("encoder",)
+
+
+def test_a_bert_that_is_a_decoder_is_run_by_transformers(tmp_path):
+    make_checkpoint(tmp_path, "bert")
+    edit_config(tmp_path, is_decoder=True)
+    with pytest.warns(Notice, match="is_decoder is set"):
+        assert load_model(str(tmp_path), "cpu").parts == ("decoder",)
+
+
+def test_what_is_asked_for_and_not_there_is_refused_with_a_way_out(foreign):
+    path = str(foreign("gpt2").place.path)
+    with pytest.raises(RequestError, match=r"leave --engine attncli out, and transformers runs it$"):
+        load_model(path, "cpu", engine="attncli")
+    with pytest.raises(RequestError, match="no engine 'torch'"):
+        load_model(path, "cpu", engine="torch")
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_command_that_looks_into_the_network_says_what_it_needs(foreign, command):
+    path = str(foreign("gpt2").place.path)
+    why = why_no_encoder(foreign("gpt2").place)
+    with pytest.raises(RequestError, match=rf"^{command} .*{path}.*: ") as refused, looking_into(command, path):
+        load_own(path, "cpu")
+    assert str(refused.value).endswith(why)
+
+
+def test_there_is_no_reason_where_there_is_an_encoder(minilm):
+    assert why_no_encoder(minilm.place) is None
