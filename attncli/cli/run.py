@@ -1,5 +1,6 @@
 """attncli run: what every head does with a text, in the terminal or in a file."""
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,18 +94,13 @@ def run(
     if json:
         output.text(document_text(records))
     elif output_path is None:
-        usual = source.usual(words) if first else None
+        usual = cache(source.usual)
         for record in records:
-            if whole_layers(record, head):
+            if first or (len(record.layers) > 1 and head is None):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")
-                output.show(*look(record, usual, context))
+                output.show(*look(record, usual(words), context))
             else:
                 output.show(*maps(record, top_k))
-
-
-def whole_layers(record: "AttentionRecord", head: str | None) -> bool:
-    """Whether a record is of several layers with all their heads, which are shown as glyphs."""
-    return len(record.layers) > 1 and head is None
 
 
 def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Context) -> "list[Text]":
