@@ -125,6 +125,7 @@ def test_the_package_has_one_file_a_kind_and_all_are_small():
     assert sum(file.stat().st_size for file in files) <= 4e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_weights_of_the_package_are_exact_on_99_of_100_dates_never_seen(attention):
     about, _ = load(weights_path(WEIGHTS, attention))

@@ -30,6 +30,7 @@ def test_records_are_the_model_s_and_effects_are_of_them(minilm):
     assert set(moved) == {(0, 1), (0, 3), (5, 1), (5, 3)} and moved[found.most_moved] == max(moved.values())
 
 
+@pytest.mark.slow
 def test_without_a_length_there_are_four_pads_unless_there_is_no_room(minilm):
     assert sum(look(minilm, Input(TEXT, "A pair."), Request(0, 0)).tokens.padding) == 4
     assert sum(look(minilm, Input("word " * 509), Request(0, 0)).tokens.padding) == 1

@@ -146,12 +146,14 @@ def test_records_that_are_none(refused, elsewhere, attncli):
     assert "layer 0 is not in the record" in refused("heatmap", "--from", "good.npz", "-l", "0")
 
 
+@pytest.mark.slow
 def test_debug_shows_where(process):
     result = process("run", "--debug", "-l", "99", TEXT)
     assert result.code != 0
     assert "Traceback" in result.err
 
 
+@pytest.mark.slow
 def test_closed_pipe_ends_quietly(elsewhere):
     done = subprocess.run(
         f"{sys.executable} -m attncli run --json -l all {'word ' * 200!r} | head -c 1",

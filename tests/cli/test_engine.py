@@ -124,6 +124,7 @@ def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path
     assert [row["key_token"] for row in rows] == record.keys.text * len(record.tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["encoder", "decoder", "cross"])
 def test_view_and_heatmap_run_the_model_themselves(attncli, checkpoint, expected, tmp_path, which):
     record = expected("t5", which=which, target=ANSWER)
@@ -301,6 +302,7 @@ def lines(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "which"), [("gpt2", None), ("t5", "encoder"), ("bart", "decoder"), ("llama", None)])
 def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, family, which):
     model, path = load_with_transformers(str(checkpoint(family)), "cpu"), tmp_path / "stats.npz"

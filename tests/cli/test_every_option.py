@@ -147,6 +147,7 @@ WAYS_FOR = [
     ("mask", way("mask -m t5 --which decoder @"), "target"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
+QUICK = 4  # ways of each command that are not left to the slow tests
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
@@ -195,7 +196,8 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                marks = [pytest.mark.slow] if DRAWN & {Path(word).suffix for word in base} else []
+                slow = DRAWN & {Path(word).suffix for word in base} or line not in lines[:QUICK]
+                marks = [pytest.mark.slow] if slow else []
                 found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=marks))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]

@@ -11,6 +11,7 @@ TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "3", "-H", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
 @pytest.mark.parametrize("query", ["it", "0", "[SEP]", "the#2"])
 def test_it_says_what_run_says_to_the_last_digit(attncli, mask, query):

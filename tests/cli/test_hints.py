@@ -115,6 +115,7 @@ def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch
 # --- at a terminal --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_line_at_a_terminal_that_fits_it(place):
     command = ("explain", "-m", "tiny", "-l", "0", TEXT)
     code, shown = at_a_terminal(command, place)
@@ -126,6 +127,7 @@ def test_a_line_at_a_terminal_that_fits_it(place):
     assert "attncli" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "variable"), [(("-q",), ""), ((), "1"), ((), "true")])
 def test_quiet_says_nothing_at_a_terminal(option, variable, place):
     _, shown = at_a_terminal(("heatmap", "-m", "tiny", "-o", "a.svg", *option), place, ATTNCLI_QUIET=variable)

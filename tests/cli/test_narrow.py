@@ -61,7 +61,12 @@ def words(lines) -> set[str]:
     return {word for word in there if not DRAWN & set(word) and "…" not in word and "/" not in word}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+QUICK = ("run", "find", "stats", "models")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in COMMANDS]
+)
 def test_nothing_breaks(attncli, name):
     """The words and numbers of a narrow terminal are among those of a pipe, where all is whole."""
     whole = words([*attncli(*COMMANDS[name]).out.splitlines(), SAID])

@@ -191,7 +191,10 @@ def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, tmp_path)
     text, path = "The unbelievable cat sat.", tmp_path / f"maps{suffix}"
     assert attncli("run", "-l", "all", "-o", path, text).code == 0
     for options in (["-l", "all"], ["-l", "3"], ["-l", "3", "-H", "1"], ["-l", "0", "--words"]):
-        assert attncli("run", "--from", path, *options) == attncli("run", text, *options)
+        shown, computed = attncli("run", "--from", path, *options), attncli("run", text, *options)
+        if "all" in options:  # what is usual is known of a model, and of a file in this text alone
+            shown, computed = ([*one.out.splitlines()[:8], one.code, one.err] for one in (shown, computed))
+        assert shown == computed
 
 
 def test_another_programs_maps_are_shown(attncli, tmp_path):

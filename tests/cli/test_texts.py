@@ -49,6 +49,7 @@ def test_only_run_and_corpora_look_at_stdin_unasked(arguments, tmp_path, monkeyp
     assert "no text given, so this one" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_run_takes_what_is_piped_and_the_others_where_a_dash_says_so(process):
     piped = b"A text from a pipe."
     for command in (("run", "-l", "0", "-H", "0"), ("flow", "--method", "raw", "-f", "-")):

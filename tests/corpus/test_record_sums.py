@@ -124,6 +124,7 @@ def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreig
     assert found.entropy_limit.max() <= np.log(12)
 
 
+@pytest.mark.slow
 def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
     model, alive, most = foreign("llama"), weakref.WeakSet(), []
     record = type(model).record

@@ -65,6 +65,7 @@ def test_a_short_text_takes_little_of_a_notebook(minilm):
     assert html.unescape(re.search(r'srcdoc="([^"]*)"', record._repr_html_())[1]) == record.page()
 
 
+@pytest.mark.slow
 def test_a_long_text_takes_little_of_a_notebook_and_says_what_is_left_out(minilm):
     text = (Path(__file__).parents[2] / "sample_inputs" / "paragraph.txt").read_text(encoding="utf-8")
     record = minilm.attend(text.replace("\n", " ") * 9)

@@ -90,6 +90,7 @@ def test_the_querys_own_row_stands_out():
     assert band.get_y() < label.get_position()[1] < band.get_y() + band.get_height()
 
 
+@pytest.mark.slow
 def test_of_many_keys_the_strongest_are_drawn_in_the_order_of_the_text():
     explained = document(made_up(tokens=90), 0)
     strongest = strongest_keys(explained["keys"])

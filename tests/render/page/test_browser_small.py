@@ -21,6 +21,7 @@ def small(record, opened):
     return lambda at="", **how: opened([record], at, document=page(record, kept=Kept(WHOLE, SIDE)), **how)
 
 
+@pytest.mark.slow
 def test_it_opens_at_the_first_head_that_is_whole(small):
     shown = small()
     assert (shown.tab.input_value("#layer"), shown.tab.input_value("#head")) == ("1", "2")
@@ -28,6 +29,7 @@ def test_it_opens_at_the_first_head_that_is_whole(small):
     assert 'record.page("all.html")' in shown.text("about") and "1.0, 1.2" in shown.text("about")
 
 
+@pytest.mark.slow
 def test_heads_that_are_not_whole_have_no_lines_and_no_button(small):
     shown = small()
     assert [shown.tab.is_disabled(f'#heads [data-head="{head}"]') for head in range(3)] == [False, True, False]
@@ -37,11 +39,13 @@ def test_heads_that_are_not_whole_have_no_lines_and_no_button(small):
     assert {mark["head"] for mark in shown.marks("line")} == {1}
 
 
+@pytest.mark.slow
 def test_lines_of_whole_heads_have_the_records_weights(small, record):
     for mark in small("#layer=0").marks("line"):
         assert mark["weight"] == pytest.approx(record.map(0, 1)[int(mark["query"]), int(mark["key"])], abs=0.003)
 
 
+@pytest.mark.slow
 def test_a_small_map_is_drawn_in_blocks_and_says_so(small, record):
     shown = small("#view=matrix&layer=0&head=2")
     assert any("the largest of about 3 × 3 weights" in text for text in shown.texts())
@@ -61,6 +65,7 @@ def test_a_small_map_is_drawn_in_blocks_and_says_so(small, record):
         assert said.endswith("at most") and float(weight) == pytest.approx(pooled[cell], abs=0.005)
 
 
+@pytest.mark.slow
 def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     shown = small()
     shown.press("2")
@@ -74,6 +79,7 @@ def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     assert shown.hash["head"] == "1"
 
 
+@pytest.mark.slow
 def test_with_nothing_whole_it_opens_with_all_of_them(record, opened):
     shown = opened([record], document=page(record, kept=Kept([], SIDE)))
     assert len(shown.marks("rect")) == 6
