@@ -71,6 +71,7 @@ def test_every_family_under_every_mask(both, family, mask):
         assert (found.embeddings is None) == (other is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_dtype(random_both, family, dtype):

@@ -162,6 +162,7 @@ def test_closed_pipe_ends_quietly(elsewhere):
     assert (done.stdout, done.stderr) == ("{", "")
 
 
+@pytest.mark.slow
 def test_interruption(elsewhere):
     long = elsewhere / "long.txt"
     long.write_text(("word " * 400 + "\n") * 2000)

@@ -139,6 +139,7 @@ def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
     assert "has no weights" in refused("models", "show", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "engine", "shown"),
     [

@@ -173,6 +173,7 @@ def test_a_pipe_gets_whole_rows(attncli):
     assert min(map(len, rows)) > 400  # 102 numbers of four columns
 
 
+@pytest.mark.slow
 def test_who_waits_for_stdin_is_told(tmp_path):
     waiting = subprocess.Popen(
         [sys.executable, "-m", "attncli", "run", "--json", "-l", "0", "-H", "0"],

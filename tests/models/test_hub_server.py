@@ -24,6 +24,7 @@ def test_offline_means_offline(hub_server, tmp_path):
     assert three_ways_out(answer["error"]) and hub_server.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["refuses", "never answers", "has no address"])
 def test_a_hub_out_of_reach_is_noticed_in_seconds(way, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and that is all

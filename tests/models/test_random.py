@@ -49,6 +49,7 @@ def test_the_random_numbers_of_others_are_left_alone(architecture):
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("hidden_size", [32, 256])
 def test_maps_are_peaked_in_every_layer(architecture, family, hidden_size):
