@@ -1,5 +1,6 @@
 """attncli run: what every head does with a text, in the terminal or in a file."""
 
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.cli import options, output
 from attncli.cli.given import refuse
-from attncli.cli.hints import typed
+from attncli.cli.hints import offer, typed
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -101,6 +102,10 @@ def run(
                 output.show(*look(record, usual(words), context))
             else:
                 output.show(*maps(record, top_k))
+                if len(source) == 1:
+                    closer(context, record)
+    else:
+        saved_hint(output_path)
 
 
 def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Context) -> "list[Text]":
@@ -114,6 +119,26 @@ def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Contex
     over = here if usual is None else usual + here
     found = edges(record, over)
     return first_look(record, found, over, output.canvas(), next_commands(context, record, found))
+
+
+def closer(context: typer.Context, record: "AttentionRecord") -> None:
+    """After maps: the head of a layer that stands out most; after one head its lines."""
+    from attncli.analysis.finding import by_content
+
+    layer = record.layers[0]
+    if len(record.heads) > 1:
+        [head, *_] = (head for of, head in by_content(record) if of == layer)
+        offer(context, "one of them, with numbers", "run", layer=layer, head=head)
+    else:
+        offer(context, "as lines between tokens", "heatmap", style="lines", layer=layer, head=record.heads[0])
+
+
+def saved_hint(path: Path) -> None:
+    """After a record was saved that can be read again."""
+    from attncli.record.files import READ
+
+    if path.suffix.lower() in READ:
+        output.hint(f"look at it: attncli run --from {shlex.quote(str(path))}")
 
 
 def next_commands(context: typer.Context, record: "AttentionRecord", found: "list[list[Edge]]") -> list[str]:

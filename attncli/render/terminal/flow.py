@@ -29,10 +29,10 @@ GOES = ("raw", "flow", "rollout")  # the methods that a narrow terminal does wit
 def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
     """For each layer a small map a method, beside each other, and a table of every query's strongest tokens."""
     record, shares = found.record, found.shares
-    columns = min(len(record.tokens), max(1, (canvas.width - APART * (len(shares) - 1)) // len(shares)))
-    size = PanelSize(columns, max(columns, *map(len, shares)))
+    room = max(1, (canvas.width - APART * (len(shares) - 1)) // len(shares))
+    size = PanelSize.of(record, room, caption=max(map(len, shares)))
     views: list[Text | Table] = [*legend(record.tokens, canvas), scale(canvas), *meanings(shares)]
-    if columns < len(record.tokens):
+    if size.columns < len(record.tokens):
         views.append(Text("a cell is the largest of the shares that fall into it"))
     for number, layer in enumerate(found.layers):
         panels = [

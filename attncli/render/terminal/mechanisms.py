@@ -10,7 +10,7 @@ from attncli.record import AttentionRecord
 from attncli.render.captions.mechanisms import VariantLike, by_score, normaliser_name, untrained
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading, legend, scale
-from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel, picture
+from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel
 from attncli.render.terminal.tables import Prose, plain_table
 
 UNTRAINED = "parameters"  # the heading of the column that says so
@@ -48,7 +48,7 @@ def variant_maps(
     lines = [*legend(record.tokens, canvas), scale(canvas)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
-    own = picture(record.map(layer, head), canvas, size.columns, size.lines)
+    own = panel("", record.map(layer, head), size, canvas)[1:]  # without its caption, which is a line of its own
     lines += [Text(), Text("the head's own map", style=canvas.strong), *own, Text()]
     for name, row in by_score(variants, seed):
         lines.append(Text(name, style=canvas.strong))

@@ -32,12 +32,12 @@ class PanelSize:
     numbered: bool = False
 
     @classmethod
-    def of(cls, record: AttentionRecord, width: int, lines: int = LINES) -> "PanelSize":
-        """Of a record's maps, in at most `width` columns."""
+    def of(cls, record: AttentionRecord, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
+        """Of a record's maps, in at most `width` columns; with room for so many columns of a caption."""
         numbered = len(record.keys) + NUMBERS <= width
         columns = min(len(record.keys), width)
         taken = columns + NUMBERS if numbered else columns
-        return cls(columns, min(max(taken, NARROWEST), width), lines, numbered)
+        return cls(columns, min(max(taken, caption), width), lines, numbered)
 
     def pools(self, record: AttentionRecord, canvas: Canvas) -> bool:
         """Whether a cell stands for several weights."""

@@ -12,7 +12,7 @@ from terminals import PLAIN, canvases, rows
 from attncli.analysis.following import Followed
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.render.terminal import flow
-from attncli.render.terminal.panels import picture
+from attncli.render.terminal.panels import NUMBERS, picture
 
 
 def shares_of(record):
@@ -41,8 +41,8 @@ def test_maps_stand_beside_each_other_in_the_order_of_the_methods():
     right = shown[names].index("rollout")
     drawn = [picture(rows[0].astype(np.float32), PLAIN, 9, 9) for rows in shares_of(record).values()]
     for place in range(9):
-        raw, rolled = (lines[place].plain for lines in drawn)
-        assert shown[names + 1 + place] == f"{raw:<{right}}{rolled}".rstrip()
+        raw, rolled = (f"{place:>{NUMBERS - 1}} {lines[place].plain}" for lines in drawn)
+        assert shown[names + 2 + place] == f"{raw:<{right}}{rolled}".rstrip()
 
 
 def test_a_row_names_the_two_tokens_that_it_takes_most_from():

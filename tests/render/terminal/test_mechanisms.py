@@ -34,8 +34,8 @@ def test_each_map_is_that_of_its_variant_and_the_own_one_comes_first():
     def drawn(weights):
         return [line.plain.rstrip() for line in picture(weights, PLAIN, 20, 20)]
 
-    own = shown.index("the head's own map") + 1
-    assert [line.rstrip() for line in shown[own : own + 20]] == drawn(head.record.map(0, 0))
+    own = shown.index("the head's own map") + 2
+    assert [line[NUMBERS:].rstrip() for line in shown[own : own + 20]] == drawn(head.record.map(0, 0))
     first = own + 20 + 1 + 3  # an empty line, the score, its normalisers, the keys' numbers
     for place, one in enumerate(found):
         row, column = divmod(place, 3)
