@@ -34,7 +34,7 @@ def test_the_table_has_a_line_a_row_and_says_what_it_was_measured_on(attncli, sm
     result = attncli("bench", "-m", small, "--device", "cpu")
     assert (result.code, result.err) == (0, "")
     lines = [line for line in result.out.splitlines() if line.rstrip().endswith("%")]
-    assert [line[: len("  one, first layer")].strip() for line in lines] == [*KEPT, *KEPT]
+    assert [line[: len("   one, first layer")].strip() for line in lines] == [*KEPT, *KEPT]
     assert "GFLOP/s" in result.out
     assert "transformers" in result.out
 
