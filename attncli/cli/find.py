@@ -117,14 +117,21 @@ def edges(source: "Source", query: str, key: str, by: str) -> dict[str, Any]:
 
 
 def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]:
-    """The heads by a figure of statistics over the texts."""
+    """The heads by a figure of statistics over the texts, or over the maps of a saved record."""
     from attncli.analysis.finding import by_figure
-    from attncli.cli.source import Texts
-    from attncli.corpus.statistics import corpus_statistics
+    from attncli.cli.source import Saved, Texts
 
-    if not isinstance(source, Texts):
-        raise RequestError(f"--by {by} is counted over texts: give TEXT or -f in place of --from")
-    refuse(context, f"with --by {by}, which is counted over texts as stats has it", "pair", "pad_to", "which", "target")
-    asked = source.request
-    counted = corpus_statistics(source.engine, (one.text for one in source.inputs), asked.mask, measure=asked.measure)
-    return by_figure(counted, by, asked.layers, asked.heads)
+    if isinstance(source, Texts):
+        from attncli.corpus.statistics import corpus_statistics
+
+        why = f"with --by {by}, which is counted over texts as stats has it"
+        refuse(context, why, "pair", "pad_to", "which", "target")
+        asked = source.request
+        texts = (one.text for one in source.inputs)
+        counted = corpus_statistics(source.engine, texts, asked.mask, measure=asked.measure)
+        return by_figure(counted, by, asked.layers, asked.heads)
+    from attncli.analysis.record_statistics import record_statistics
+
+    assert isinstance(source, Saved)
+    counted = record_statistics(source.loaded)
+    return by_figure(counted, by, source.layers or "all", source.heads or "all")

@@ -83,7 +83,11 @@ def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
     computed = found("it", "trophy", TEXT)
     assert [one["weight"] for one in document["heads"]] == [one["weight"] for one in computed["heads"]]
     assert document["heads"][0]["usual"] > 0
-    assert attncli("find", "--by", "entropy", "--from", tmp_path / "maps.npz").code == 2
+    figures = found("--by", "entropy", "--from", tmp_path / "maps.npz", "-l", "2")["heads"]
+    computed = {(one["layer"], one["head"]): one["value"] for one in found("--by", "entropy", TEXT)["heads"]}
+    assert len(figures) == 12
+    for one in figures:
+        assert one["value"] == pytest.approx(computed[2, one["head"]], abs=1e-5) and one["layer"] == 2
 
 
 def test_in_files_as_json_and_csv(attncli, found, tmp_path):
