@@ -45,6 +45,16 @@ def test_heads_stand_by_weight_and_of_content_by_what_is_above_the_usual():
     assert (by_content[0].edges[0].query, by_content[0].edges[0].key) == (5, 2)
 
 
+def test_content_is_the_edge_above_the_usual_and_not_the_largest():
+    """A head that looks at the token before, but for one token, which looks elsewhere."""
+    weights = np.eye(14, k=-1) * 0.9
+    weights[9, 3], weights[9, 8] = 0.8, 0.1
+    record = record_of(weights)
+    [largest] = find([record], Wanted(), alone).ranks[0].edges
+    [content] = find([record], Wanted(content=True), alone).ranks[0].edges
+    assert largest.query - largest.key == 1 and (content.query, content.key) == (9, 3)
+
+
 def test_heads_are_ranked_by_content():
     """Those that have no edge between words come last."""
     high, edge = np.full((8, 8), 0.1), np.full((8, 8), 0.01)

@@ -111,6 +111,14 @@ def test_the_farthest_above_comes_first():
     assert all(edge.above >= STRONG for of_head in found for edge in of_head)
 
 
+def test_not_the_largest_weight_comes_first_but_the_farthest_above():
+    """The key that the second head gives 0.9 gets half of all that the others have to give."""
+    usual = flat()
+    usual[:, 3] += 0.5 - 1 / LENGTH
+    found = found_in(np.stack([with_edge(usual, 9, 3, 0.9), with_edge(flat(), 9, 3, 0.7)])[None])
+    assert [of_head[0].head for of_head in found] == [1, 0]
+
+
 def test_other_texts_say_what_is_usual():
     """A short text alone has nothing to be held against; beside others that do the same nothing stands out."""
     weights = np.zeros((4, 4), dtype=np.float32)

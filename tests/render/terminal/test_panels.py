@@ -36,3 +36,14 @@ def test_panels_stand_in_rows_that_the_canvas_has_room_for(panels, tokens, width
 def test_lines_end_where_their_text_does():
     first, second = (panel(name, np.zeros((2, 3)), PanelSize(3, 8), PLAIN) for name in ("中文", "b"))
     assert [line.plain for line in beside([first, second], 8)] == ["中文      b", "", ""]
+
+
+def test_queries_and_keys_have_their_numbers():
+    weights = np.eye(12, dtype=np.float32)
+    size = PanelSize.of(record_of(weights), 40)
+    plain = [line.plain for line in panel("a head", weights, size, PLAIN)]
+    assert plain[1] == "      012345678901" and plain[2].startswith("    0 █") and plain[-1].startswith("   11 ")
+    coloured = panel("a head", weights, size, Canvas(40, colour=True, unicode=True))
+    assert [line.plain.split(" ")[-2] for line in coloured[2:]] == ["0,1", "2,3", "4,5", "6,7", "8,9", "10,11"]
+    long = np.eye(80, dtype=np.float32)
+    assert len(panel("a head", long, PanelSize.of(record_of(long), 40), PLAIN)[1].plain) == 40
