@@ -84,7 +84,9 @@ def test_its_own_output_through_the_command_is_the_same_each_time(attncli, check
     assert json.loads(first.out)["records"][0]["tokens"] == expected("t5").tokens.text
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart", "marian"])
+@pytest.mark.parametrize(
+    "family", ["gpt2", "t5", *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama", "bart", "marian"))]
+)
 def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expected, family):
     record = expected(family)
     given = ("run", *OTHER, "-m", checkpoint(family), TEXT)

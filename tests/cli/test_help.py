@@ -158,7 +158,14 @@ def test_version(attncli, option):
     assert attncli(option).out == f"attncli {package.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+AT_ONCE = [(), ("run",), ("stats",)]  # the others are left to the slow tests
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[] if one in AT_ONCE else pytest.mark.slow) for one in [(), *COMMANDS]],
+    ids=" ".join,
+)
 def test_help_imports_nothing_heavy(command):
     program = (
         "import sys\nfrom attncli.cli.app import main\n"
