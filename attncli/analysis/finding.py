@@ -10,9 +10,8 @@ import numpy as np
 from attncli.analysis.patterns import counted_queries
 from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import Statistics
-from attncli.analysis.telling import Edge, Usual, usual_weights, word_pairs
+from attncli.analysis.telling import Edge, Usual, WordPairs, others_give
 from attncli.analysis.words import merge_words
-from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection, is_number, places_of, select, select_token
@@ -61,11 +60,15 @@ def in_tokens_or_words(record: AttentionRecord, wanted: Wanted) -> AttentionReco
     """The record, or the record between words where a name is that of a word in several pieces; None where a name is
     neither a token nor a word of the text.
     """
-    names = ((wanted.query, "tokens"), (wanted.key, "keys"))
-    for one in (record, merge_words(record)):
-        if all(places(name, getattr(one, side)) for name, side in names):
-            return one
-    return None
+    sides = ((wanted.query, "tokens"), (wanted.key, "keys"))
+
+    def has_both(one: AttentionRecord) -> bool:
+        return all(places(name, getattr(one, side)) for name, side in sides)
+
+    if has_both(record):
+        return record
+    words = merge_words(record)
+    return words if has_both(words) else None
 
 
 def places(name: str, tokens: Tokens) -> list[int]:
@@ -87,7 +90,7 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
     """Of every head the edge between the tokens `wanted` with the largest weight, or, between words (`content`), the
     one farthest above what is usual; and whether it leads to a sink. None in a layer whose mask allows no such edge.
 
-    Of an edge between words what is usual is that of `usual_weights`; of another, what the other tokens give that key.
+    Of an edge between words what is usual is that of `WordPairs`; of another, what the other tokens give that key.
     A sink is a special token, or a key that the other tokens give SINK or more on average.
 
     Both are in the text.
@@ -97,14 +100,15 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
     chosen[np.ix_(queries, keys)] = True
     special = np.array(record.keys.special)
     edges = []
+    pairs = WordPairs(record)
     for place, layer in enumerate(record.layers):
-        words = word_pairs(record, place)
+        words = pairs.allowed(place)
         allowed = chosen & record.masks[place] & (words if wanted.content else True)
         if not allowed.any():
             continue
         weights = record.weights[place]
-        to_key = others_give(weights, counted_queries(record, layer))
-        usual = np.where(words, usual_weights(record, place, over), to_key)
+        to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
+        usual = np.where(words, pairs.usual(place, over), to_key)
         ranked = np.where(allowed, weights - usual if wanted.content else weights, -np.inf)
         for column, head in enumerate(record.heads):
             query, key = np.unravel_index(int(ranked[column].argmax()), allowed.shape)
@@ -112,14 +116,6 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
             edge = Edge(layer, head, int(query), int(key), float(weights[at]), float(usual[at]))
             edges.append((edge, bool(special[key] or to_key[at] >= SINK)))
     return edges
-
-
-def others_give(weights: Floats, counted: Bools) -> Floats:
-    """What a key gets from the other queries that count, on average. `[head, query, key]` -> the same."""
-    real = np.where(counted[:, None], weights, 0.0)
-    others = np.maximum(counted.sum() - counted.astype(int), 1)[:, None]
-    mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
-    return mean
 
 
 def ranking(texts: Iterable[Sequence[tuple[Edge, bool]]], content: bool = False) -> list[Rank]:
@@ -207,8 +203,7 @@ def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bo
         words = one is not record
         if words not in over:
             over[words] = usual(words)
-        here, base = Usual.of_text(one), over[words]
-        found.append(strongest_edges(one, wanted, here if base is None else base + here))
+        found.append(strongest_edges(one, wanted, Usual.with_text(one, over[words])))
         last = one
     if last is None:
         raise RequestError("there is no text to look in")

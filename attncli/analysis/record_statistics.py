@@ -11,7 +11,7 @@ from attncli.analysis.window_sums import plain_part
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.text.windows import Window, some_tokens, word_numbers
+from attncli.text.windows import Window
 
 
 def record_statistics(records: Sequence[AttentionRecord], words: bool = False, distances: bool = False) -> Statistics:
@@ -58,7 +58,7 @@ def whole(record: AttentionRecord) -> AttentionRecord:
     return replace(
         record,
         weights=record.weights[..., real[:, None], real],
-        tokens=some_tokens(record.tokens, real.tolist()),
+        tokens=record.tokens.take(real.tolist()),
         masks=record.masks[..., real[:, None], real],
         vectors=None,
     )
@@ -66,6 +66,4 @@ def whole(record: AttentionRecord) -> AttentionRecord:
 
 def record_sums(record: AttentionRecord, distances: bool = False) -> Sums:
     """The sums over the queries of a `whole` record."""
-    tokens = record.tokens
-    window = Window(0, 1, (0, len(tokens)), tokens, *word_numbers(tokens))
-    return plain_part(window, record.weights, record.masks, distances).of_text()
+    return plain_part(Window.whole(record.tokens), record.weights, record.masks, distances).of_text()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.analysis.patterns import summarise
-from attncli.base.arrays import Bools, Doubles
+from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
 from attncli.text.windows import NO_WORD, word_places
 
@@ -65,15 +65,21 @@ class Usual:
 
     @classmethod
     def of_text(cls, record: AttentionRecord) -> "Usual":
-        bins = distance_bins(record)
+        pairs = WordPairs(record)
         sums = np.zeros((*record.weights.shape[:2], BINS))
         counts = np.zeros((len(record.layers), BINS))
         for place, maps in enumerate(record.weights):
-            pairs = word_pairs(record, place)
-            chosen = bins[pairs]
+            allowed = pairs.allowed(place)
+            chosen = pairs.bins[allowed]
             counts[place] = np.bincount(chosen, minlength=BINS)
-            sums[place] = [np.bincount(chosen, one[pairs], BINS) for one in maps]
+            sums[place] = [np.bincount(chosen, one[allowed], BINS) for one in maps]
         return cls(sums, counts, 1)
+
+    @classmethod
+    def with_text(cls, record: AttentionRecord, others: "Usual | None") -> "Usual":
+        """Over a text and others, where there are any."""
+        here = cls.of_text(record)
+        return here if others is None else others + here
 
     def __add__(self, other: "Usual") -> "Usual":
         return Usual(self.sums + other.sums, self.counts + other.counts, self.texts + other.texts)
@@ -92,44 +98,63 @@ def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
     return np.where(distance == 0, BINS // 2, BINS // 2 + np.sign(distance) * size)
 
 
-def word_pairs(record: AttentionRecord, place: int) -> Bools:
-    """Which pairs count: bool `[query, key]`, two different words that the mask of the layer at `place` allows."""
-    queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
-    pairs: Bools = (queries != NO_WORD) & (keys != NO_WORD) & record.masks[place]
-    return pairs & (queries != keys) if record.key_tokens is None else pairs
+class WordPairs:
+    """The pairs of tokens of a record that count: two different words, neither a special token nor punctuation.
 
-
-def usual_weights(record: AttentionRecord, place: int, over: Usual) -> Doubles:
-    """What is usual of every weight of the layer at `place` of a record: float64 `[head, query, key]`.
-
-    The larger of two means, both without the weight itself: what the head gives at that distance (`over` texts, this
-    one among them), and what the other words give to that key.
+    bins: as `distance_bins` gives them.
     """
-    pairs, bins = word_pairs(record, place), distance_bins(record)
-    weights = np.where(pairs, record.weights[place], 0.0)
-    sums, counts = over.sums[place], over.counts[place]
-    few = counts <= FEW
-    sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
-    counts = np.where(few, counts.sum(), counts)
-    at_distance = (sums[:, bins] - weights) / np.maximum(counts[bins] - 1, 1)
-    to_key = (weights.sum(axis=1, keepdims=True) - weights) / np.maximum(pairs.sum(axis=0) - 1, 1)
-    usual: Doubles = np.maximum(at_distance, to_key)
-    return usual
+
+    def __init__(self, record: AttentionRecord) -> None:
+        self.record = record
+        self.bins = distance_bins(record)
+        queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
+        both: Bools = (queries != NO_WORD) & (keys != NO_WORD)
+        self.different: Bools = both & (queries != keys) if record.key_tokens is None else both
+
+    def allowed(self, place: int) -> Bools:
+        """Those that the mask of the layer at `place` allows: bool `[query, key]`."""
+        return self.different & self.record.masks[place]
+
+    def usual(self, place: int, over: Usual) -> Doubles:
+        """What is usual of every weight of the layer at `place`: float64 `[head, query, key]`.
+
+        The larger of two means, both without the weight itself: what the head gives at that distance (`over` texts,
+        this one among them), and what the other words give to that key.
+        """
+        allowed = self.allowed(place)
+        weights = np.where(allowed, self.record.weights[place], 0.0)
+        sums, counts = over.sums[place], over.counts[place]
+        few = counts <= FEW
+        sums = np.where(few, sums.sum(axis=-1, keepdims=True), sums)
+        counts = np.where(few, counts.sum(), counts)
+        at_distance = (sums[:, self.bins] - weights) / np.maximum(counts[self.bins] - 1, 1)
+        usual: Doubles = np.maximum(at_distance, others_give(weights, allowed))
+        return usual
+
+
+def others_give(weights: Floats, counted: Bools) -> Floats:
+    """What a key gets from the other queries, on average. `[head, query, key]`, of which `[query, key]` count -> the
+    same.
+    """
+    real = np.where(counted, weights, 0.0)
+    others = np.maximum(counted.sum(axis=0) - counted.astype(int), 1)
+    mean: Floats = (real.sum(axis=1, keepdims=True) - real) / others
+    return mean
 
 
 def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
     """The strong edges of every head that has any: each head's, and the heads, from the farthest above down.
 
-    An edge is one of `word_pairs`; it is strong when it is STRONG above what is usual. One text of one pair of words
+    An edge is one of `WordPairs`; it is strong when it is STRONG above what is usual. One text of one pair of words
     has nothing to be held against, and no strong edge.
     """
     found = []
+    pairs = WordPairs(record)
     for place, layer in enumerate(record.layers):
-        pairs = word_pairs(record, place)
         if over.counts[place].sum() < 2:
             continue
-        usual = usual_weights(record, place, over)
-        strong = (record.weights[place] - usual >= STRONG) & pairs
+        usual = pairs.usual(place, over)
+        strong = (record.weights[place] - usual >= STRONG) & pairs.allowed(place)
         for column, head in enumerate(record.heads):
             of_head = [
                 Edge(layer, head, q, k, float(record.weights[place, column, q, k]), float(usual[column, q, k]))

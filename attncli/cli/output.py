@@ -58,12 +58,17 @@ def shows_progress() -> bool:
     return not QUIET and sys.stderr.isatty()
 
 
+def hints() -> bool:
+    """Whether there is a person who reads them."""
+    return not QUIET and sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def hint(*texts: str) -> None:
     """What could be typed next, after everything else: the first of these that fits into a line of the terminal.
 
     For a person at a terminal only: not where stdout or stderr goes elsewhere, and not after --quiet.
     """
-    if QUIET or not (sys.stdout.isatty() and sys.stderr.isatty()):
+    if not hints():
         return
     from rich.cells import cell_len
     from rich.console import Console

@@ -115,14 +115,15 @@ def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Contex
     from attncli.render.terminal.telling import first_look
 
     record = row_shares(record)
-    here = Usual.of_text(record)
-    over = here if usual is None else usual + here
+    over = Usual.with_text(record, usual)
     found = edges(record, over)
     return first_look(record, found, over, output.canvas(), next_commands(context, record, found))
 
 
 def closer(context: typer.Context, record: "AttentionRecord") -> None:
     """After maps: the head of a layer that stands out most; after one head its lines."""
+    if not output.hints():
+        return
     from attncli.analysis.finding import by_content
 
     layer = record.layers[0]

@@ -10,8 +10,7 @@ from attncli.analysis.words import merge_words
 from attncli.base.errors import Notice
 from attncli.models.engine import Engine
 from attncli.record import AttentionRecord, Request
-from attncli.text.tokens import Tokens
-from attncli.text.windows import Window, word_numbers
+from attncli.text.windows import Window
 
 # Tokens of a window at the most: the maps of all layers and heads are there at once, however many a model could read.
 LONGEST_WINDOW = 1024
@@ -50,12 +49,8 @@ class RecordSums:
     def part(self, window: Window, record: AttentionRecord) -> Part:
         """From the maps of a window."""
         if record.tokens is not window.tokens:
-            window = whole(window, record.tokens)
+            # All of what was written, in the place of the window that was read.
+            window = Window.whole(record.tokens, window.text, window.of)
         if self.counting.words:
             window, record = window.in_words, merge_words(record)
         return plain_part(window, record.weights, record.compact_masks, self.counting.distances)
-
-
-def whole(window: Window, tokens: Tokens) -> Window:
-    """All of what was written, in the place of the window that was read."""
-    return Window(window.text, window.of, (0, len(tokens)), tokens, *word_numbers(tokens))

@@ -177,16 +177,21 @@ class TransformersModel(Engine):
             vocab_size = stack.get_input_embeddings().num_embeddings
         return Tokenizer(backend, min(limits), vocab_size, self.theirs.pad_token_id, backend.notation)
 
+    @cached_property
+    def fed(self) -> Tokenizer:
+        """The one for what the decoder is fed."""
+        return self.cutter("decoder")
+
     def taught(self, target: str) -> Tokens:
         """What the decoder is fed to write the target: the start token, and the target's tokens but the last."""
-        wanted = self.cutter("decoder").encode(target)
+        wanted = self.fed.encode(target)
         if hasattr(self.network, "prepare_decoder_input_ids_from_labels"):
             labels = torch.tensor([wanted.ids], device=self.network.device)
             with self.running():
                 start = int(self.network.prepare_decoder_input_ids_from_labels(labels)[0, 0])
         else:
             start = self.network.config.decoder_start_token_id
-        first = tokens_of(pieces(self.theirs, [start]), self.cutter("decoder").notation)
+        first = tokens_of(pieces(self.theirs, [start]), self.fed.notation)
         return Tokens(**{name: [*values, *getattr(wanted, name)[:-1]] for name, values in vars(first).items()})
 
     def answer_of(self, inputs: dict[str, Tensor]) -> Tokens:
@@ -194,7 +199,7 @@ class TransformersModel(Engine):
 
         The same every time.
         """
-        longest = min(LONGEST_ANSWER, self.cutter("decoder").max_tokens)
+        longest = min(LONGEST_ANSWER, self.fed.max_tokens)
         with self.running():
             ids = self.network.generate(
                 **inputs,
@@ -204,7 +209,7 @@ class TransformersModel(Engine):
                 max_new_tokens=longest,
                 return_dict_in_generate=False,
             )
-        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.cutter("decoder").notation)
+        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.fed.notation)
 
     # --- running ------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """A text cut into windows that fit a model, in whole words where that is possible."""
 
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -40,6 +39,11 @@ class Window:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @classmethod
+    def whole(cls, tokens: Tokens, text: int = 0, of: int = 1) -> "Window":
+        """One in which every token counts."""
+        return cls(text, of, (0, len(tokens)), tokens, *word_numbers(tokens))
+
     @cached_property
     def queries(self) -> int:
         """How many tokens count."""
@@ -59,7 +63,7 @@ class Window:
             self.text,
             self.of,
             (begin, end),
-            some_tokens(self.tokens, starts.tolist()),
+            self.tokens.take(starts.tolist()),
             self.word[starts],
             np.arange(len(starts)),
             self.punctuation[starts],
@@ -101,9 +105,7 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
         part = [*range(head), *range(start, stop), *range(total - tail, total)]
         begin, end = (border - start + head for border in borders[number : number + 2])
         counted = 0 if number == 0 else begin, len(part) if number == len(starts) - 1 else end
-        cut.append(
-            Window(text, len(starts), counted, some_tokens(tokens, part), numbers[part], places[part], marks[part])
-        )
+        cut.append(Window(text, len(starts), counted, tokens.take(part), numbers[part], places[part], marks[part]))
     return cut
 
 
@@ -139,12 +141,6 @@ def encode(content: str, tokenizer: Tokenizer) -> Tokens:
             f"{tokenizer.vocab_size}: this tokenizer belongs to another model"
         )
     return tokens
-
-
-def some_tokens(tokens: Tokens, part: Sequence[int]) -> Tokens:
-    if len(part) == len(tokens):
-        return tokens
-    return tokens.take(part)
 
 
 def word_numbers(

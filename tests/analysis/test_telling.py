@@ -13,11 +13,10 @@ from attncli.analysis.telling import (
     FEW,
     STRONG,
     Usual,
+    WordPairs,
     clear_patterns,
     distance_bins,
     edges,
-    usual_weights,
-    word_pairs,
 )
 
 LENGTH = 14
@@ -59,11 +58,11 @@ def pairs_one_by_one(record, place):
 
 @given(layered_records() | attention_records() | cross_records())
 def test_usual_is_the_larger_of_two_means_without_the_weight_itself(record):
-    over = Usual.of_text(record)
+    over, pairs = Usual.of_text(record), WordPairs(record)
     for place in range(len(record.layers)):
         every = list(pairs_one_by_one(record, place))
-        usual = usual_weights(record, place, over)
-        assert {(q, k) for q, k, _ in every} == set(map(tuple, np.argwhere(word_pairs(record, place)).tolist()))
+        usual = pairs.usual(place, over)
+        assert {(q, k) for q, k, _ in every} == set(map(tuple, np.argwhere(pairs.allowed(place)).tolist()))
         for head, weights in enumerate(record.weights[place]):
             for query, key, group in every:
                 there = [(q, k) for q, k, its in every if its == group]
