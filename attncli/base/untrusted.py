@@ -1,0 +1,147 @@
+"""Files from outside: JSON, .npz and .safetensors, each read in one way. What they mean is for whoever asked.
+
+Nothing in a file is trusted: no pickle is ever read, no size believed before it is checked, and whatever is garbled is
+a ValueError that says what is wrong. OSError comes through: the file is missing, or may not be read.
+"""
+
+import json
+import lzma
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.base.printable import first_line
+
+LONGEST_JSON = 2**30  # bytes: what `run --json` prints of all heads of 1,024 tokens fits
+SMALL = 2**29  # bytes that any .npz may hold once it is inflated
+INFLATED = 200  # times its size that a larger one may hold: rows of nothing are packed well, and bombs better
+MOST_ARRAYS = 1000  # in a .npz
+
+# What a garbled file makes zipfile, numpy's header parser and the decompressors raise. (RuntimeError: a password.)
+GARBLED = (
+    ValueError, SyntaxError, TypeError, EOFError, RecursionError, OverflowError, RuntimeError, NotImplementedError,
+    struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError,
+    IndexError, KeyError,
+)  # fmt: skip
+
+# --- JSON -----------------------------------------------------------------------------------------------
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON document says. Raises ValueError where it is none, is nested too deep, or has a number that is none
+    (NaN, Infinity, 1e400).
+    """
+    try:
+        return json.loads(text, parse_constant=refuse_constant, parse_float=finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def finite(digits: str) -> float:
+    """Raises ValueError for a number that no float holds."""
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return number
+
+
+def refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def read_json(path: Path, longest: int = LONGEST_JSON) -> Any:
+    """A file that holds one JSON document. Raises ValueError as `parse_json`, and for more than `longest` bytes."""
+    with path.open("rb") as file:
+        content = file.read(longest + 1)  # of /dev/zero too no more than that
+    if len(content) > longest:
+        raise ValueError(f"it is longer than {longest:,} bytes")
+    return parse_json(content)
+
+
+# --- .npz -----------------------------------------------------------------------------------------------
+
+
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of a .npz by their names.
+
+    Raises ValueError where it is none, an array's header and size do not agree, one holds objects, or together they are
+    larger than a file of this size has a reason to be.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            names = [member.filename.removesuffix(".npy") for member in members]
+            if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
+                raise ValueError("its members are too many, or have one name twice")
+            total = sum(member.file_size for member in members)
+            if total > max(SMALL, INFLATED * path.stat().st_size):
+                raise ValueError(f"inflated it would be {total:,} bytes")
+            return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
+    except GARBLED as error:
+        raise ValueError(first_line(error)) from error
+
+
+def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One array of a .npz. Raises whatever a garbled one ends in."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, by_columns, dtype = read_header(file)
+        if dtype.kind not in "biufcUS":
+            raise ValueError(f"{member.filename} holds {dtype}, which are no numbers and no text")
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or size != member.file_size - file.tell():
+            raise ValueError(f"{member.filename} is not as long as its shape {list(shape)} says")
+        content = file.read()
+        if len(content) != size:
+            raise EOFError(f"{member.filename} is cut short")
+    array = np.frombuffer(bytearray(content), dtype=dtype)
+    return array.reshape(shape, order="F" if by_columns else "C")
+
+
+# --- .safetensors ---------------------------------------------------------------------------------------
+
+
+class Tensors:
+    """A .safetensors file, mapped into memory: what it says of itself, and its tensors, each read when asked for.
+
+    framework: whose tensors they are, "numpy" or "pt".
+
+    metadata: what it says of itself; shapes: of its tensors, by name.
+
+    Raises ValueError where it is damaged.
+    """
+
+    def __init__(self, path: Path, framework: str) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        self.damage = (SafetensorError, *GARBLED, AttributeError)  # which a dtype that numpy lacks ends in
+        try:
+            self.file = safe_open(str(path), framework=framework)
+            self.metadata: Mapping[str, str] = self.file.metadata() or {}
+            self.shapes: Mapping[str, tuple[int, ...]] = {
+                name: tuple(self.file.get_slice(name).get_shape())
+                for name in self.file.keys()  # noqa: SIM118
+            }
+        except self.damage as error:
+            raise ValueError(first_line(error)) from error
+
+    def read(self, name: str) -> Any:
+        """One tensor. Raises ValueError where it is missing or damaged."""
+        if name not in self.shapes:
+            raise ValueError(f"it has no {name}")
+        try:
+            return self.file.get_tensor(name)
+        except self.damage as error:
+            raise ValueError(f"{name}: {first_line(error)}") from error
