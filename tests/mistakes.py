@@ -39,7 +39,7 @@ MISTAKES = (
         "segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))",
         "segments.append(kind)",
     ),
-    Mistake("JSON has 4 digits", '"weights": self.map(layer, head).', '"weights": self.map(layer, head).round(4).'),
+    Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
         "[PAD] is taken for a separator",
         "separators = np.array(keys.special) & ~np.array(keys.padding)",
