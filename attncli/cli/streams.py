@@ -13,7 +13,7 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 
-CLOSED = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # how stand-ins are opened: nothing to read, no writing, words are lost
+STAND_INS = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # an empty stdin, a stdout that can't be written to, lost words
 
 
 class Data(io.FileIO):
@@ -47,15 +47,16 @@ def prepare() -> None:
     A file takes the lowest number that is free: with stdout closed, a model's file would be stdout. What libraries
     without Python write to stderr, by its number, goes nowhere (`let_libraries_speak`).
     """
-    for number, how in enumerate(CLOSED):
+    for number, how in enumerate(STAND_INS):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, how)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = text(Data(1, "wb", closefd=False), sys.stdout)
-    sys.stderr = sys.__stderr__ = text(Words(os.dup(2), "wb"), sys.stderr)
+    sys.stdout = text(Data(1, "wb", closefd=False), sys.stdout)
+    sys.stderr = text(Words(os.dup(2), "wb"), sys.stderr)
+    sys.__dict__.update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # where a terminal's width is asked for
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
@@ -72,5 +73,5 @@ def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 def let_libraries_speak() -> None:
     """What they write to stderr is shown from here on."""
-    if sys.stderr is sys.__stderr__:  # and nobody else's, who runs the program inside another
+    if sys.stderr is sys.__stderr__ is not None:  # this program's own, not of one that runs it within
         os.dup2(sys.stderr.fileno(), 2)

@@ -228,12 +228,7 @@ class AttentionRecord:
 
     def document(self) -> dict[str, Any]:
         """This text's entry under "records" in `run --json`."""
-        maps = [
-            {"layer": layer, "head": head, "weights": self.map(layer, head).tolist()}
-            for layer in self.layers
-            for head in self.heads
-        ]
-        return {**self.labels(), "attention": maps}
+        return json.loads("".join(self.document_text()))
 
     def document_text(self) -> Iterator[str]:
         """The same as JSON, map by map: 512 tokens of all heads are hundreds of megabytes."""

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ def at_work(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", AT_WORK, str(tmp_path / "theirs.txt")], stdout=subprocess.PIPE, text=True
     )
-    yield process, process.stdout.readline().strip()
+    yield process, Path(process.stdout.readline().strip())
     process.kill()
     process.communicate()
 
@@ -45,7 +46,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(at_
     process, folder = at_work
     age(folder)
     write_whole(tmp_path / "ours.txt", lambda path: path.write_text("x"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([os.path.basename(folder), "ours.txt"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder.name, "ours.txt"])
     process.kill()
     process.wait()
     write_whole(tmp_path / "ours.txt", lambda path: path.write_text("y"))
