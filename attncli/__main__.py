@@ -15,7 +15,7 @@ def main() -> None:
     and after an interruption it would wait for other libraries' threads. All files are whole by then.
     """
     code = INTERRUPTED
-    try:
+    try:  # noqa: SIM105  (what `suppress` does takes a moment itself)
         code = run()
     except (KeyboardInterrupt, SystemExit):  # another signal, while the first was answered
         pass

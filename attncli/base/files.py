@@ -15,7 +15,7 @@ PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file that is made elsewhere under the same name, then put it in the place of `path` in one step.
+    """Let `write` fill a file of this name that is made elsewhere, then put it in the place of `path` in one step.
 
     Whatever goes wrong (a full disk, an interruption), `path` is what it was before and nothing else is left. A link
     stays one, and what it leads to is written. A device or a pipe, which can't be replaced, is written to.
@@ -36,7 +36,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def mode_of(path: Path) -> int | None:
-    """What stands there and who may do what with it; None where nothing does. Raises OSError where none can be known."""
+    """What stands there and who may do what with it; None where nothing does. Raises OSError in a circle of links."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:

