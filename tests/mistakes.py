@@ -67,8 +67,9 @@ MISTAKES = (
     ),
     Mistake(
         "Ctrl-C leaves a temporary file",
-        "        except BaseException:\n            with suppress(OSError):",
-        "        except Exception:\n            with suppress(OSError):",
+        "        yield folder\n    finally:\n        shutil.rmtree(folder, ignore_errors=True)\n",
+        "        yield folder\n        shutil.rmtree(folder, ignore_errors=True)\n    except OSError:\n"
+        "        shutil.rmtree(folder, ignore_errors=True)\n        raise\n    finally:\n",
     ),
     Mistake(
         "every layer has the first one's mask",

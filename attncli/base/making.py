@@ -50,7 +50,7 @@ def lock(folder: Path) -> int:
     """Take the folder until what is returned is closed, or this process ends. Raises OSError when it is taken."""
     import fcntl
 
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
