@@ -1,7 +1,11 @@
 """Where the program starts and ends: `attncli` and `python -m attncli`."""
 
+import atexit
 import os
 import sys
+from contextlib import suppress
+
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -10,7 +14,21 @@ def main() -> None:
     It ends without taking the interpreter down piece by piece: with torch in it that takes a third of a second,
     and after an interruption it would wait for other libraries' threads. All files are whole by then.
     """
+    code = INTERRUPTED
+    try:  # noqa: SIM105  (what `suppress` does takes a moment itself)
+        code = run()
+    except (KeyboardInterrupt, SystemExit):  # another signal, while the first was answered
+        pass
+    os._exit(code)
+
+
+def run() -> int:
+    """The exit code."""
     try:
+        from attncli.cli import signals, streams
+
+        streams.prepare()
+        signals.prepare()
         from attncli.cli.app import main as program  # long enough to be interrupted
 
         program()
@@ -18,10 +36,11 @@ def main() -> None:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
-        code = 130
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        code = INTERRUPTED
+    with suppress(Exception, SystemExit):  # `program` has told of stdout; libraries remove what they made for a while
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    return code
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ MISTAKES = (
         "segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))",
         "segments.append(kind)",
     ),
-    Mistake("JSON has 4 digits", '"weights": self.map(layer, head).', '"weights": self.map(layer, head).round(4).'),
+    Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
         "[PAD] is taken for a separator",
         "separators = np.array(keys.special) & ~np.array(keys.padding)",
@@ -67,8 +67,9 @@ MISTAKES = (
     ),
     Mistake(
         "Ctrl-C leaves a temporary file",
-        "        except BaseException:\n            with suppress(OSError):",
-        "        except Exception:\n            with suppress(OSError):",
+        "        yield folder\n    finally:\n        shutil.rmtree(folder, ignore_errors=True)\n",
+        "        yield folder\n        shutil.rmtree(folder, ignore_errors=True)\n    except OSError:\n"
+        "        shutil.rmtree(folder, ignore_errors=True)\n        raise\n    finally:\n",
     ),
     Mistake(
         "every layer has the first one's mask",

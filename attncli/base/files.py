@@ -1,45 +1,63 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from pathlib import Path
 
 from attncli.base.errors import RequestError
+from attncli.base.making import making
 
 PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in its place in one step.
+    """Let `write` fill a file of this name that is made elsewhere, then put it in the place of `path` in one step.
 
-    Whatever goes wrong (a full disk, an interruption), `path` is what it was before and nothing else is left.
-    The temporary file keeps the suffix, which some libraries choose their format by.
+    Whatever goes wrong (a full disk, an interruption), `path` is what it was before and nothing else is left. A link
+    stays one, and what it leads to is written. A device or a pipe, which can't be replaced, is written to.
 
-    Raises RequestError when the folder is missing or can't be written to, or the disk is full.
+    Raises RequestError when the folder is missing or can't be written to, the disk is full, or links go in a circle.
     """
     path = Path(path)
     try:
-        if path.is_dir():
-            raise IsADirectoryError(21, "Is a directory")
-        if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to replace
-            write(path)
-            return
-        target = Path(os.path.realpath(path))  # a link stays a link
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".attncli-", suffix=target.suffix)
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            write(temporary)
-            temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~current_umask())
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        mode = mode_of(path)
+        if mode is None or stat.S_ISREG(mode):
+            replace(Path(os.path.realpath(path)), write, 0o666 & ~current_umask() if mode is None else mode & 0o777)
+        elif stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        else:
+            pour(path, write)
     except OSError as error:
         raise RequestError(f"can't write {path}: {error.strerror or error}") from error
+
+
+def mode_of(path: Path) -> int | None:
+    """What stands there and who may do what with it; None where nothing does. Raises OSError in a circle of links."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def replace(target: Path, write: Callable[[Path], object], permissions: int) -> None:
+    with making(target.parent) as folder:
+        made = folder / target.name
+        write(made)
+        made.chmod(permissions)
+        made.replace(target)
+
+
+def pour(target: Path, write: Callable[[Path], object]) -> None:
+    """Byte after byte: libraries look for a place in what they write, or put another file there."""
+    with tempfile.TemporaryDirectory(prefix="attncli-") as folder:
+        made = Path(folder) / target.name
+        write(made)
+        with made.open("rb") as source, target.open("wb") as opened:
+            shutil.copyfileobj(source, opened)
 
 
 def current_umask() -> int:

@@ -1,8 +1,10 @@
 """The Typer app, and the one place where errors become a line on stderr and an exit code."""
 
+import logging
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -31,7 +33,7 @@ from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
 
-DONE, REFUSED = 0, 2
+REFUSED = 2
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
@@ -102,18 +104,13 @@ def attncli(
 def main(arguments: list[str] | None = None) -> None:
     """The program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    output.prepare_streams()
-    warnings.showwarning = show_warning
-    warnings.simplefilter("always", Notice)
+    hear_libraries()
     try:
+        check_folder()
         code = app(arguments or ["--help"], prog_name="attncli", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = output.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = DONE
     except (RequestError, OSError, MemoryError) as error:
         code = refuse(error)
     except Exception as error:  # noqa: BLE001
@@ -121,10 +118,27 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def hear_libraries() -> None:
+    """Their warnings come to `show_warning`, whatever PYTHONWARNINGS makes of them; what they log goes nowhere."""
+    warnings.showwarning = show_warning
+    warnings.simplefilter("default")
+    warnings.simplefilter("always", Notice)
+    logging.basicConfig(handlers=[logging.NullHandler()])
+
+
+def check_folder() -> None:
+    """Raises RequestError in a folder that was removed, where libraries end in ways of their own."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError as error:
+        raise RequestError(f"the working directory is gone ({error.strerror}): cd to another one") from error
+
+
 def refuse(error: BaseException, line: str | None = None) -> int:
     """Say in one line why the request can't be met; with --debug, show where."""
     if output.DEBUG:
-        raise error
+        traceback.print_exception(error)
+        return REFUSED
     if isinstance(error, MemoryError):
         line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
     output.error(f"attncli: error: {line or error}")

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.base.documents import as_text
 from attncli.base.printable import printable
+from attncli.cli import streams
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from attncli.render.terminal.canvas import Canvas
 
+LONGEST_ERROR = 300  # characters of the line that says why a request can't be met
 INTERRUPTED = 130  # the exit code, also of who shows what there was by then
+CUT = " ... "
 DEBUG = False
 QUIET = False
 PAGE_WIDTH = 100  # columns for pictures when stdout is no terminal
@@ -25,6 +28,8 @@ def set_debug(wanted: bool) -> None:
     """What the option --debug does; for the rest of the process."""
     global DEBUG
     DEBUG = DEBUG or wanted
+    if wanted:
+        streams.let_libraries_speak()
 
 
 def set_quiet(wanted: bool) -> None:
@@ -35,22 +40,19 @@ def set_quiet(wanted: bool) -> None:
         os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # is read when the library is imported
 
 
-def prepare_streams() -> None:
-    """A character that stdout can't encode is escaped, not an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def say(text: str) -> None:
     """One line for the user, on stderr, unless --quiet was given."""
     if not QUIET:
-        error(text)
+        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def error(text: str) -> None:
-    """Why a request can't be met: on stderr, always."""
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+    """Why a request can't be met: on stderr, always. Of a long line the middle is left out: it ends in what to do."""
+    line = printable(text).encode(sys.stderr.encoding or "ascii", "backslashreplace").decode(sys.stderr.encoding)
+    if len(line) > LONGEST_ERROR:
+        half = (LONGEST_ERROR - len(CUT)) // 2
+        line = line[:half] + CUT + line[-half:]
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def shows_progress() -> bool:

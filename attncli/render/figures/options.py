@@ -10,6 +10,8 @@ from attncli.base.errors import RequestError
 from attncli.render.figures.matrix import COLOURS, colour_map
 from attncli.render.figures.paper import Paper, paper
 
+LONGEST_TITLE = 500  # characters
+
 
 @dataclass(frozen=True)
 class What:
@@ -41,7 +43,7 @@ class Look:
     style: "matrix", or "lines" between two columns of tokens; there the heads of one layer share a panel.
     vmax: the weight that gets the last, or the full, colour; by default the largest that is drawn.
     cmap: matplotlib's name of a matrix's colours.
-    title: instead of the model, layer, head and mask.
+    title: instead of the model, layer, head and mask; at most LONGEST_TITLE characters.
     width: "8cm", "80mm", "3.15in", "227pt" or inches; by default what the maps need.
     font, font_size: an installed family, and points of the tokens.
 
@@ -61,6 +63,8 @@ class Look:
         colour_map(self.cmap)
         if self.vmax is not None and not 0 < self.vmax < math.inf:
             raise RequestError(f"--vmax {self.vmax:g} is no positive number: weights are between 0 and 1")
+        if self.title is not None and len(self.title) > LONGEST_TITLE:
+            raise RequestError(f"--title has {len(self.title)} characters: at most {LONGEST_TITLE} are drawn")
         _ = self.paper
 
     @cached_property

@@ -43,7 +43,7 @@ def left_out(record: AttentionRecord, what: What) -> str:
     flagged = [pair for tokens in sides for pair in zip(tokens.text, tokens.special, strict=True)]
     names = [] if what.special else [token for token, flag in flagged if flag]
     if names:
-        parts.append(f"without {', '.join(dict.fromkeys(names))}")
+        parts.append(f"without {', '.join(cut(name, LONGEST_NAME) for name in dict.fromkeys(names))}")
     if what.segments != "all" and any(1 in tokens.segments for tokens in sides):
         first, second = ("the first text" if letter == "A" else "the second text" for letter in what.segments.upper())
         parts.append(f"from {first} to {second}" if first != second else f"within {first}")

@@ -1,0 +1,102 @@
+"""TERM and HUP: what was being written is gone, the exit code says which it was, and nothing else is said."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from shell import environment
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+BEGIN = """
+import gc, os, signal, sys, time
+from pathlib import Path
+from attncli.base.files import write_whole
+from attncli.cli import signals
+
+signals.prepare()
+
+def wait(path):
+    path.write_text("half of")
+    print("now", flush=True)
+    try:
+        time.sleep(30)
+    finally:
+        time.sleep(0.3)
+"""
+WRITE = f"{BEGIN}\nwrite_whole(Path(sys.argv[1]) / 'out.txt', wait)"
+LOSE = f"""{BEGIN}
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        time.sleep(1)
+
+Last()
+time.sleep(30)
+"""
+
+
+def started(program: str, *arguments: object, **more):
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGHUP"], ["SIGTERM", "SIGTERM"], ["SIGHUP", "SIGTERM"]], ids=str)
+def test_what_was_being_written_is_gone(signals, tmp_path):
+    process = started(WRITE, tmp_path)
+    process.stdout.readline()
+    for name in signals:
+        process.send_signal(getattr(signal, name))
+        time.sleep(0.1)
+    _, said = process.communicate(timeout=10)
+    assert process.returncode == 128 + getattr(signal, signals[0])
+    assert said == "" and list(tmp_path.iterdir()) == []
+
+
+def test_what_is_ignored_stays_ignored(tmp_path):
+    """As `nohup` asks for."""
+    process = started(WRITE, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=10)
+    assert process.returncode == 143
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
+def test_one_that_python_drops_comes_again(name, code):
+    process = started(LOSE, name, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    _, said = process.communicate(timeout=10)
+    assert process.returncode == code and "ignored" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_at_any_moment_of_a_run(name, tmp_path):
+    """From Python's first line on, which is not the program's, to the end; none is half there."""
+    chance = random.Random(0)
+    command = [sys.executable, "-m", "attncli", "run", "-l", "all", "-o", "x.npz", "word " * 300]
+    for _ in range(6):
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        time.sleep(chance.uniform(0.5, 6))
+        process.send_signal(getattr(signal, name))
+        process.send_signal(getattr(signal, name))
+        _, said = process.communicate(timeout=30)
+        assert process.returncode in (0, 128 + getattr(signal, name))
+        assert "Traceback" not in said and "ignored" not in said
+        assert [path.name for path in tmp_path.iterdir()] in ([], ["x.npz"])
+        (tmp_path / "x.npz").unlink(missing_ok=True)
