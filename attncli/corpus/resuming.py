@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.statistics import Sums
-from attncli.analysis.statistics_files import GARBLED, of_each, one_or_each
+from attncli.analysis.statistics_files import of_each, one_or_each
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
+from attncli.base.untrusted import GARBLED
 
 SAVED_EVERY = 60.0  # seconds: what a power cut costs
 ARRAYS = ("totals", "means", "squares", "divergence", "alike")  # of the sums
