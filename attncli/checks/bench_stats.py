@@ -161,7 +161,7 @@ def measure_speed(model: Model, path: Path, rounds: int, done: Callable[[], None
 
 
 def read(model: Model, path: Path) -> Any:
-    return Reading().windows([str(path)], model.tokenizer, None, lambda _: True)
+    return Reading().windows([str(path)], model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:

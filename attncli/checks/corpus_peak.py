@@ -18,7 +18,7 @@ def main(name: str, path: str, device: str) -> None:
     model = load_own(name, device)
     reducer = Reducer(model)
     begun = time.perf_counter()
-    sums = reducer.reduce(Reading().windows([path], model.tokenizer, None, lambda _: True))
+    sums = reducer.reduce(Reading().windows([path], model.tokenizer))
     seconds = time.perf_counter() - begun
     json.dump({"tokens": sums.queries, "seconds": seconds, "peak_bytes": process_peak()}, sys.stdout)
 

@@ -8,18 +8,22 @@ from attncli.text.windows import Window
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # what is sorted by length together; all of it is in memory at once
 
 
-def groups(texts: Iterable[list[Window]]) -> Iterator[list[Window]]:
-    """The windows of so many texts as are sorted together."""
+def groups(texts: Iterable[list[Window]], first: int = 0) -> Iterator[tuple[int, list[Window]]]:
+    """The windows of so many texts as are sorted together, and how many texts these are; some may have no window.
+
+    first: how many are in the first group, where that was begun before.
+    """
     group: list[Window] = []
     count = tokens = 0
     for windows in texts:
         group += windows
         count, tokens = count + 1, tokens + sum(map(len, windows))
-        if count == TEXTS_SORTED or tokens >= TOKENS_SORTED:
-            yield group
-            group, count, tokens = [], 0, 0
-    if group:
-        yield group
+        full = count == TEXTS_SORTED or tokens >= TOKENS_SORTED
+        if (count == first) if first else full:
+            yield count, group
+            group, count, tokens, first = [], 0, 0, 0
+    if count:
+        yield count, group
 
 
 def batches(group: Iterable[Window], most_tokens: int) -> list[list[Window]]:

@@ -78,20 +78,25 @@ class Reading:
                 yield Line(file, number, text)
 
     def windows(
-        self, files: Sequence[str], tokenizer: Tokenizer, stride: int | None, wanted: Callable[[int], bool]
+        self,
+        files: Sequence[str],
+        tokenizer: Tokenizer,
+        stride: int | None = None,
+        numbered: Callable[[Iterable[Line]], Iterable[tuple[int, Line]]] = enumerate,
     ) -> Iterator[list[Window]]:
-        """The windows of each text whose number in the corpus is `wanted`; see `windows` for how it is cut.
+        """The windows of each text; see `windows` for how it is cut. A line that is passed over has none.
+
+        numbered: gives the texts that are wanted, with their numbers in the corpus.
 
         Raises RequestError as `texts` and `windows` do.
         """
-        for number, line in enumerate(self.texts(files)):
-            if wanted(number):
-                try:
-                    cut = windows(number, line.text, tokenizer, stride)
-                except ValueError as error:
-                    self.bad(line, str(error))
-                else:
-                    yield cut
+        for number, line in numbered(self.texts(files)):
+            cut: list[Window] = []
+            try:
+                cut = windows(number, line.text, tokenizer, stride)
+            except ValueError as error:
+                self.bad(line, str(error))
+            yield cut
 
     def bad(self, line: Line, why: str) -> None:
         """Raises RequestError for a line that holds no text, or tells of it."""

@@ -79,42 +79,50 @@ class Reducer:
         return so_far.sums
 
     def count(self, texts: Iterable[list[Window]], so_far: SoFar) -> Iterator[SoFar]:
-        """Go on from what there is `so_far`, with the texts that it wants, in the order of their numbers. Yields what
+        """Go on from what there is `so_far`, with the texts from `done` on, in the order of their numbers. Yields what
         there is after every batch.
+
+        The batches are those of a run that was never interrupted, whose sums these are to the last bit: what is left
+        of a group is not made into other ones.
 
         Raises RequestError where weights are no numbers.
         """
         with self.workers() as parts_of:
-            for group in groups(texts):
+            for count, group in groups(texts, so_far.read - so_far.done):
+                so_far = so_far.reading(count)
                 begun: dict[int, Part] = {}
                 cut = batches(group, self.batch_tokens)
-                for batch, parts in zip(cut, parts_of(cut), strict=True):
+                left = [batch for batch in cut if any(so_far.wants(window.text) for window in batch)]
+                for batch, parts in zip(left, parts_of(left, len(cut)), strict=True):
                     for window, part in zip(batch, parts, strict=True):
+                        if not so_far.wants(window.text):
+                            continue
                         whole = begun.pop(window.text).join(part) if window.text in begun else part
                         if whole.windows < window.of:
                             begun[window.text] = whole
                         else:
                             so_far = so_far.plus(window.text, whole.of_text())
                     yield so_far
-                so_far = so_far.up_to(group[-1].text + 1)
+                so_far = so_far.with_all_read()
                 group.clear()  # before the next ones are read
                 cut.clear()
+                left.clear()
                 yield so_far
 
     @contextmanager
-    def workers(self) -> Iterator[Callable[[Sequence[Sequence[Window]]], Iterable[list[Part]]]]:
-        """What gives the `parts` of batches, in their order.
+    def workers(self) -> Iterator[Callable[[Sequence[Sequence[Window]], int], Iterable[list[Part]]]]:
+        """What gives the `parts` of batches, in their order; how many there are with those that were counted before.
 
         On a CPU every core takes a batch of its own: a batch has many small products, and cores that share one of
         them wait for each other most of the time. Too few batches for that are shared all the same.
         """
         cores = self.sums.cores
         if cores == 1:
-            yield lambda cut: map(self.sums.parts, cut)
+            yield lambda left, count: map(self.sums.parts, left)
             return
         pool = ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,))
         try:
-            yield lambda cut: pool.map(self.sums.parts, cut) if len(cut) >= cores else map(self.sums.parts, cut)
+            yield lambda left, count: (pool.map if count >= cores else map)(self.sums.parts, left)
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(cores)

@@ -8,7 +8,7 @@ from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.reading import Reading, shown
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.resuming import Keeper
+from attncli.corpus.resuming import Followed, Keeper
 from attncli.models.engine import Engine
 from attncli.text.windows import Window, windows
 
@@ -63,33 +63,39 @@ def count_files(
     show: called with the sums so far: with those that it goes on from first, then after every batch.
 
     A KeyboardInterrupt ends it early: the statistics of what there is by then are `partial`, and a Notice says so.
-    Before any text has been counted it is an interruption like any other.
+    Before any text has been counted it is an interruption like any other. Whatever ends it, the file is up to date.
 
-    Raises RequestError as reading, the model and `load_so_far` do, and when there is no text.
+    Raises RequestError as reading, the model, `Keeper` and `Followed` do, and when there is no text.
     """
     reducer = Reducer(model, counting)
-    keeper = Keeper(resume, asked_for(reducer, files, reading, stride))
-    so_far = begun = keeper.load(reducer.nothing())
-    show(begun.sums)
-    partial = False
-    texts = reading.windows(files, reducer.tokenizer, stride, begun.wants)
-    try:
-        for so_far in reducer.count(texts, begun):
-            show(so_far.sums)
-            keeper.offer(so_far)
-    except KeyboardInterrupt:
+    with Keeper(resume, asked_for(reducer, files, reading, stride)) as keeper:
+        so_far = begun = keeper.load(reducer.nothing())
+        if reading.limit is not None and reading.limit < begun.read:
+            raise RequestError(
+                f"{resume} has begun on {begun.read:,} texts, which can't be taken apart: ask for --limit {begun.read} "
+                "or more, or name another file"
+            )
+        show(begun.sums)
+        partial = False
+        followed = Followed(begun, resume)
+        texts = reading.windows(files, reducer.tokenizer, stride, followed.numbered)
+        try:
+            for so_far in followed.signed(reducer.count(texts, begun)):
+                show(so_far.sums)
+                keeper.offer(so_far)
+        except KeyboardInterrupt:
+            if not so_far.sums.texts:
+                raise
+            partial = True
+        finally:
+            keeper.save(so_far)
         if not so_far.sums.texts:
-            raise
-        partial = True
-    finally:
-        keeper.save(so_far)
-    if not so_far.sums.texts:
-        raise RequestError(f"no text in {', '.join(map(shown, files))}: put one text on a line")
-    if partial:
-        more = "" if resume is None else "; the same command goes on from here"
-        warnings.warn(
-            f"interrupted: these figures are PARTIAL, of {so_far.sums.texts} texts{more}", Notice, stacklevel=2
-        )
+            raise RequestError(f"no text in {', '.join(map(shown, files))}: put one text on a line")
+        if partial:
+            more = "" if resume is None or keeper.kept is not so_far else "; the same command goes on from here"
+            warnings.warn(
+                f"interrupted: these figures are PARTIAL, of {so_far.sums.texts} texts{more}", Notice, stacklevel=2
+            )
     return reducer.statistics(so_far.sums, partial)
 
 

@@ -184,8 +184,11 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
 
 def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_path):
     state = tmp_path / "state.npz"
+    corpus.with_name("other.txt").write_text("Something else.\n" * 12)
     assert attncli("stats", "--json", "--limit", "2", "--resume", state, corpus).code == 0
     assert "another --mask" in refused("stats", "--mask", "causal", "--resume", state, corpus)
+    assert "ask for --limit 2 or more" in refused("stats", "--limit", "1", "--resume", state, corpus)
+    assert "another corpus" in refused("stats", "--resume", state, corpus.with_name("other.txt"))
     state.write_bytes(b"not at all")
     assert "nothing to go on from" in refused("stats", "--resume", state, corpus)
     assert state.read_bytes() == b"not at all"

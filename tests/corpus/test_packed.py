@@ -31,4 +31,15 @@ def test_groups_end_when_there_are_enough_texts_or_tokens(monkeypatch):
     monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
     monkeypatch.setattr(packed, "TOKENS_SORTED", 50)
     texts = [[window(number, length)] for number, length in enumerate([10, 10, 10, 30, 30, 5])]
-    assert [[one.text for one in group] for group in packed.groups(texts)] == [[0, 1, 2], [3, 4], [5]]
+    assert parts(packed.groups(texts)) == [(3, [0, 1, 2]), (2, [3, 4]), (1, [5])]
+
+
+def test_a_group_that_was_begun_before_has_as_many_texts_again(monkeypatch):
+    monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
+    texts = [[window(0, 10)], [], [window(2, 10)], [], [], [window(5, 10)], []]
+    assert parts(packed.groups(texts, first=2)) == [(2, [0]), (3, [2]), (2, [5])]
+    assert parts(packed.groups(texts)) == [(3, [0, 2]), (3, [5]), (1, [])]
+
+
+def parts(groups) -> list[tuple[int, list[int]]]:
+    return [(count, [one.text for one in group]) for count, group in groups]

@@ -85,14 +85,14 @@ def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"good\n\x00\x01\ngood\n")
     with pytest.raises(RequestError, match=r"line 2.*nothing in it"):
-        list(Reading().windows([str(path)], minilm.tokenizer, None, lambda _: True))
+        list(Reading().windows([str(path)], minilm.tokenizer))
     with pytest.warns(Notice, match="line 2"):
-        found = list(Reading(skip_bad=True).windows([str(path)], minilm.tokenizer, None, lambda _: True))
-    assert [window.text for [window] in found] == [0, 2]
+        found = list(Reading(skip_bad=True).windows([str(path)], minilm.tokenizer))
+    assert [[window.text for window in windows] for windows in found] == [[0], [], [2]]
 
 
 def test_unwanted_texts_are_passed_over(minilm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("one\ntwo\nthree\n")
-    found = Reading().windows([str(path)], minilm.tokenizer, None, lambda number: number != 1)
-    assert [window.tokens.text[1] for [window] in found] == ["one", "three"]
+    found = Reading().windows([str(path)], minilm.tokenizer, None, lambda lines: list(enumerate(lines))[::2])
+    assert [(window.text, window.tokens.text[1]) for [window] in found] == [(0, "one"), (2, "three")]

@@ -105,6 +105,68 @@ def test_going_on_is_as_if_there_had_been_no_interruption(minilm, file, interrup
     assert np.allclose(found.figures, expected.figures, atol=1e-6)
 
 
+@pytest.mark.parametrize("ending", [SystemExit(143), GeneratorExit(), RequestError("a line that is none")])
+def test_whatever_ends_it_the_file_is_up_to_date(minilm, file, tmp_path, ending):
+    state = tmp_path / "state"
+
+    def show(sums):
+        if sums.texts:
+            raise ending
+
+    with pytest.raises(type(ending)):
+        count_files(minilm, [file], resume=state, show=show)
+    seen = []
+    count_files(minilm, [file], resume=state, show=lambda sums: seen.append(sums.texts))
+    assert seen[0] > 0 and seen[-1] == len(TEXTS)
+
+
+# --- another corpus ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(tiny, file, tmp_path):
+    """`begun(files, reading)` goes on with the first six texts of `file`, and says how many texts there are then."""
+    model, state = load_model(str(tiny()), device="cpu"), tmp_path / "state"
+    count_files(model, [file], Reading(limit=6), resume=state)
+    return lambda files, reading=Reading(): count_files(model, [str(one) for one in files], reading, resume=state).texts
+
+
+def test_a_corpus_may_grow_and_its_files_may_be_renamed_and_divided(begun, file, tmp_path):
+    assert begun([file], Reading(limit=6)) == 6
+    assert begun([file], Reading(limit=7)) == 7
+    (tmp_path / "one.txt").write_text("\n\n".join(TEXTS[:4]) + "\n \n")
+    (tmp_path / "two.txt").write_text("\r\n".join([*TEXTS[4:], "One more."]))
+    assert begun([tmp_path / "one.txt", tmp_path / "two.txt"]) == len(TEXTS) + 1
+
+
+def test_another_corpus_is_refused_and_its_state_stays(begun, file, tmp_path):
+    state = (tmp_path / "state").read_bytes()
+    (tmp_path / "other.txt").write_text("\n".join([*TEXTS[:5], "Something else.", *TEXTS[6:]]))
+    with pytest.raises(RequestError, match=r"another corpus: some of the first 6 texts .*; put them back, or"):
+        begun([tmp_path / "other.txt"])
+    (tmp_path / "short.txt").write_text("\n".join(TEXTS[:3]))
+    with pytest.raises(RequestError, match="it has read 6 texts, and here are 3;"):
+        begun([tmp_path / "short.txt"])
+    with pytest.raises(RequestError, match="some of the first 6 texts"):
+        begun([tmp_path / "short.txt", file])
+    with pytest.raises(RequestError, match=r"begun on 6 texts, .*: ask for --limit 6 or more, or name"):
+        begun([file], Reading(limit=5))
+    assert (tmp_path / "state").read_bytes() == state
+
+
+def test_lines_that_are_passed_over_are_known_too(tiny, tmp_path):
+    model, path = load_model(str(tiny()), device="cpu"), tmp_path / "bad.txt"
+    path.write_bytes(b"the cat\n\x00\nthe mat\n\x00\n")
+    reading = Reading(skip_bad=True)
+    with pytest.warns(Notice, match="skipped"):
+        assert count_files(model, [str(path)], reading, resume=tmp_path / "state").texts == 2
+    path.write_bytes(path.read_bytes() + b"the dog\n")
+    assert count_files(model, [str(path)], reading, resume=tmp_path / "state").texts == 3
+    path.write_bytes(path.read_bytes().replace(b"\x00", b"now a text"))
+    with pytest.raises(RequestError, match="another corpus"):
+        count_files(model, [str(path)], reading, resume=tmp_path / "state")
+
+
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
