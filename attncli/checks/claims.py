@@ -5,6 +5,7 @@ A trained head need not do what a tutorial says of random vectors; where it does
 
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import mean
 
 import numpy as np
 import torch
@@ -18,7 +19,9 @@ from attncli.models.head import OneHead
 from attncli.models.model import Model
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
-DRAWS = 256  # random queries, and as many keys
+KEYS = (8, 32, 128)  # at which softmax is tried on them
+DRAWS = 12  # what all of them say is no chance, which would say it once in 2 ** 11
+NEAR = 0.1  # of a variance, as a mean over all draws: more than three times what chance does
 SAME = 1e-4  # what rounding in float32 explains, beside scores of about 10
 
 
@@ -26,13 +29,15 @@ SAME = 1e-4  # what rounding in float32 explains, beside scores of about 10
 class Claim:
     """A claim of the tutorials, what was measured, and how it came out.
 
-    figures: what was measured, by name. holds: whether the figures say what the claim says.
+    figures: what was measured, by name. holds: whether the figures say what the claim says. finding: in words, what
+    they say beyond that; else empty.
     """
 
     name: str
     statement: str
     figures: dict[str, float]
     holds: bool
+    finding: str = ""
 
 
 def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
@@ -64,16 +69,24 @@ def variance_grows_with_size(head: OneHead) -> Claim:
 
 
 def division_undoes_it(seed: int) -> Claim:
-    """Of random queries and keys with variance 1 the scores have variance d_k, and after the division 1."""
+    """Of random queries and keys with variance 1 the scores have variance d_k, and after the division 1.
+
+    Means of DRAWS draws, one of which is off by up to a quarter.
+    """
+    draws = drawn(seed)
     figures = {}
     holds = True
     for size in SIZES:
-        query, key = drawn(seed, size)
-        plain, divided = variance_of_scores(query, key), scaled_dot(query, key).var().item()
+        both = [(query[:, :size], key[:, :size]) for query, key in draws]
+        plain = mean(variance_of_scores(query, key) for query, key in both)
+        divided = mean(scaled_dot(query, key).var().item() for query, key in both)
         figures[f"d_k {size}, q·k"] = plain
         figures[f"d_k {size}, / √d_k"] = divided
-        holds &= abs(plain / size - 1) < 0.25 and abs(divided - 1) < 0.25
-    return Claim("division", "it is d_k for random q and k, and dividing by √d_k makes it 1", figures, holds)
+        holds &= abs(plain / size - 1) < NEAR and abs(divided - 1) < NEAR
+    statement = (
+        f"it is d_k for random q and k, and dividing by √d_k makes it 1, within {NEAR:.0%}: mean of {DRAWS} draws"
+    )
+    return Claim("division", statement, figures, holds)
 
 
 def softmax_saturates(head: OneHead) -> Claim:
@@ -87,37 +100,76 @@ def softmax_saturates(head: OneHead) -> Claim:
     }
     return Claim(
         "saturation on this head",
-        "without the division softmax saturates and its gradient vanishes: norm of its Jacobian, this head's",
+        "without the division softmax saturates and less of its gradient is left: norm of its Jacobian, this head's",
         figures,
         figures["not divided"] < figures["divided"],
     )
 
 
 def softmax_saturates_at_random(seed: int) -> Claim:
-    """The same for random queries and keys: the larger d_k, the smaller the gradient that is left."""
-    figures = {}
-    for size in SIZES:
-        query, key = drawn(seed, size)
-        figures[f"d_k {size}, not divided"] = jacobian_norm(masked_softmax(dot(query, key)))
-        figures[f"d_k {size}, divided"] = jacobian_norm(masked_softmax(scaled_dot(query, key)))
-    last = f"d_k {SIZES[-1]}, "
-    ratio = figures[last + "not divided"] / figures[last + "divided"]
-    plain = [figures[f"d_k {size}, not divided"] for size in SIZES[2:]]
-    holds = ratio < 1 and plain == sorted(plain, reverse=True)
-    return Claim("saturation", "the same for random q and k", figures, holds)
+    """The same for random queries and keys: that norm without the division, divided by that with it.
+
+    A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
+    bring gradient first and take it later, the later the more keys there are. The verdict asks for that, in all draws:
+    at every number of KEYS a d_k from which on less is left, and a larger one where there are more keys.
+    """
+    draws = drawn(seed)
+    ratios = {
+        (keys, size): [
+            jacobian_norm(masked_softmax(dot(q, k))) / jacobian_norm(masked_softmax(scaled_dot(q, k)))
+            for q, k in ((query[:, :size], key[:keys, :size]) for query, key in draws)
+        ]
+        for keys in KEYS
+        for size in SIZES
+    }
+    figures = {
+        f"{keys} keys: d_k {size}, {name}": end(found)
+        for (keys, size), found in ratios.items()
+        for name, end in (("least", min), ("most", max))
+    }
+    less, more = ({keys: found for keys in KEYS if (found := of(figures, keys))} for of in (less_from, more_up_to))
+    return Claim(
+        "saturation",
+        f"the same for random q and k of a large d_k, the larger the more keys: not divided / divided, {DRAWS} draws",
+        figures,
+        list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values())),
+        "; ".join(part for part in (told("less is left from", less), told("more is left up to", more)) if part),
+    )
+
+
+def less_from(figures: dict[str, float], keys: int) -> int | None:
+    """The one of SIZES from which on the largest ratio of all draws is below 1; None where there is none."""
+    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, most"] < 1]
+    return next((size for size in SIZES if size > max(others, default=0)), None)
+
+
+def more_up_to(figures: dict[str, float], keys: int) -> int | None:
+    """The one of SIZES up to which the smallest ratio of all draws is above 1; None where there is none."""
+    others = [size for size in SIZES if not figures[f"{keys} keys: d_k {size}, least"] > 1]
+    return next((size for size in reversed(SIZES) if size < min(others, default=2 * max(SIZES))), None)
+
+
+def told(what: str, sizes: dict[int, int]) -> str:
+    """ "less is left from d_k 16 with 8 keys, d_k 64 with 32 keys"; empty without any."""
+    return f"{what} " + ", ".join(f"d_k {size} with {keys} keys" for keys, size in sizes.items()) if sizes else ""
 
 
 def projections_make_it_asymmetric(head: OneHead) -> Claim:
-    """|S - Sᵀ| / |S|, of the scores and of the map: 0 is symmetric, √2 is what unrelated entries give."""
-    real = real_tokens(head)  # that [PAD] is looked at by nobody is the mask's doing
-    scores = scaled_dot(torch.from_numpy(head.query), torch.from_numpy(head.key))
-    weights = torch.from_numpy(head.record.weights[0, 0])
-    figures = {"scores": asymmetry(scores[real][:, real]), "map": asymmetry(weights[real][:, real])}
+    """|S - Sᵀ| / |S|, of the scores and of softmax of them: 0 is symmetric, √2 is what unrelated entries give.
+
+    Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own: what it does by itself is
+    measured on the queries in the place of the keys. Masks, which do so too, are left out.
+    """
+    real = real_tokens(head)
+    query, key = (torch.from_numpy(part)[real] for part in (head.query, head.key))
+    scores = scaled_dot(query, key)
+    alone = asymmetry(masked_softmax(scaled_dot(query, query)))
+    figures = {"scores": asymmetry(scores), "softmax": asymmetry(masked_softmax(scores)), "with W_Q = W_K": alone}
     return Claim(
         "asymmetry",
         "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
         figures,
-        all(figure > 0.1 for figure in figures.values()),
+        figures["scores"] > SAME and figures["softmax"] > alone,
     )
 
 
@@ -198,11 +250,14 @@ def real_tokens(head: OneHead) -> Tensor:
     return ~torch.tensor(head.record.tokens.padding)
 
 
-def drawn(seed: int, size: int) -> tuple[Tensor, Tensor]:
-    """Random queries and keys `[DRAWS, size]`, components of variance 1."""
+def drawn(seed: int) -> list[tuple[Tensor, Tensor]]:
+    """DRAWS times random queries and keys, as many as KEYS has at most, of the largest of SIZES; components of
+    variance 1.
+    """
     generator = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, DRAWS, size, generator=generator, dtype=torch.float64)
-    return query, key
+    shape = 2, max(KEYS), max(SIZES)
+    both = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(DRAWS))
+    return [(query, key) for query, key in both]
 
 
 def standardised(vectors: Tensor) -> Tensor:

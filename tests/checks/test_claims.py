@@ -128,7 +128,10 @@ def test_a_head_of_one_component_has_nothing_to_grow():
 
 def test_random_scores_that_are_not_divided_keep_their_variance(monkeypatch):
     assert claiming.division_undoes_it(0).holds
-    monkeypatch.setattr(claiming, "scaled_dot", dot)
+    with monkeypatch.context() as patch:
+        patch.setattr(claiming, "scaled_dot", dot)
+        assert not claiming.division_undoes_it(0).holds
+    monkeypatch.setattr(claiming, "scaled_dot", lambda query, key: 0.93 * scaled_dot(query, key))
     assert not claiming.division_undoes_it(0).holds
 
 
@@ -137,13 +140,57 @@ def test_small_scores_do_not_saturate():
     assert claiming.softmax_saturates(made_up(scale=3)).holds
 
 
-def test_scores_that_do_not_grow_do_not_saturate(monkeypatch):
+def test_what_is_said_of_saturation_at_random_is_what_its_figures_say():
     claim = claiming.softmax_saturates_at_random(0)
     assert claim.holds
-    by_size = [claim.figures[f"d_k {size}, not divided"] for size in (16, 64, 256, 1024)]
-    assert by_size == sorted(by_size, reverse=True)
+    said = dict(part.split(" is left ") for part in claim.finding.split("; "))
+    for keys in claiming.KEYS:
+        least, most = (
+            [claim.figures[f"{keys} keys: d_k {size}, {name}"] for size in claiming.SIZES] for name in ("least", "most")
+        )
+        less = [size for size, ratio in zip(claiming.SIZES, most, strict=True) if ratio < 1]
+        more = [size for size, ratio in zip(claiming.SIZES, least, strict=True) if ratio > 1]
+        assert less and f"d_k {less[0]} with {keys} keys" in said["less"]
+        assert f"d_k {more[-1]} with {keys} keys" in said["more"] if more else f"with {keys} keys" not in said["more"]
+    # A row of 128 keys is nearly uniform with small scores: up to d_k 64, that of BERT, more is left without division.
+    assert "d_k 64 with 128 keys" in said["more"] and "d_k 1024 with 128 keys" in said["less"]
+
+
+def test_scores_that_do_not_grow_do_not_saturate(monkeypatch):
     monkeypatch.setattr(claiming, "dot", scaled_dot)
+    claim = claiming.softmax_saturates_at_random(0)
+    assert (claim.holds, claim.finding) == (False, "")
+    assert set(claim.figures.values()) == {1.0}
+
+
+def test_where_it_does_not_turn_saturation_at_random_does_not_hold(monkeypatch):
+    monkeypatch.setattr(claiming, "SIZES", (4, 16))
+    claim = claiming.softmax_saturates_at_random(0)
+    assert not claim.holds
+    less, more = claim.finding.split("; ")
+    assert less.endswith("with 8 keys") and "32" not in less
+    assert more == "more is left up to d_k 16 with 32 keys, d_k 16 with 128 keys"
+
+
+def test_where_it_turns_no_later_with_more_keys_it_does_not_hold(monkeypatch):
+    monkeypatch.setattr(claiming, "KEYS", (32, 8))
     assert not claiming.softmax_saturates_at_random(0).holds
+
+
+@pytest.mark.parametrize(
+    ("ratios", "less", "more"),
+    [
+        ([(0.8, 0.9)] * 5, 4, None),
+        ([(1.1, 1.2)] * 5, None, 1024),
+        ([(1.1, 1.2), (1.1, 1.2), (0.9, 1.1), (0.8, 0.9), (0.7, 0.8)], 256, 16),
+        ([(0.8, 0.9), (1.1, 1.2), (0.9, 1.1), (0.8, 0.9), (0.9, 1.0)], None, None),
+    ],
+)
+def test_where_it_turns_is_read_from_the_figures(ratios, less, more):
+    figures = {}
+    for size, (least, most) in zip(claiming.SIZES, ratios, strict=True):
+        figures |= {f"8 keys: d_k {size}, least": least, f"8 keys: d_k {size}, most": most}
+    assert (claiming.less_from(figures, 8), claiming.more_up_to(figures, 8)) == (less, more)
 
 
 def test_a_head_with_one_projection_for_both_is_not_asymmetric():
@@ -152,6 +199,21 @@ def test_a_head_with_one_projection_for_both_is_not_asymmetric():
     assert not claiming.projections_make_it_asymmetric(head).holds
     assert claiming.projections_make_it_asymmetric(head).figures["scores"] < 1e-6
     assert claiming.projections_make_it_asymmetric(made_up()).holds
+
+
+def test_a_map_that_is_no_less_symmetric_than_softmax_makes_it_is_not_enough(monkeypatch):
+    """Of keys that are nearly the queries the scores are not quite symmetric."""
+    weight = np.random.default_rng(0).normal(size=(8, 12)).astype(np.float32)
+    bias = np.zeros(8, np.float32)
+    claim = claiming.projections_make_it_asymmetric(made_up(query=(weight, bias), key=(weight / 2, bias + 0.01)))
+    assert claim.figures["scores"] > claiming.SAME
+    assert claim.figures["softmax"] < claim.figures["with W_Q = W_K"] and not claim.holds
+
+
+def test_what_a_mask_makes_asymmetric_is_not_the_projections_doing(trained):
+    """The causal one hides half of the map; what layer 0 reads is the same under each."""
+    padding, causal = (claiming.projections_make_it_asymmetric(trained(0, 2, mask)) for mask in ("padding", "causal"))
+    assert causal.figures == pytest.approx(padding.figures)
 
 
 def test_a_score_that_is_not_symmetric_is_found(monkeypatch):

@@ -29,7 +29,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
         assert found == pytest.approx(rest, abs=1e-6)
     for found, expected in zip(document["claims"], check_claims(minilm, head, 3), strict=True):
         assert found.pop("figures") == pytest.approx(expected.figures, abs=1e-5)
-        assert found == {"name": expected.name, "statement": expected.statement, "holds": expected.holds}
+        assert found == {name: value for name, value in vars(expected).items() if name != "figures"}
 
 
 def test_its_own_map_is_what_run_says(attncli):

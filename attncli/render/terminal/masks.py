@@ -72,7 +72,8 @@ def laws_table(laws: Sequence[LawLike]) -> Table:
     table = plain_table(first, deviation, "verdict", prose=[first], goes=[deviation])
     for law in laws:
         largest = "-" if law.deviation is None else f"{law.deviation:.1e}"
-        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not tested"}[law.holds]
+        unknown = "not tested" if law.deviation is None else "no change seen"
+        verdict = {True: "holds", False: "DOES NOT HOLD", None: unknown}[law.holds]
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
         table.add_row(Text(statement), largest, verdict)
     return table

@@ -28,6 +28,8 @@ class ClaimLike(Protocol):
     def figures(self) -> dict[str, float]: ...
     @property
     def holds(self) -> bool: ...
+    @property
+    def finding(self) -> str: ...
 
 
 def about(record: AttentionRecord, canvas: Canvas) -> Text:
@@ -94,7 +96,8 @@ def claims_table(claims: Sequence[ClaimLike]) -> Table:
     table = plain_table("verdict", "claim", prose=["claim"])
     for claim in claims:
         verdict = Text("holds") if claim.holds else Text("DOES NOT HOLD here", style=FAILED)
-        table.add_row(verdict, Text(f"{claim.statement}\n  {measured(claim.figures)}"))
+        lines = [claim.statement, *measured(claim.figures), *([claim.finding] if claim.finding else [])]
+        table.add_row(verdict, Text("\n  ".join(lines)))
     return table
 
 
@@ -104,20 +107,26 @@ def claims_count(claims: Sequence[ClaimLike]) -> Text:
     return Text(f"{holding} of {len(claims)} claims hold here")
 
 
-def measured(figures: Mapping[str, float]) -> str:
-    """What was measured, on one line.
+def measured(figures: Mapping[str, float]) -> list[str]:
+    """What was measured, on a line for each group.
 
-    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...".
+    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...";
+    before a colon stands the name of a group, as in "8 keys: d_k 4, least".
     """
-    by_size: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, list[str]]] = {}
     steps: list[str] = []
     for name, value in figures.items():
-        size, _, step = name.partition(", ")
-        by_size.setdefault(size, []).append(three_digits(value))
+        group, _, rest = name.rpartition(": ")
+        size, _, step = rest.partition(", ")
+        groups.setdefault(group, {}).setdefault(size, []).append(three_digits(value))
         steps += [step] if step and step not in steps else []
-    found = [f"{size}: {' -> '.join(values)}" for size, values in by_size.items()]
-    found[1:] = [one.removeprefix("d_k ") for one in found[1:]]
-    return "   ".join(([" -> ".join(steps)] if steps else []) + found)
+    lines: list[str] = []
+    for group, by_size in groups.items():
+        found = [f"{size}: {' -> '.join(values)}" for size, values in by_size.items()]
+        found[1:] = [one.removeprefix("d_k ") for one in found[1:]]
+        heading = " -> ".join(steps) if steps and not lines else ""
+        lines.append("   ".join(part for part in (heading, group, *found) if part))
+    return lines
 
 
 def three_digits(value: float) -> str:

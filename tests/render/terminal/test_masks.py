@@ -31,9 +31,11 @@ def test_a_law_has_its_deviation_and_a_verdict():
         SimpleNamespace(statement="a", deviation=2e-7, holds=True, note=""),
         SimpleNamespace(statement="b", deviation=0.5, holds=False, note=""),
         SimpleNamespace(statement="c", deviation=None, holds=None, note="no room"),
+        SimpleNamespace(statement="d", deviation=1e-3, holds=None, note=""),
     ]
     assert rows(laws_table(laws)) == [
         ("a", "2.0e-07", "holds"),
         ("b", "5.0e-01", "DOES NOT HOLD"),
         ("c\n  (no room)", "-", "not tested"),
+        ("d", "1.0e-03", "no change seen"),
     ]

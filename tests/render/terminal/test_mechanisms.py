@@ -76,17 +76,27 @@ def test_claims_come_with_what_was_measured_and_a_verdict():
     claims = [
         Claim("a", "it grows", {"d_k 4": 3.941, "d_k 1024": 1006.8}, True),
         Claim("b", "it is small", {"deviation": 2.57e-7, "other": 0.0}, False),
+        Claim("c", "it turns", {"8 keys: d_k 4, least": 0.9, "8 keys: d_k 4, most": 1.1}, True, "from d_k 16"),
     ]
     assert rows(mechanisms.claims_table(claims)) == [
         ("holds", "it grows\n  d_k 4: 3.94   1024: 1007"),
         ("DOES NOT HOLD here", "it is small\n  deviation: 2.6e-07   other: 0.0e+00"),
+        ("holds", "it turns\n  least -> most   8 keys   d_k 4: 0.900 -> 1.10\n  from d_k 16"),
     ]
-    assert mechanisms.claims_count(claims).plain == "1 of 2 claims hold here"
+    assert mechanisms.claims_count(claims).plain == "2 of 3 claims hold here"
 
 
 def test_figures_of_the_same_size_stand_together():
     figures = {"d_k 4, q·k": 3.9385, "d_k 4, / √d_k": 0.98, "d_k 16, q·k": 15.8, "d_k 16, / √d_k": 0.99015}
-    assert mechanisms.measured(figures) == "q·k -> / √d_k   d_k 4: 3.94 -> 0.980   16: 15.8 -> 0.990"
+    assert mechanisms.measured(figures) == ["q·k -> / √d_k   d_k 4: 3.94 -> 0.980   16: 15.8 -> 0.990"]
+
+
+def test_groups_have_a_line_each_and_what_is_compared_is_said_once():
+    figures = {f"{keys} keys: d_k {size}, {end}": 1.0 for keys in (8, 32) for size in (4, 16) for end in ("a", "b")}
+    assert mechanisms.measured(figures) == [
+        "a -> b   8 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
+        "32 keys   d_k 4: 1.00 -> 1.00   16: 1.00 -> 1.00",
+    ]
 
 
 @pytest.mark.parametrize(
