@@ -19,7 +19,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
-FORMAT = "attncli-align 1"  # changes when files of today could no longer be read
+FORMAT = "attncli-align 2"  # changes when files of today could no longer be read
 LARGEST = 512  # of any size of a network: a file can't ask for more memory than that takes
 
 Sizes = dict[str, int]
