@@ -83,7 +83,9 @@ def load(path: Path) -> tuple[About, dict[str, Tensor]]:
 def read_about(path: Path, metadata: dict[str, str]) -> About:
     """The metadata of a file. Raises RequestError when it is not of this FORMAT, or its sizes are beyond reason."""
     if metadata.get("format") != FORMAT:
-        raise RequestError(f"{path} is no file of attncli train-align (format {FORMAT!r})")
+        raise RequestError(
+            f"{path} is no file that this version's attncli train-align made (format {FORMAT!r}): make it anew"
+        )
     try:
         about = About(**{name: json.loads(value) for name, value in metadata.items() if name != "format"})
         numbers = [about.seed, about.step, about.steps, *about.sizes.values()]

@@ -3,12 +3,15 @@
 What stands in the form of a date is written as it stands, 2021-02-31: that there is no such day, or that it is none of
 1950 to 2049, is then looked up and not left to a network. For everything else it is NONE.
 
+What a person would still read, such as "3 Janaury 2021", is neither: it is not drawn.
+
 Each text, each word and each foreign name of a month is in one part (training, validation or test), like the days.
 """
 
 import random
 from collections.abc import Callable
 from functools import cache
+from string import ascii_lowercase
 
 from attncli.align.characters import NONE, SOURCE
 from attncli.align.dates import FIRST, LAST, Part, days, is_date, part_of
@@ -51,7 +54,8 @@ Vendémiaire Brumaire Thermidor Ramadan Nisan Tishri Muharram Chaitra
 FOREIGN_LETTERS = "абвгдежзиклмнопрстуяéèüöäßñçαβγδλμπσ月火水木日ابتجدहिनदी가나다월"
 NAMED = tuple(template for template in FORMATS if "{month}" in template or "{mon}" in template)
 SEPARATORS = (" ", "-", ".", "/", ",", ", ", "")
-LONGEST = 48  # characters: about as many as the longest date has
+DIGITS = "0123456789〇零一二三四五六七八九十廿卅"
+LONGEST = 40  # characters: about as many as the longest dates have
 BETWEEN = (" - ", "-", " to ", " and ", "/", ", ", " or ", " until ", " bis ", "至", " ")
 
 
@@ -125,44 +129,48 @@ def incomplete(part: Part, generator: random.Random) -> str:
 
 
 def other_month(part: Part, generator: random.Random) -> str:
-    """A date whose month is misspelt, foreign, made of two, in letters that are not known, or some word."""
-    one, other = generator.choice(MONTHS), generator.choice(MONTHS)
-    kind = generator.randrange(5)
-    if kind == 0:
-        name = edited(one, generator)
-    elif kind == 1:
-        name = generator.choice(pool(MONTHS_ELSEWHERE, part))
-    elif kind == 2:
-        name = one[: generator.randint(1, 5)] + other[generator.randint(2, 4) :]
-    elif kind == 3:
-        name = "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9)))
-    else:
-        name = generator.choice(pool(WORDS, part))
-    template = generator.choice(NAMED).replace("{month}", name).replace("{mon}", name)
-    return write(generator.choice(days(part)), template)
+    """A date whose month is foreign, made of two, in letters that are not known, or some word."""
+    while True:
+        one, other = generator.choice(MONTHS), generator.choice(MONTHS)
+        name = generator.choice([
+            one[: generator.randint(1, 5)] + other[generator.randint(2, 4) :],
+            generator.choice(pool(MONTHS_ELSEWHERE, part)),
+            generator.choice(pool(MONTHS_ELSEWHERE, part))[:3],
+            "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9))),
+            generator.choice(pool(WORDS, part)),
+        ])  # fmt: skip
+        if name.lower() not in almost_months():
+            template = generator.choice(NAMED).replace("{month}", name).replace("{mon}", name)
+            return write(generator.choice(days(part)), template)
+
+
+@cache
+def almost_months() -> frozenset[str]:
+    """The names of months, and the longer ones with a letter lost, added, another, or changed for its neighbour."""
+    names = {month.lower() for month in MONTHS}
+    found = names | {name[:3] for name in names} | {"sept"}
+    for name in (name for name in names if len(name) > 4):
+        for place in range(len(name) + 1):
+            before, after = name[:place], name[place:]
+            found |= {before + after[1:], before + after[1:2] + after[:1] + after[2:]}
+            found |= {before + letter + rest for letter in ascii_lowercase for rest in (after, after[1:])}
+    return frozenset(found)
 
 
 def broken(part: Part, generator: random.Random) -> str:
-    """A date with one or two characters changed, or cut off."""
+    """A date with one or two of its digits lost, doubled, another character or one more; or cut off before one."""
     text = good(part, generator)
-    if generator.random() < 0.15:
-        return text[: generator.randint(2, len(text))]
     for _ in range(generator.randint(1, 2)):
-        text = edited(text, generator)
+        place = generator.choice([place for place, character in enumerate(text) if character in DIGITS] or [0])
+        before, one, after = text[:place], text[place : place + 1], text[place + 1 :]
+        text = generator.choice([
+            before,
+            before + after,
+            before + one + one + after,
+            before + one + generator.choice(DIGITS[:10]) + after,
+            before + generator.choice(SOURCE.characters) + after,
+        ])  # fmt: skip
     return text
-
-
-def edited(text: str, generator: random.Random) -> str:
-    """A text with one character lost, doubled, another, one more, or changed for its neighbour."""
-    place = generator.randrange(len(text))
-    before, one, after = text[:place], text[place], text[place + 1 :]
-    return generator.choice([
-        before + after,
-        before + one + one + after,
-        before + generator.choice(SOURCE.characters) + after,
-        before + one + generator.choice(SOURCE.characters) + after,
-        before + after[:1] + one + after[1:],
-    ])  # fmt: skip
 
 
 def words(part: Part, generator: random.Random) -> str:

@@ -20,12 +20,12 @@ from attncli.align.network import Network
 from attncli.align.no_dates import draw_no_date
 from attncli.base.errors import RequestError
 
-STEPS = {"additive": 3000, "dot": 3000, "general": 3000, "concat": 2500, "transformer": 3500}
+STEPS = {"additive": 2000, "dot": 2500, "general": 2500, "concat": 2000, "transformer": 2500}
 BATCH = 64  # dates a step
 RATE = 2e-3  # Adam's learning rate at its highest
 WARM_UP = 0.05  # the share of the steps in which it rises to that
 CLIP = 1.0  # the largest norm of a gradient
-NO_DATES = 0.25  # the share of texts that are no date
+NO_DATES = 0.3  # the share of texts that are no date
 OUTSIDERS = 0.06  # the share with a character before or after the date that says nothing
 EVERY = 100  # steps between looks at the validation part, and between checkpoints
 VALIDATION = 200  # dates
