@@ -41,8 +41,11 @@ def plain(character: str) -> str:
     return simple if len(simple) == 1 else character
 
 
-SOURCE = Alphabet("0123456789abcdefghijklmnopqrstuvwxyz ,.-/'()〇零一二三四五六七八九十年月日号星期周礼拜公元")
-TARGET = Alphabet("0123456789-")
+SOURCE = Alphabet(
+    "0123456789abcdefghijklmnopqrstuvwxyz ,.-/'()〇零一二三四五六七八九十年月日号星期周礼拜公元廿卅號週天"
+)
+TARGET = Alphabet("0123456789-noe")
+NONE = "none"  # what is written for a text that is no date
 
 
 class Batch(NamedTuple):
@@ -63,6 +66,7 @@ def batch(texts: Sequence[str]) -> Batch:
     return Batch(source, (source != PAD).long())
 
 
-def targets(dates: Sequence[str]) -> Tensor:
-    """ISO dates, all of one length, as numbers `[batch, 1 + characters + 1]`: START, the date, END."""
-    return torch.tensor([[START, *TARGET.encode(date), END] for date in dates])
+def targets(outputs: Sequence[str]) -> Tensor:
+    """What is to be written, as numbers `[batch, 1 + characters + 1]`: START, ISO date or NONE, END, then PAD."""
+    rows = [torch.tensor([START, *TARGET.encode(output), END]) for output in outputs]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)

@@ -19,7 +19,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
-FORMAT = "attncli-align 1"  # changes when files of today could no longer be read
+FORMAT = "attncli-align 2"  # changes when files of today could no longer be read
 LARGEST = 512  # of any size of a network: a file can't ask for more memory than that takes
 
 Sizes = dict[str, int]
@@ -83,7 +83,9 @@ def load(path: Path) -> tuple[About, dict[str, Tensor]]:
 def read_about(path: Path, metadata: dict[str, str]) -> About:
     """The metadata of a file. Raises RequestError when it is not of this FORMAT, or its sizes are beyond reason."""
     if metadata.get("format") != FORMAT:
-        raise RequestError(f"{path} is no file of attncli train-align (format {FORMAT!r})")
+        raise RequestError(
+            f"{path} is no file that this version's attncli train-align made (format {FORMAT!r}): make it anew"
+        )
     try:
         about = About(**{name: json.loads(value) for name, value in metadata.items() if name != "format"})
         numbers = [about.seed, about.step, about.steps, *about.sizes.values()]

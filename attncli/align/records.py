@@ -101,6 +101,7 @@ def document(aligner: Aligner, alignments: Sequence[Alignment]) -> dict[str, Any
             {
                 "text": alignment.text,
                 "output": alignment.output,
+                "date": alignment.date,
                 "probability": alignment.probability,
                 "doubt": alignment.doubt,
                 "characters": alignment.characters,

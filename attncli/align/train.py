@@ -1,9 +1,9 @@
-"""Training an aligner: batches of dates, teacher forcing, Adam; and how good it is on dates that it never saw."""
+"""Training an aligner: batches of dates and of texts that are none, teacher forcing, Adam."""
 
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,22 +12,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.align.characters import SOURCE, Batch, batch, targets
+from attncli.align.characters import PAD, Batch, batch, targets
 from attncli.align.checkpoint import SIZES, About, Sizes, build, load, restore, save, training_path, weights_path
-from attncli.align.dates import draw, draw_no_date
+from attncli.align.dates import draw
+from attncli.align.measure import share_exact
 from attncli.align.network import Network
+from attncli.align.no_dates import draw_no_date
 from attncli.base.errors import RequestError
 
-STEPS = {"additive": 1500, "dot": 2500, "general": 2500, "concat": 1500, "transformer": 2000}
+STEPS = {"additive": 2000, "dot": 2000, "general": 2000, "concat": 1500, "transformer": 2500}
 BATCH = 64  # dates a step
 RATE = 2e-3  # Adam's learning rate at its highest
 WARM_UP = 0.05  # the share of the steps in which it rises to that
 CLIP = 1.0  # the largest norm of a gradient
-NO_DATES = 0.05  # the share of texts that are no date
-OUTSIDERS = 0.05  # the share with a character that no format has, so that UNKNOWN is learned too
+NO_DATES = 0.3  # the share of texts that are no date
+OUTSIDERS = 0.06  # the share with a character before or after the date that says nothing
 EVERY = 100  # steps between looks at the validation part, and between checkpoints
-VALIDATION, TEST = 200, 2000  # dates
-TOGETHER = 250  # dates at a time when measuring
+VALIDATION = 200  # dates
 OUTSIDER = "\N{CALENDAR}"
 MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam remembers of each parameter's gradient
 
@@ -63,8 +64,8 @@ class Training:
         """One step of training; returns the loss of its batch, in nats a character."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.about.step, self.about.steps)
-        texts, dates = training_batch(self.about.seed, self.about.step)
-        loss = loss_of(self.network, batch(texts), targets(dates))
+        texts, outputs = training_batch(self.about.seed, self.about.step)
+        loss = loss_of(self.network, batch(texts), targets(outputs))
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
@@ -145,49 +146,21 @@ def learning_rate(step: int, steps: int) -> float:
 
 
 def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
-    """The texts and ISO dates of one step, always the same for a seed and a step.
-
-    Now and then a text is no date while the ISO date stays: what can't be known is to be learned as that, so that the
-    probability of an output means something. Others have a character that is in no alphabet, before or after them.
-    """
+    """The texts of one step, and what is to be written for each, always the same for a seed and a step."""
     generator = random.Random(f"{seed} {step}")
-    texts, dates = [], []
-    for text, iso in draw("train", BATCH, generator):
+    texts, outputs = [], []
+    for text, output in draw("train", BATCH, generator):
         chance = generator.random()
         if chance < NO_DATES:
-            text = draw_no_date(generator, SOURCE.characters)
+            text, output = draw_no_date("train", generator)
         elif chance < NO_DATES + OUTSIDERS:
-            text = generator.choice([f"{OUTSIDER}{text}", f"{text}{OUTSIDER}"])
+            text = generator.choice([f"{OUTSIDER}{text}", f"{text}{OUTSIDER}", f"{text}.", f"{text},"])
         texts.append(text)
-        dates.append(iso)
-    return texts, dates
+        outputs.append(output)
+    return texts, outputs
 
 
-def loss_of(network: Network, texts: Batch, dates: Tensor) -> Tensor:
+def loss_of(network: Network, texts: Batch, outputs: Tensor) -> Tensor:
     """Cross-entropy of each next character, given the true ones before it (teacher forcing); the mean, in nats."""
-    logits = network.decode(network.encode(texts), dates[:, :-1]).logits  # [batch, query, characters]
-    return F.cross_entropy(logits.flatten(0, 1), dates[:, 1:].flatten())
-
-
-@torch.no_grad()
-def share_exact(network: Network, pairs: Sequence[tuple[str, str]]) -> float:
-    """The share of (text, ISO date) whose greedy translation is the date, character by character, with its end.
-
-    Greedy decoding writes exactly the date if and only if each of its characters, and the end, is the likeliest after
-    the true ones before it: so one teacher-forced pass tells.
-    """
-    right = 0
-    for start in range(0, len(pairs), TOGETHER):
-        texts, dates = zip(*pairs[start : start + TOGETHER], strict=True)
-        numbers = targets(dates)
-        best = network.decode(network.encode(batch(texts)), numbers[:, :-1]).logits.argmax(dim=-1)
-        right += int((best == numbers[:, 1:]).all(dim=-1).sum())
-    return right / len(pairs)
-
-
-def measure(path: Path) -> float:
-    """The share exact of a file's weights, as they are stored, on TEST dates that no training saw, always the same.
-
-    Raises RequestError when the file is missing or damaged.
-    """
-    return share_exact(restore(path, *load(path)), draw("test", TEST, random.Random(0)))
+    logits = network.decode(network.encode(texts), outputs[:, :-1]).logits  # [batch, query, characters]
+    return F.cross_entropy(logits.flatten(0, 1), outputs[:, 1:].flatten(), ignore_index=PAD)

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.align.characters import END, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
+from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch
 from attncli.align.checkpoint import WEIGHTS, About, load, restore, weights_path
+from attncli.align.dates import FIRST, LAST, is_date, is_day
 from attncli.align.network import Decoded, Network
 from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
-LONGEST = 64  # characters of a text; the longest that training draws has 37
+LONGEST = 64  # characters of a text; the longest that training draws has 48
 LIMIT = 16  # characters written at most, with the end token: a date takes 11
 TOGETHER = 64  # texts decoded at a time
+MOST = 0.5  # the share of characters from which on a text is unknown
 LOW = 0.5  # a probability under which the model is said to be unsure: it is more likely wrong than right
 
 
@@ -65,12 +66,23 @@ class Alignment:
         return self.emitted[-1] == SPECIAL[END]
 
     @property
+    def date(self) -> str | None:
+        """The output where it is a day of the years that are read; None where it says that the text is no date."""
+        return self.output if self.ended and is_date(self.output) else None
+
+    @property
     def doubt(self) -> str | None:
         """Why the output should not be believed, as a sentence; None when nothing speaks against it."""
         if not self.ended:
             return f"the model wrote no end within {LIMIT} characters"
-        if not is_date(self.output):
+        if self.output == NONE:
+            return f"the model finds no date of {FIRST.year} to {LAST.year} in it"
+        if not is_day(self.output):
             return f"{self.output!r} is no date that exists"
+        if not is_date(self.output):
+            return f"{self.output} is no day of {FIRST.year} to {LAST.year}"
+        if SOURCE.encode(self.text).count(UNKNOWN) > MOST * len(self.text):
+            return "most of its characters are unknown to the model"
         if self.probability < LOW:
             return f"the model is unsure (probability {self.probability:.2g}): the text may be no date that it can read"
         return None
@@ -143,14 +155,6 @@ def decode_greedily(network: Network, memory: Any, texts: int) -> tuple[Decoded,
 def part(weights: Tensor, queries: int, keys: int) -> Floats:
     """`[layer, head, query, key]` of a batch's widest text -> what belongs to this one."""
     return weights[..., :queries, :keys].float().numpy().copy()
-
-
-def is_date(output: str) -> bool:
-    """Whether it is YYYY-MM-DD, of a day that exists."""
-    try:
-        return date.fromisoformat(output).isoformat() == output
-    except ValueError:
-        return False
 
 
 def check_text(text: str) -> None:

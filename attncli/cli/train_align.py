@@ -14,6 +14,7 @@ from attncli.base.errors import RequestError
 from attncli.cli import hints, options, output
 
 if TYPE_CHECKING:
+    from attncli.align.measure import Tried
     from attncli.align.train import Progress
 
 
@@ -59,9 +60,10 @@ def train_align(
 ) -> None:
     """Train one kind of attention to translate dates, and measure it.
 
-    It is measured on 2,000 dates that it never saw. Writes ATTENTION.safetensors, which `attncli align --weights DIR`
-    uses; while training, every 100 steps, along with ATTENTION.training.safetensors, which --resume goes on from. The
-    same seed and number of steps give the same weights, on one kind of processor.
+    It is measured on 2,000 dates that it never saw, and on 500 dates and 500 texts that are none: how many are wrong,
+    and how many of these without a doubt. Writes ATTENTION.safetensors, which `attncli align --weights DIR` uses;
+    while training, every 100 steps, along with ATTENTION.training.safetensors, which --resume goes on from. The same
+    seed and number of steps give the same weights, on one kind of processor.
 
     \b
     Examples:
@@ -72,7 +74,7 @@ def train_align(
     check_folder(folder)
     import torch
 
-    from attncli.align import checkpoint, train
+    from attncli.align import checkpoint, measure, train
 
     # More threads gain nothing with networks this small, and with one the weights don't depend on how many there are.
     torch.set_num_threads(1)
@@ -97,12 +99,25 @@ def train_align(
             f"attncli: {minutes:g} minutes are over at step {training.about.step} of {steps}: go on with --resume"
         )
     parameters = sum(parameter.numel() for parameter in training.network.parameters())
+    minutes_taken = (time.monotonic() - begun) / 60
+    measured = measure.measure(path)
     output.data(
-        f"{path}: {train.measure(path):.2%} of {train.TEST:,} dates never seen are exact; {parameters:,} parameters, "
-        f"{path.stat().st_size / 1e6:.2f} MB, {(time.monotonic() - begun) / 60:.1f} minutes"
+        f"{path}: {measured.exact:.2%} of {measure.TEST:,} dates never seen are exact; {parameters:,} parameters, "
+        f"{path.stat().st_size / 1e6:.2f} MB, {minutes_taken:.1f} minutes"
     )
+    output.data(counts("dates", measured.dates))
+    output.data(counts("texts that are no date", measured.no_dates))
     if training.finished:
         hints.offer(context, "translate with it", "align", attention=attention, weights=folder)
+
+
+def counts(what: str, tried: "Tried") -> str:
+    """What became of texts of a kind, in one line."""
+    wrong = tried.texts - tried.right
+    return (
+        f"  of {tried.texts:,} {what} {tried.right:,} are right ({tried.doubted:,} of them doubted), {wrong:,} wrong, "
+        f"{tried.silent:,} of these without a doubt"
+    )
 
 
 def check_folder(folder: Path) -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.align.characters import END, PAD, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch, targets
+from attncli.align.characters import END, NONE, PAD, SOURCE, SPECIAL, START, TARGET, UNKNOWN, batch, targets
 from attncli.attention import padding_mask
 
 known = st.text(st.sampled_from(SOURCE.characters), min_size=1)
@@ -48,8 +48,9 @@ def test_a_batch_is_the_texts_their_ends_and_padding(texts):
     assert padding_mask(made.real).shape == (len(texts), 1, 1, made.source.shape[1])
 
 
-def test_targets_begin_with_start_and_end_with_end():
-    made = targets(["2021-03-03", "1999-12-31"])
+def test_targets_begin_with_start_and_end_with_end_and_then_padding():
+    made = targets(["2021-03-03", NONE])
     assert made.shape == (2, 12)
-    assert torch.equal(made[:, 0], torch.full((2,), START)) and torch.equal(made[:, -1], torch.full((2,), END))
-    assert "".join(map(TARGET.name, made[1, 1:-1].tolist())) == "1999-12-31"
+    assert torch.equal(made[:, 0], torch.full((2,), START))
+    assert "".join(map(TARGET.name, made[0, 1:].tolist())) == "2021-03-03[END]"
+    assert "".join(map(TARGET.name, made[1, 1:].tolist())) == "none[END]" + "[PAD]" * 6

@@ -8,7 +8,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from attncli.align.checkpoint import FORMAT, SIZES, WEIGHTS, About, build, load, restore, save, weights_path
-from attncli.align.train import STEPS, measure
+from attncli.align.measure import measure
+from attncli.align.train import STEPS
 from attncli.base import choices
 from attncli.base.errors import RequestError
 
@@ -77,6 +78,11 @@ def test_a_truncated_file_is_refused(path):
 def test_a_safetensors_file_of_something_else_is_refused(path):
     save_file({"weight": torch.zeros(2)}, path)
     assert FORMAT in refusal(path)
+
+
+def test_weights_of_the_alphabet_before_are_refused(path):
+    change(path, {"format": "attncli-align 1"})
+    assert FORMAT in refusal(path) and "train-align" in refusal(path)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,18 @@ def test_tokens_are_the_characters():
     assert cross.keys.special == [False] * len(TEXT) + [True]
 
 
+def test_an_answer_that_there_is_no_date_is_written_like_any_other(tmp_path):
+    aligner = load_aligner("transformer")
+    alignment = aligner.translate("hello world")
+    found = records(aligner, alignment)
+    assert "".join(found[0].tokens.text) == "none[END]"
+    assert "".join(found[2].tokens.text) == "[START]none"
+    save_records(found, tmp_path / "none.npz")
+    assert [one.tokens for one in load_records(tmp_path / "none.npz")] == [one.tokens for one in found]
+    [one] = document(aligner, [alignment])["alignments"]
+    assert (one["output"], one["date"]) == ("none", None) and "no date" in one["doubt"]
+
+
 def test_the_month_is_read_where_it_is_written():
     """Bahdanau's attention as an alignment: the day looks at the day, the last digit of the year at its last."""
     aligner = load_aligner("additive")
@@ -65,6 +77,7 @@ def test_the_document_has_every_map_of_the_records(attention):
     }
     for one, alignment in zip(found["alignments"], alignments, strict=True):
         assert (one["text"], one["output"], one["doubt"]) == (alignment.text, "2021-03-03", None)
+        assert one["date"] == "2021-03-03"
         assert one["probability"] == pytest.approx(np.prod(one["probabilities"]))
         maps = iter(one["attention"])
         for record in records(aligner, alignment):

@@ -7,13 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from by_hand import DATES, NO_DATES
 
-from attncli.align.characters import END, TARGET, UNKNOWN
+from attncli.align.characters import END, NONE, TARGET, UNKNOWN
 from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save
-from attncli.align.dates import draw, draw_no_date
+from attncli.align.dates import draw
+from attncli.align.measure import share_exact, tried
 from attncli.align.network import Decoded
-from attncli.align.train import share_exact
-from attncli.align.translate import LIMIT, LONGEST, LOW, Aligner, load_aligner
+from attncli.align.translate import LIMIT, LONGEST, Aligner, load_aligner
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 
@@ -41,6 +42,8 @@ EXAMPLES = {
 class Parrot:
     """A network that writes these texts whatever it reads, each with its END, if it has room for it."""
 
+    sure = np.log(len(TARGET) - 1)  # a probability of one half
+
     def __init__(self, *texts):
         self.rows = [[*TARGET.encode(text), END] for text in texts]
 
@@ -52,8 +55,15 @@ class Parrot:
         logits = torch.zeros(len(source), queries, len(TARGET))
         for number, row in enumerate(self.rows):
             for query, symbol in enumerate([*row, *[UNKNOWN] * queries][:queries]):
-                logits[number, query, symbol] = np.log(len(TARGET) - 1)  # a probability of one half
+                logits[number, query, symbol] = self.sure
         return Decoded(logits, torch.full((len(source), 1, 1, queries, source.shape[1]), 1 / source.shape[1]))
+
+
+def certain(text):
+    """An aligner that writes the text with all its probability."""
+    network = Parrot(text, text)
+    network.sure = 100.0
+    return Aligner(About("dot", 0, 1, 1, SIZES["dot"]), network, WEIGHTS)
 
 
 def parrot(*texts):
@@ -146,27 +156,63 @@ def test_an_output_that_is_no_date_is_doubted(written):
     assert "no date that exists" in parrot(written).translate("a").doubt
 
 
+def test_none_is_the_answer_that_there_is_no_date():
+    one = parrot("none").translate("a")
+    assert (one.output, one.date) == ("none", None)
+    assert one.doubt == "the model finds no date of 1950 to 2049 in it"
+
+
+@pytest.mark.parametrize("written", ["1949-12-31", "2050-01-01", "1066-10-14"])
+def test_a_day_of_another_year_is_said_to_be_one(written):
+    one = parrot(written).translate("a")
+    assert (one.output, one.date) == (written, None)
+    assert one.doubt == f"{written} is no day of 1950 to 2049"
+
+
+def test_a_date_of_mostly_unknown_characters_is_doubted_always():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        few, many = certain("2021-03-03").translate_many(["ééa1", "éééa1"])
+    assert few.doubt is None
+    assert many.date == "2021-03-03" and "most of its characters are unknown" in many.doubt
+
+
 def test_an_output_of_low_probability_is_doubted():
+    assert certain("2021-03-03").translate("a").doubt is None
     assert "unsure" in parrot("2021-03-03").translate("a").doubt
 
 
 @every_kind
-def test_the_probability_tells_dates_from_other_texts(attention):
-    generator = random.Random(4)
-    dates = [text for text, _ in draw("test", 200, generator)]
-    others = [draw_no_date(generator, "abcdefghij 0123456789") for _ in range(200)]
-    sure = [one.probability >= LOW for one in aligner(attention).translate_many(dates)]
-    fooled = [one.probability >= LOW and one.doubt is None for one in aligner(attention).translate_many(others)]
-    assert np.mean(sure) >= 0.97
-    assert np.mean(fooled) <= 0.1
+def test_dates_and_texts_that_are_none_as_people_wrote_them(attention):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        dates = tried(aligner(attention), DATES)
+        no_dates = tried(aligner(attention), [(text, NONE) for text in NO_DATES])
+    assert dates.right >= 0.97 * dates.texts and dates.silent == 0
+    assert no_dates.right >= 0.9 * no_dates.texts and no_dates.silent <= 0.05 * no_dates.texts
 
 
 @every_kind
-@pytest.mark.parametrize("text", ["31 February 2021", "hello world", "3 March", "1 January 1850", "明天"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "31 February 2021",
+        "32 March 2020",
+        "12/25/2021",
+        "3rd of Octember 2021",
+        "3 марта 2021",
+        "1 January 2050",
+        "1 January 1850",
+        "hello world",
+        "3 March",
+        "明天",
+    ],
+)
 def test_texts_that_are_no_date_are_doubted(attention, text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
-        assert aligner(attention).translate(text).doubt is not None
+        one = aligner(attention).translate(text)
+    assert one.doubt is not None and one.date is None
 
 
 @pytest.mark.parametrize("text", ["", " \t", "1" * (LONGEST + 1)])

@@ -67,12 +67,28 @@ def test_without_a_text_a_sample_that_is_named(attncli):
     assert '"3 March 2021"' in result.err and "2021-03-03" in result.out
 
 
-@pytest.mark.parametrize(("text", "said"), [("31 February 2021", "no date that exists"), ("hello world", "unsure")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("31 February 2021", "no date that exists"),
+        ("1 January 2050", "2050-01-01 is no day of 1950 to 2049"),
+        ("hello world", "finds no date of 1950 to 2049"),
+    ],
+)
 def test_what_is_no_date_gets_an_answer_and_a_sentence(attncli, text, said):
     result = attncli("align", text)
     assert result.code == 0 and f"{text} → " in result.out
     assert said in result.err
-    assert json.loads(attncli("align", "--json", text).out)["alignments"][0]["doubt"]
+    [one] = json.loads(attncli("align", "--json", text).out)["alignments"]
+    assert said in one["doubt"] and one["date"] is None
+
+
+def test_no_date_is_drawn_as_it_is_written(attncli, tmp_path):
+    lines = attncli("align", "hello world").out.splitlines()
+    assert lines[0].startswith("hello world → none · probability ")
+    assert [line.split()[0] for line in lines[5:] if line] == [*"none", "[END]"]
+    assert attncli("align", "hello world", "-o", tmp_path / "none.svg").code == 0
+    assert attncli("align", "hello world", "-o", tmp_path / "none.html").code == 0
 
 
 def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli):

@@ -9,7 +9,7 @@ import time
 import pytest
 from shell import interruptible
 
-from attncli.align import checkpoint, train
+from attncli.align import checkpoint, measure, train
 
 SMALL = {"d_embedding": 4, "d_hidden": 6}
 
@@ -18,8 +18,10 @@ SMALL = {"d_embedding": 4, "d_hidden": 6}
 def small(monkeypatch):
     """A small network, small batches, checkpoints every second step."""
     monkeypatch.setitem(checkpoint.SIZES, "dot", SMALL)
-    for name, value in {"BATCH": 4, "EVERY": 2, "VALIDATION": 5, "TEST": 20}.items():
+    for name, value in {"BATCH": 4, "EVERY": 2, "VALIDATION": 5}.items():
         monkeypatch.setattr(train, name, value)
+    for name, value in {"TEST": 20, "TRIED": 10}.items():
+        monkeypatch.setattr(measure, name, value)
 
 
 def content(path):
@@ -33,8 +35,14 @@ def test_weights_are_written_measured_and_used_by_align(attncli, tmp_path):
     done = attncli("train-align", "--attention", "dot", "--steps", 4, "-o", folder)
     assert done.code == 0
     assert [path.name for path in folder.iterdir()] == ["dot.safetensors"]
-    [line] = done.out.splitlines()
+    line, dates, no_dates = done.out.splitlines()
     assert "of 20 dates never seen are exact" in line and str(folder / "dot.safetensors") in line
+    figures = measure.measure(folder / "dot.safetensors")
+    assert dates.startswith(
+        f"  of 10 dates {figures.dates.right} are right ({figures.dates.doubted} of them doubted), "
+    )
+    assert no_dates.endswith(f" wrong, {figures.no_dates.silent} of these without a doubt")
+    assert no_dates.startswith(f"  of 10 texts that are no date {figures.no_dates.right} are right")
     assert [line.split()[1:3] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
     assert all("loss" in line and "exact" in line for line in done.err.splitlines())
     assert attncli("align", "--attention", "dot", "--weights", folder, "3 March 2021").code == 0
