@@ -1,0 +1,42 @@
+"""The kinds of cases: each has a module with `make(random, place)`, and `look(case, runner)` where one call is not enough."""
+
+import importlib
+from random import Random
+from types import ModuleType
+from typing import NamedTuple
+
+from hostile.case import Case
+from hostile.oracle import wrong
+from hostile.place import Place
+from hostile.running import Runner
+
+KINDS = ("files",)
+SHARES = {"files": 20}  # how many of each kind in turn
+
+
+class Verdict(NamedTuple):
+    """code: how the call ended. why: what is wrong; None where nothing is."""
+
+    code: int
+    why: str | None
+
+
+def module(kind: str) -> ModuleType:
+    return importlib.import_module(f"hostile.kinds.{kind}")
+
+
+def make(kind: str, seed: int, number: int, place: Place) -> Case:
+    """The case of a kind and a number: the same whenever it is asked for."""
+    return module(kind).make(Random(f"{kind} {seed} {number}"), place)
+
+
+def look(case: Case, runner: Runner) -> Verdict:
+    """What comes of a case."""
+    with runner.prepared(case):
+        return getattr(module(case.kind), "look", once)(case, runner)
+
+
+def once(case: Case, runner: Runner) -> Verdict:
+    """One call is enough."""
+    outcome = runner.run(case)
+    return Verdict(outcome.code, wrong(case, outcome))
