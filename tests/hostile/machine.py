@@ -3,6 +3,7 @@
 Workers are forked from a process that has imported everything; each forks once more for every call (`hostile.running`).
 """
 
+import importlib
 import multiprocessing
 import os
 import re
@@ -26,6 +27,15 @@ SETTINGS = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }  # fmt: skip
 HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET", "PYTHONIOENCODING")
+# Calls that between them import what all others do.
+WARM = (
+    "run -m tiny --pair it @ --json", "run --from maps.npz -l 0 -H 0", "heatmap -m tiny -l 0 -H 0 -o a.svg @",
+    "stats -m tiny --distances --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @", "models --json",
+    "view --from texts.safetensors -o a.html", "diff maps.npz others.npz", "explain --from vectors.safetensors", "run -m json @",
+    "flow --from maps.npz", "probe -m tiny trees.conllu", "align --attention dot", "mask -m tiny @", "samples",
+    "run -f lines.txt -m tiny -o b.safetensors", "stats -m tiny --jsonl text texts.jsonl -o a.svg",
+)  # fmt: skip
+FOREIGN = ("run -m gpt2 @", "compare -m tiny --json @", "mechanisms -m tiny")
 
 
 class Task(NamedTuple):
@@ -75,6 +85,7 @@ def machine(foreign: bool = True) -> Iterator[Place]:
     os.environ.update(SETTINGS)
     for name in HIDDEN:
         os.environ.pop(name, None)
+    importlib.import_module("torch")  # once, for the maker too
     with tempfile.TemporaryDirectory(prefix="attncli-hostile-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve() / "place"
         folder.mkdir()
@@ -83,32 +94,53 @@ def machine(foreign: bool = True) -> Iterator[Place]:
         maker.join()
         if maker.exitcode:
             raise SystemExit("the place could not be made")
-        import_everything(foreign)
+        warm(folder, WARM + FOREIGN if foreign else WARM)
         yield Place(folder)
 
 
-def import_everything(foreign: bool) -> None:
-    """What commands import when they are called, so that children find it there; and no thread but this one."""
+def warm(place: Path, lines: Sequence[str]) -> None:
+    """What commands import and make when they are first called, so that children find it there; and only this thread.
+
+    The commands are made of their functions once, and not at each call.
+    """
+    import functools
     import gc
-    import importlib
-    import pkgutil
 
     import torch
+    import typer.main
+    import written_documents  # noqa: F401
+    from hostile.place import words
+    from shell import in_process
 
-    import attncli
+    from attncli.corpus import resuming
+    from attncli.models import loading
 
     torch.set_num_threads(1)
-    modules = ["matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "safetensors.numpy", "tokenizers",
-        "safetensors.torch", "sklearn.manifold", "sklearn.cluster", "scipy.sparse.csgraph", "conllu", "rich.console",
-        "rich.table", "written_documents", *(["transformers"] if foreign else []),
-    ]  # fmt: skip
-    for name in modules:
-        importlib.import_module(name)
-    for found in pkgutil.walk_packages(attncli.__path__, "attncli."):
-        if not found.name.endswith("__main__") and (foreign or "transformers" not in found.name):
-            importlib.import_module(found.name)
+    resuming.SAVED_EVERY = 0.01  # seconds, so that there is something to go on from
+    loading.load_model = remembering_minilm(loading.load_model)
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        for one in place.iterdir():
+            (Path(name) / one.name).symlink_to(one)
+        for line in lines:
+            result = in_process(words(line), Path(name))
+            assert result.code == 0, (line, result)
+    alone = len(list(Path("/proc/self/task").iterdir()))
+    assert alone == 1, f"{alone} threads: what is forked would have one of them"
     gc.collect()
     gc.freeze()
+
+
+def remembering_minilm(load: Callable[..., Any]) -> Callable[..., Any]:
+    """What loads models; of minilm it takes the one that is loaded now, whose reading takes longer than a call."""
+    kept = load("minilm", "cpu")
+    kept.attend("warm")
+
+    def loaded(name: str, device: str = "auto", dtype: str = "float32", engine: str = "auto") -> Any:
+        plain = (name, dtype, engine) == ("minilm", "float32", "auto") and device in ("auto", "cpu")
+        return kept if plain else load(name, device, dtype, engine)
+
+    return loaded
 
 
 def work(pipe: Connection, place: Place, folder: Path) -> None:

@@ -116,4 +116,4 @@ def code_of(case: Case, typed: tuple[str, ...], outcome: Outcome) -> str | None:
         return None
     said = outcome.err.decode("utf-8", "replace").strip().splitlines()
     name = f"signal {-outcome.code}" if outcome.code < 0 else f"exit {outcome.code}"
-    return f"ends with {name}, not {sorted(allowed)}: {said[-1][:160] if said else ''}"
+    return f"ends with {name}, not {sorted(allowed)}: {case.note} {said[-1][:160] if said else ''}"

@@ -9,7 +9,7 @@ import numpy as np
 
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 TEXT = "the cat sat on the unbelievable cat"
-OTHER = "it sat on the big cat"
+OTHER = "it sat on the big cat and the cat"  # as many tokens
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\nand the end\n"
 
 # Made by the program itself; @ and @@ stand for the two texts.
@@ -40,12 +40,14 @@ def make_place(folder: Path, foreign: bool = True) -> None:
     from foreign_checkpoints import make_foreign
     from shell import in_process
 
+    from attncli import load_model, save_records
+
     for name, more in {"tiny": {}, "other": {"seed": 1}}.items():
         make_checkpoint(folder / name, **more)
+    for name, form in FORMS.items():
+        make_checkpoint(folder / name, form=form)
+    make_checkpoint(folder / "json", "distilbert")  # has a tokenizer.json
     if foreign:
-        for name, form in FORMS.items():
-            make_checkpoint(folder / name, form=form)
-        make_checkpoint(folder / "json", "distilbert")  # has a tokenizer.json
         for name in ("gpt2", "t5"):
             (folder / name).mkdir()
             make_foreign(folder / name, name)
@@ -63,6 +65,8 @@ def make_place(folder: Path, foreign: bool = True) -> None:
         result = in_process(words(line), folder)
         assert result.code == 0, (line, result)
     (folder / "state.json").unlink()
+    model = load_model(str(folder / "tiny"), "cpu")
+    save_records([model.attend(TEXT, mask=mask) for mask in ("padding", "causal")], folder / "masks.safetensors")
     maps = np.load(folder / "maps.npz")
     np.savez(folder / "foreign.npz", attentions=maps["weights"], tokens=maps["tokens"])  # as another program would
 

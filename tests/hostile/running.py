@@ -23,10 +23,8 @@ from hostile.place import Place
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 60.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
+KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes
 TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
-
-Streams = tuple[int, int, int]
-
 
 @dataclass
 class Outcome:
@@ -89,14 +87,18 @@ class Runner:
                 path.write_bytes(content)
             yield
         finally:
-            after = self.snapshot()
-            for name in sorted(after.keys() | self.before.keys()):
-                if "/" not in name and after.get(name) != self.before.get(name):
-                    self.restore(name)
-            for name in after:
-                if Path(name).parent == Path(TEMPORARY):
-                    remove(self.folder / name)
-            self.before = self.snapshot()
+            self.tidy()
+
+    def tidy(self) -> None:
+        """The folder is as it was at first."""
+        after = self.snapshot()
+        for name in sorted(after.keys() | self.before.keys()):
+            if "/" not in name and after.get(name) != self.before.get(name):
+                self.restore(name)
+        for name in after:
+            if Path(name).parent == Path(TEMPORARY):
+                remove(self.folder / name)
+        self.before = self.snapshot()
 
     def run(self, case: Case, arguments: tuple[str, ...] | None = None, **disturbed: Any) -> Outcome:
         """What the call does, in the folder as it is prepared; `made` and `changed` are beside what was there before."""
@@ -137,8 +139,19 @@ def program(case: Case, arguments: tuple[str, ...], folder: Path) -> None:
     main()
 
 
-def forked(call: Callable[[], None], case: Case, sent: int | None = None, after: float = 0.0, **limits: int) -> Outcome:
-    """A call in a child. sent: a signal that it gets `after` seconds. limits: more of them, as RLIMIT_FSIZE=0."""
+def forked(
+    call: Callable[[], None],
+    case: Case,
+    sent: int | None = None,
+    after: float = 0.0,
+    watched: Path | None = None,
+    **limits: int,
+) -> Outcome:
+    """A call in a child. limits: more of them, as RLIMIT_FSIZE=0.
+
+    sent: a signal that it gets `after` seconds; or, if that is earlier, shortly after something appears in the folder
+    that is `watched`.
+    """
     out, err, given = (os.memfd_create(name) for name in ("out", "err", "in"))
     os.write(given, case.stdin or b"")
     os.lseek(given, 0, os.SEEK_SET)
@@ -158,9 +171,7 @@ def forked(call: Callable[[], None], case: Case, sent: int | None = None, after:
         finally:
             os._exit(status)
     if sent is not None:
-        time.sleep(after)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, sent)
+        disturb(child, sent, begun + after, watched)
     status, used, late = waited(child)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
@@ -170,6 +181,22 @@ def forked(call: Callable[[], None], case: Case, sent: int | None = None, after:
     code = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
     return Outcome(code, *printed, time.monotonic() - begun, cpu, used.ru_maxrss * 1024, late)
+
+
+def disturb(child: int, sent: int, until: float, watched: Path | None) -> None:
+    """Sends the signal when it is time, unless the child has ended before."""
+    changed = watched.stat().st_mtime_ns if watched is not None else 0
+    handle = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    while time.monotonic() < until and not poll.poll(0):
+        if watched is not None and watched.stat().st_mtime_ns != changed:
+            time.sleep(max(0.0, until - time.monotonic()) / 20)  # somewhere in the writing
+            break
+        time.sleep(0.0002)
+    os.close(handle)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, sent)
 
 
 def waited(child: int) -> tuple[int, Any, bool]:
@@ -232,6 +259,6 @@ def odd(kind: str, number: int) -> int:
         os.close(writing if number == 0 else reading)
         return reading if number == 0 else writing
     if kind == "silent":
-        os.set_inheritable(writing, True)
-        return reading  # the writing end stays open: see `hostile.streams`
+        os.dup2(writing, KEPT_OPEN)
+        return reading
     raise ValueError(f"no stream {kind!r}")

@@ -10,8 +10,8 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import Runner
 
-KINDS = ("files",)
-SHARES = {"files": 20}  # how many of each kind in turn
+KINDS = ("files", "lies", "texts", "options", "streams", "kills", "resumes")
+SHARES = {"files": 30, "lies": 10, "texts": 40, "options": 20, "streams": 4, "kills": 2, "resumes": 1}  # how many of each kind in turn
 
 
 class Verdict(NamedTuple):
