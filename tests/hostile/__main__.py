@@ -29,6 +29,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--kinds", default=",".join(kinds.KINDS), help=f"some of {','.join(kinds.KINDS)}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--ours", action="store_true", help="without models that transformers runs, which take longer")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="a folder for what fell")
     parser.add_argument("--rerun", type=Path, nargs="+", metavar="FILE", help="cases that were kept")
     return parser.parse_args()
@@ -36,7 +37,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     asked = parsed()
-    with machine() as place:
+    with machine(foreign=not (asked.ours or asked.rerun)) as place:
         if asked.rerun:
             folder = place.folder.parent / "here"
             folder.mkdir()

@@ -24,6 +24,17 @@ def put(text: str, changes: dict[str, str]) -> str:
     return made
 
 
+def swapped(text: str, one: str, other: str) -> str:
+    """The document with what stands at two places exchanged."""
+    found = {place: json.dumps(value_at(json.loads(text), steps(place))) for place in (one, other)}
+    return put(text, {one: found[other], other: found[one]})
+
+
+def steps(place: str) -> tuple[Any, ...]:
+    """ "heads.0" -> ("heads", 0)"""
+    return tuple(int(step) if step.isdigit() else step for step in place.split("."))
+
+
 def changed(document: Any, place: list[str], value: Any) -> Any:
     """The document with the value at a place; None takes it away."""
     if not place:

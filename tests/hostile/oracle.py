@@ -14,7 +14,9 @@ LONGEST = 300  # characters of a line that says why
 MEMORY = 2 << 30  # bytes
 ENDS = {"INT": 130, "TERM": 143, "HUP": 129}  # exit codes after a signal
 FORBIDDEN = ("Traceback (most", "a mistake in attncli", "panicked at", "RUST_BACKTRACE", "not enough memory")
-HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]")
+HARMFUL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]"
+)
 WRITES = {"-o", "--output", "--resume", "--copy"}
 OWN_WORDS = "attncli: "
 SAYS_NO = {"compare"}  # commands that end with 1 where a check says no
@@ -26,15 +28,15 @@ def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None
     return (
         ended_badly(outcome)
         or said_badly(outcome)
-        or (refused_badly(outcome) if outcome.code == 2 else None)
-        or (done_badly(typed, outcome) if outcome.code == 0 else None)
+        or (refused_badly(outcome) if outcome.code == 2 and "stderr" not in case.streams else None)
+        or (done_badly(typed, outcome) if outcome.code == 0 and "stdout" not in case.streams else None)
         or left_behind(typed, outcome)
         or (code_of(case, typed, outcome))
     )
 
 
 def ended_badly(outcome: Outcome) -> str | None:
-    if outcome.late or outcome.code in (-signal.SIGXCPU, -signal.SIGKILL) and outcome.cpu > CPU_LIMIT - 1:
+    if outcome.late or (outcome.code in (-signal.SIGXCPU, -signal.SIGKILL) and outcome.cpu > CPU_LIMIT - 1):
         return f"hangs: {outcome.cpu:.0f} s of a processor in {outcome.seconds:.0f} s"
     if outcome.peak > MEMORY:
         return f"takes {outcome.peak >> 20} MB"

@@ -23,8 +23,10 @@ from hostile.place import Place
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 60.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
+LINK = "-> "
 KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes
 TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
+
 
 @dataclass
 class Outcome:
@@ -69,7 +71,11 @@ class Runner:
         for entry in walked(self.folder):
             about = entry.stat(follow_symlinks=False)
             name = os.path.relpath(entry.path, self.folder)
-            found[name] = (about.st_ino, about.st_mtime_ns if entry.is_file() else 0, about.st_size)
+            found[name] = (
+                about.st_ino,
+                about.st_mtime_ns if entry.is_file(follow_symlinks=False) else 0,
+                about.st_size,
+            )
         return found
 
     @contextlib.contextmanager
@@ -77,6 +83,9 @@ class Runner:
         """The folder with a case's files in it; afterwards it is as before."""
         try:
             for name, source in case.copies.items():
+                if source.startswith(LINK):
+                    (self.folder / name).symlink_to(source.removeprefix(LINK))
+                    continue
                 (self.folder / name).mkdir()
                 for file in (self.place.folder / source).iterdir():
                     (self.folder / name / file.name).symlink_to(file)
@@ -129,10 +138,20 @@ def remove(path: Path) -> None:
 
 
 def program(case: Case, arguments: tuple[str, ...], folder: Path) -> None:
-    """The program from its beginning to its end, as `attncli` runs it. Never comes back."""
+    """The program from its beginning to its end, as `attncli` runs it. Never comes back.
+
+    With an environment of its own, which is read when it is started, it is started anew.
+    """
     os.chdir(folder)
     os.environ["TMPDIR"] = str(folder / TEMPORARY)
     tempfile.tempdir = None
+    if case.disturbed.get("folder") == "deleted":
+        gone = tempfile.mkdtemp()
+        os.chdir(gone)
+        Path(gone).rmdir()
+    if case.environment:
+        command = [sys.executable, "-m", "attncli", *arguments]
+        os.execve(sys.executable, command, {**os.environ, **case.environment})
     sys.argv = ["attncli", *arguments]
     from attncli.__main__ import main
 
@@ -163,6 +182,7 @@ def forked(
             os.setsid()  # so that what it starts ends with it
             bound(limits)
             open_streams(case, given, out, err)
+            status = 1  # as Python ends with what nobody caught
             call()
         except BaseException:  # noqa: BLE001
             import traceback
@@ -242,7 +262,7 @@ def open_streams(case: Case, given: int, out: int, err: int) -> None:
             continue
         os.dup2(stream if kind is None else odd(kind, number), number)
         mode = "r" if number == 0 else "w"
-        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True) if sys.stderr is not None else None
     os.closerange(3, max(nothing, given, out, err) + 64)
 

@@ -8,10 +8,18 @@ from typing import NamedTuple
 from hostile.case import Case
 from hostile.oracle import wrong
 from hostile.place import Place
-from hostile.running import Runner
+from hostile.running import LINK, Runner
 
 KINDS = ("files", "lies", "texts", "options", "streams", "kills", "resumes")
-SHARES = {"files": 30, "lies": 10, "texts": 40, "options": 20, "streams": 4, "kills": 2, "resumes": 1}  # how many of each kind in turn
+SHARES = {
+    "files": 30,
+    "lies": 10,
+    "texts": 40,
+    "options": 20,
+    "streams": 4,
+    "kills": 2,
+    "resumes": 1,
+}  # how many of each kind in turn
 
 
 class Verdict(NamedTuple):
@@ -37,6 +45,14 @@ def look(case: Case, runner: Runner) -> Verdict:
 
 
 def once(case: Case, runner: Runner) -> Verdict:
-    """One call is enough."""
+    """One call; and where another gives the same, that it does. A link that was there is one afterwards."""
     outcome = runner.run(case)
-    return Verdict(outcome.code, wrong(case, outcome))
+    why = wrong(case, outcome)
+    if why is None and case.same_as is not None and outcome.code == 0:
+        other = runner.run(case, case.same_as)
+        why = None if other.out == outcome.out else f"{case.note}: not the same as {' '.join(case.same_as)}"
+    if why is None:
+        links = [name for name, source in case.copies.items() if source.startswith(LINK)]
+        replaced = [name for name in links if not (runner.folder / name).is_symlink()]
+        why = f"replaces the link {replaced[0]}" if replaced else None
+    return Verdict(outcome.code, why)

@@ -1,6 +1,5 @@
 """Files that are damaged: bytes, lines, members of archives, leaves of JSON, headers of tensors."""
 
-import io
 import json
 import re
 import struct
@@ -9,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
-from hostile.documents import put, places, value_at
+from hostile.documents import places, put, value_at
 from hostile.members import archive_of, arrays, member, raw_members, with_member, zipped
 
 ODD_JSON = (
@@ -184,7 +183,9 @@ def npy_surgery(content: bytes, random: Random) -> bytes:
     if way in (0, 1):
         members = raw_members(content)
         shape = random.choice(((10**9,), (2**62,), (-1,), (0,), (), (10**5, 10**5, 0), array.shape[::-1], (1,) * 40))
-        descr = random.choice(("<f4", ">f4", "<f8", "|O", "<i8", "|b1", "<U1", "<c16", "|V8", "<M8[s]", "|S0", "<f2", "x"))
+        descr = random.choice(
+            ("<f4", ">f4", "<f8", "|O", "<i8", "|b1", "<U1", "<c16", "|V8", "<M8[s]", "|S0", "<f2", "x")
+        )
         members[f"{name}.npy"] = npy_header(descr, shape, random.random() < 0.3) + array.tobytes()[:4096]
         return zipped(list(members.items()))
     with np.errstate(all="ignore"):
@@ -238,10 +239,14 @@ def header_surgery(content: bytes, random: Random) -> bytes:
     if way == 0:
         one["dtype"] = random.choice(("F64", "F16", "BF16", "I64", "U8", "BOOL", "F8_E4M3", "X", "", None, 5))
     elif way == 1:
-        one["shape"] = random.choice(([], [0], one["shape"][::-1], [-1], [2**62], [2**31, 2**33], [1, *one["shape"]], "x"))
+        one["shape"] = random.choice(
+            ([], [0], one["shape"][::-1], [-1], [2**62], [2**31, 2**33], [1, *one["shape"]], "x")
+        )
     elif way == 2:
         at, end = one["data_offsets"]
-        one["data_offsets"] = random.choice(([at, end + 4], [end, at], [-4, end], [at, 2**63], [0, 0], [at], header[other]["data_offsets"]))
+        one["data_offsets"] = random.choice(
+            ([at, end + 4], [end, at], [-4, end], [at, 2**63], [0, 0], [at], header[other]["data_offsets"])
+        )
     elif way == 3:
         del header[name]
     elif way == 4:
@@ -262,7 +267,9 @@ def header_surgery(content: bytes, random: Random) -> bytes:
 def other_json_of(header: dict, data: bytes, random: Random) -> bytes:
     size = random.choice((0, 7, 2**20, 2**63, 2**64 - 1))
     raw = json.dumps(header).encode()
-    return random.choice((size.to_bytes(8, "little") + raw + data, put_together(other_json(json.dumps(header), random), data)))
+    return random.choice(
+        (size.to_bytes(8, "little") + raw + data, put_together(other_json(json.dumps(header), random), data))
+    )
 
 
 def metadata_surgery(content: bytes, random: Random) -> bytes:

@@ -12,7 +12,12 @@ RECORD = (
     "find cat sat --from {} --json", "run --from {} -o a.csv", "run --from {} -o a.npz",
 )  # fmt: skip
 READ_BY = {
-    "maps.npz": (*RECORD, "heatmap --from {} -o a.svg -l 0 -H 0", "diff {} others.npz --json", "view --from {} -o a.html"),
+    "maps.npz": (
+        *RECORD,
+        "heatmap --from {} -o a.svg -l 0 -H 0",
+        "diff {} others.npz --json",
+        "view --from {} -o a.html",
+    ),
     "maps.safetensors": (*RECORD, "diff others.npz {} --json"),
     "texts.safetensors": ("run --from {} --json", "stats --from {} --json", "view --from {} -o a.html"),
     "maps.json": RECORD,
@@ -23,7 +28,11 @@ READ_BY = {
     "stats.json": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.csv", "stats --from {} -o a.npz"),
     "stats.npz": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.json"),
     "state.npz": ("stats -m tiny lines.txt --resume {} --json", "stats -m tiny lines.txt --resume {}"),
-    "lines.txt": ("stats -m tiny {} --json", "run -m tiny -f {} --json", "stats -m tiny --paragraphs --skip-bad {} --json"),
+    "lines.txt": (
+        "stats -m tiny {} --json",
+        "run -m tiny -f {} --json",
+        "stats -m tiny --paragraphs --skip-bad {} --json",
+    ),
     "texts.jsonl": ("stats -m tiny --jsonl text {} --json", "stats -m tiny --jsonl text --skip-bad {} --json"),
     "trees.conllu": ("probe -m tiny {} --json", "probe -m tiny other.conllu --test {} --json", "probe -m tiny {}"),
 }
@@ -50,4 +59,6 @@ def make(random: Random, place: Place) -> Case:
     folder, name, _ = random.choices(CHECKPOINTS, [weight for *_, weight in CHECKPOINTS])[0]
     content = damaged(name, place.original(f"{folder}/{name}"), random)
     line = random.choice(MODEL)
-    return Case("files", tuple(words(line)), {f"broken/{name}": content}, {"broken": folder}, note=f"of {folder}/{name}")
+    return Case(
+        "files", tuple(words(line)), {f"broken/{name}": content}, {"broken": folder}, note=f"of {folder}/{name}"
+    )

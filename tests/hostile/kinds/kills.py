@@ -39,7 +39,9 @@ def make(random: Random, place: Place) -> Case:
         where = random.choice(NOWHERE) + Path(target).suffix
         typed = tuple(where if word == target else word for word in words(line))
         return Case("kills", typed, expects="refused", note="a place that can't be written to")
-    return Case("kills", tuple(words(line)), files, disturbed={"signal": random.choice(SIGNALS), "share": random.random()})
+    return Case(
+        "kills", tuple(words(line)), files, disturbed={"signal": random.choice(SIGNALS), "share": random.random()}
+    )
 
 
 def look(case: Case, runner: Runner) -> Verdict:

@@ -66,7 +66,9 @@ READ = ("run --from {} --json", "stats --from {} --json", "flow --from {} --json
 
 
 def make(random: Random, place: Place) -> Case:
-    return random.choice((statistics, statistics, state, state_of_numbers, record, weights, weights, reordered))(random, place)
+    return random.choice((statistics, statistics, state, state_of_numbers, record, weights, weights, reordered))(
+        random, place
+    )
 
 
 def case(line: str, name: str, content: bytes, note: str, same_as: str | None = None) -> Case:
@@ -162,4 +164,6 @@ def reordered(random: Random, place: Place) -> Case:
     named[axis] = named[axis][order]
     named["weights"] = named["weights"][order] if axis == "layers" else named["weights"][:, order]
     line = random.choice(("stats --from {} --json", "flow --from {} --query cat --json -l all"))
-    return case(line.format("lie.npz"), "lie.npz", archive_of(named), f"{axis} in another order", line.format("maps.npz"))
+    return case(
+        line.format("lie.npz"), "lie.npz", archive_of(named), f"{axis} in another order", line.format("maps.npz")
+    )

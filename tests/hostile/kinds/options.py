@@ -84,4 +84,3 @@ def look(case: Case, runner: Runner) -> Verdict:
 def shown(outcome: Outcome, runner: Runner) -> Any:
     made = {name: (runner.folder / name).read_bytes() for name in outcome.made if (runner.folder / name).is_file()}
     return outcome.code, outcome.out, outcome.err, made
-

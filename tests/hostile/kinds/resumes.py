@@ -12,7 +12,7 @@ from hostile.place import Place
 from hostile.running import Outcome, Runner
 
 TOLERANCE = 1e-6  # other sums in another order
-WORDS = "the cat sat on it and too big unbelievable 中 国 é . ,".split()
+WORDS = ["the", "cat", "sat", "on", "it", "and", "too", "big", "unbelievable", "中", "国", "é", ".", ","]
 
 
 def make(random: Random, place: Place) -> Case:
@@ -21,7 +21,9 @@ def make(random: Random, place: Place) -> Case:
     typed = ("stats", "-m", "tiny", "many.txt", "--resume", "state.npz", "--json", *more)
     files = {"many.txt": ("\n".join(lines) + "\n").encode()}
     shares = [random.random() for _ in range(random.randrange(1, 4))]
-    return Case("resumes", typed, files, disturbed={"signal": random.choice(("KILL", "KILL", "INT", "TERM")), "shares": shares})
+    return Case(
+        "resumes", typed, files, disturbed={"signal": random.choice(("KILL", "KILL", "INT", "TERM")), "shares": shares}
+    )
 
 
 def look(case: Case, runner: Runner) -> Verdict:

@@ -22,8 +22,22 @@ PRINTING = (
     "stats -m tiny lines.txt -o a.npz", "heatmap --from maps.npz -l 0 -H 0 -o a.svg", "probe -m tiny trees.conllu",
     "run -m tiny -f lines.txt", "samples pair.txt", "run -m tiny -o /dev/stdout.csv @", "view --from maps.npz -o a.html",
 )  # fmt: skip
-REFUSED = ("run -l 99 -m tiny @", "run --from missing.npz", "stats missing.txt", "nothing", "run --nothing", "run -m none @")
-READING = ("run -m tiny -f -", "run -m tiny", "stats -m tiny -", "stats -m tiny", "probe -m tiny -", "find -m tiny cat sat -f -")
+REFUSED = (
+    "run -l 99 -m tiny @",
+    "run --from missing.npz",
+    "stats missing.txt",
+    "nothing",
+    "run --nothing",
+    "run -m none @",
+)
+READING = (
+    "run -m tiny -f -",
+    "run -m tiny",
+    "stats -m tiny -",
+    "stats -m tiny",
+    "probe -m tiny -",
+    "find -m tiny cat sat -f -",
+)
 OUT = (None, None, "closed", "full", "broken")
 ERR = (None, None, "closed", "full", "broken")
 IN = (None, "closed", "silent", "broken", "text")
@@ -37,12 +51,13 @@ def make(random: Random, place: Place) -> Case:
         kinds["stdout"] = "broken"
     given = LINES.encode() if kinds["stdin"] == "text" else None
     streams = {name: kind for name, kind in kinds.items() if kind not in (None, "text")}
-    return Case("streams", tuple(words(random.choice(lines))), stdin=given, streams=streams)
+    disturbed = {"signal": "INT"} if kinds["stdin"] == "silent" else {}
+    return Case("streams", tuple(words(random.choice(lines))), stdin=given, streams=streams, disturbed=disturbed)
 
 
 def look(case: Case, runner: Runner) -> Verdict:
     """The exit code is what it is with whole streams, but where what was to be printed has no place."""
-    plain = runner.run(replace(case, streams={}))
+    plain = runner.run(replace(case, streams={}, disturbed={}))
     runner.tidy()
     silent = case.streams.get("stdin") == "silent"
     outcome = runner.run(case, **({"sent": signal.SIGINT, "after": LONG} if silent else {}))

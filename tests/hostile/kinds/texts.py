@@ -57,7 +57,9 @@ def some_text(random: Random) -> str:
     """A few words, most of which are odd; at times none, one that is very long, or far more than a model has room for."""
     way = random.randrange(12)
     if way == 0:
-        return random.choice(("", " ", "\n", "\u3000", "\u200b", "\ufeff", "\x00", "\u0301", "\ud800", ".", "\u00ad" * 9))
+        return random.choice(
+            ("", " ", "\n", "\u3000", "\u200b", "\ufeff", "\x00", "\u0301", "\ud800", ".", "\u00ad" * 9)
+        )
     if way == 1:
         return some_word(random) * random.choice((20, 200, 3000))
     if way == 2:
