@@ -1,0 +1,64 @@
+"""Files of every kind that the program reads, damaged, and the commands that read them."""
+
+from random import Random
+
+from hostile.case import Case
+from hostile.kinds.damage import damaged
+from hostile.place import Place, words
+
+# Each file by its name in the place, with what reads it; {} is the damaged one.
+RECORD = (
+    "run --from {} --json", "run --from {} -l 0 -H 1", "stats --from {} --json", "flow --from {} --json",
+    "find cat sat --from {} --json", "run --from {} -o a.csv", "run --from {} -o a.npz",
+)  # fmt: skip
+READ_BY = {
+    "maps.npz": (
+        *RECORD,
+        "heatmap --from {} -o a.svg -l 0 -H 0",
+        "diff {} others.npz --json",
+        "view --from {} -o a.html",
+    ),
+    "maps.safetensors": (*RECORD, "diff others.npz {} --json"),
+    "texts.safetensors": ("run --from {} --json", "stats --from {} --json", "view --from {} -o a.html"),
+    "maps.json": RECORD,
+    "foreign.npz": RECORD,
+    "norms.npz": RECORD,
+    "vectors.safetensors": ("explain --from {} --json", "explain --from {}", "run --from {} --json"),
+    "vectors.npz": ("explain --from {} --json", "view --from {} -o a.html"),
+    "stats.json": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.csv", "stats --from {} -o a.npz"),
+    "stats.npz": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.json"),
+    "state.npz": ("stats -m tiny lines.txt --resume {} --json", "stats -m tiny lines.txt --resume {}"),
+    "lines.txt": (
+        "stats -m tiny {} --json",
+        "run -m tiny -f {} --json",
+        "stats -m tiny --paragraphs --skip-bad {} --json",
+    ),
+    "texts.jsonl": ("stats -m tiny --jsonl text {} --json", "stats -m tiny --jsonl text --skip-bad {} --json"),
+    "trees.conllu": ("probe -m tiny {} --json", "probe -m tiny other.conllu --test {} --json", "probe -m tiny {}"),
+}
+MODEL = ("run -m broken --json @", "run -m broken @", "models show broken --json", "stats -m broken one.txt --json")
+# Of a checkpoint: its folder in the place, the file, how often it is taken.
+CHECKPOINTS = (
+    ("tiny", "config.json", 4), ("tiny", "tokenizer_config.json", 1), ("tiny", "vocab.txt", 2),
+    ("tiny", "model.safetensors", 3), ("json", "tokenizer.json", 4), ("sharded", "model.safetensors.index.json", 2),
+    ("bin", "pytorch_model.bin", 2),
+)  # fmt: skip
+ALIGN = ("align --attention dot --weights broken --json", "align --attention dot --weights broken -o a.npz")
+
+
+def make(random: Random, place: Place) -> Case:
+    if random.random() < 0.7:
+        name = random.choice(list(READ_BY))
+        target = f"bad{name[name.index('.') :]}"
+        line = random.choice(READ_BY[name]).format(target)
+        content = damaged(name, place.original(name), random)
+        return Case("files", tuple(words(line)), {target: content}, note=f"of {name}")
+    if random.random() < 0.15:
+        content = damaged("dot.safetensors", place.original("weights/dot.safetensors"), random)
+        return Case("files", tuple(words(random.choice(ALIGN))), {"broken/dot.safetensors": content}, note="of weights")
+    folder, name, _ = random.choices(CHECKPOINTS, [weight for *_, weight in CHECKPOINTS])[0]
+    content = damaged(name, place.original(f"{folder}/{name}"), random)
+    line = random.choice(MODEL)
+    return Case(
+        "files", tuple(words(line)), {f"broken/{name}": content}, {"broken": folder}, note=f"of {folder}/{name}"
+    )

@@ -1,0 +1,242 @@
+"""Makes cases, runs them on all cores, and counts: what was tried, what was refused, what fell, and why.
+
+Workers are forked from a process that has imported everything; each forks once more for every call (`hostile.running`).
+"""
+
+import importlib
+import multiprocessing
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hostile import kinds
+from hostile.case import Case
+from hostile.place import Place, make_place
+from hostile.running import Runner
+
+PROCESSES = multiprocessing.get_context("fork")
+SETTINGS = {
+    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}  # fmt: skip
+HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET", "PYTHONIOENCODING")
+# Calls that between them import what all others do.
+WARM = (
+    "run -m tiny --pair it @ --json", "run --from maps.npz -l 0 -H 0", "heatmap -m tiny -l 0 -H 0 -o a.svg @",
+    "stats -m tiny --distances --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @", "models --json",
+    "view --from texts.safetensors -o a.html", "diff maps.npz others.npz", "explain --from vectors.safetensors", "run -m json @",
+    "flow --from maps.npz", "probe -m tiny trees.conllu", "align --attention dot", "mask -m tiny @", "samples",
+    "run -f lines.txt -m tiny -o b.safetensors", "stats -m tiny --jsonl text texts.jsonl -o a.svg",
+)  # fmt: skip
+FOREIGN = ("run -m gpt2 @", "compare -m tiny --json @", "mechanisms -m tiny")
+
+
+class Task(NamedTuple):
+    kind: str
+    seed: int
+    number: int
+
+
+class Result(NamedTuple):
+    """code: how the call ended; None where the worker ended with it."""
+
+    task: Task
+    code: int | None
+    why: str | None
+    case: Case | None
+
+
+@dataclass
+class Count:
+    """What came of the cases of a kind. fell: the first of those that fell in the same way, and how many did."""
+
+    cases: int = 0
+    refused: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    fell: dict[str, tuple[Result, int]] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        self.cases += 1
+        if result.why is not None:
+            way = re.sub(r"\d+", "#", f"{result.case.arguments[0] if result.case else ''} {result.why}")[:120]
+            first, count = self.fell.get(way, (result, 0))
+            self.fell[way] = first, count + 1
+        elif result.code == 2:
+            self.refused += 1
+        else:
+            self.done += 1
+
+    @property
+    def falls(self) -> int:
+        return sum(count for _, count in self.fell.values())
+
+
+@contextmanager
+def machine(foreign: bool = True) -> Iterator[Place]:
+    """A place to run in, made by a process of its own, so that nothing of it is left here; then everything is imported."""
+    os.environ.update(SETTINGS)
+    for name in HIDDEN:
+        os.environ.pop(name, None)
+    importlib.import_module("torch")  # once, for the maker too
+    with tempfile.TemporaryDirectory(prefix="attncli-hostile-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve() / "place"
+        folder.mkdir()
+        maker = PROCESSES.Process(target=make_place, args=(folder, foreign))
+        maker.start()
+        maker.join()
+        if maker.exitcode:
+            raise SystemExit("the place could not be made")
+        warm(folder, WARM + FOREIGN if foreign else WARM)
+        yield Place(folder)
+
+
+def warm(place: Path, lines: Sequence[str]) -> None:
+    """What commands import and make when they are first called, so that children find it there; and only this thread.
+
+    The commands are made of their functions once, and not at each call.
+    """
+    import functools
+    import gc
+
+    import torch
+    import typer.main
+    import written_documents  # noqa: F401
+    from hostile.place import words
+    from shell import in_process
+
+    from attncli.corpus import resuming
+    from attncli.models import loading
+
+    torch.set_num_threads(1)
+    resuming.SAVED_EVERY = 0.01  # seconds, so that there is something to go on from
+    loading.load_model = remembering_minilm(loading.load_model)
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        for one in place.iterdir():
+            (Path(name) / one.name).symlink_to(one)
+        for line in lines:
+            result = in_process(words(line), Path(name))
+            assert result.code == 0, (line, result)
+    alone = len(list(Path("/proc/self/task").iterdir()))
+    assert alone == 1, f"{alone} threads: what is forked would have one of them"
+    gc.collect()
+    gc.freeze()
+
+
+def remembering_minilm(load: Callable[..., Any]) -> Callable[..., Any]:
+    """What loads models; of minilm it takes the one that is loaded now, whose reading takes longer than a call."""
+    kept = load("minilm", "cpu")
+    kept.attend("warm")
+
+    def loaded(name: str, device: str = "auto", dtype: str = "float32", engine: str = "auto") -> Any:
+        plain = (name, dtype, engine) == ("minilm", "float32", "auto") and device in ("auto", "cpu")
+        return kept if plain else load(name, device, dtype, engine)
+
+    return loaded
+
+
+def work(pipe: Connection, place: Place, folder: Path) -> None:
+    """A worker: gets tasks, sends results, until it gets None."""
+    folder.mkdir()
+    runner = Runner(place, folder)
+    while (task := pipe.recv()) is not None:
+        case = kinds.make(*task, place)
+        code, why = kinds.look(case, runner)
+        pipe.send(Result(task, code, why, case if why is not None else None))
+
+
+class Worker:
+    """A process that runs tasks one by one, and can be replaced."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self.place, self.folder = place, folder
+        self.task: Task | None = None
+        self.begun = 0.0
+        self.start()
+
+    def start(self) -> None:
+        self.pipe, other = PROCESSES.Pipe()
+        folder = Path(tempfile.mkdtemp(dir=self.folder)) / "here"
+        self.process = PROCESSES.Process(target=work, args=(other, self.place, folder), daemon=True)
+        self.process.start()
+        other.close()
+
+    def give(self, task: Task | None) -> None:
+        self.task, self.begun = task, time.monotonic()
+        self.pipe.send(task)
+
+    def result(self) -> Result:
+        """What it sends; where it ended, that it did, and another takes its place."""
+        assert self.task is not None
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            task, code = self.task, self.process.exitcode
+            self.start()
+            return Result(task, None, f"ends the worker: exit {code}", None)
+
+
+def search(
+    place: Place, tasks: Iterator[Task], until: float, workers: int, tell: Callable[[Result], None]
+) -> dict[str, Count]:
+    """Runs tasks until there are none or the time is over. tell: is called with everything that fell."""
+    counts: dict[str, Count] = {}
+    every = [Worker(place, place.folder.parent) for _ in range(workers)]
+
+    def feed(worker: Worker) -> None:
+        task = next(tasks, None) if time.monotonic() < until else None
+        worker.give(task)
+
+    for worker in every:
+        feed(worker)
+    while busy := {worker.pipe: worker for worker in every if worker.task is not None}:
+        for pipe in wait(list(busy)):
+            worker = busy[pipe]
+            result = worker.result()
+            count = counts.setdefault(result.task.kind, Count())
+            count.add(result)
+            count.seconds += time.monotonic() - worker.begun
+            if result.why is not None:
+                tell(result)
+            feed(worker)
+    for worker in every:
+        worker.process.join(5)
+    return counts
+
+
+def tasks_of(chosen: Sequence[str], seed: int, shares: dict[str, int], most: int | None) -> Iterator[Task]:
+    """Kinds in turn, each as often as its share; `most`: so many in all."""
+    numbers = dict.fromkeys(chosen, 0)
+    given = 0
+    while most is None or given < most:
+        for kind in chosen:
+            for _ in range(shares.get(kind, 1)):
+                yield Task(kind, seed, numbers[kind])
+                numbers[kind] += 1
+                given += 1
+                if given == most:
+                    return
+
+
+def table(counts: dict[str, Count], seconds: float) -> str:
+    """A row a kind; a second is of all workers together, while they ran that kind."""
+    rows: list[Sequence[Any]] = [("kind", "cases", "refused", "done", "fell", "ways", "cases a second")]
+    spent = sum(count.seconds for count in counts.values()) or 1.0
+    for kind, one in counts.items():
+        rate = one.cases / (seconds * one.seconds / spent) if one.seconds else 0.0
+        rows.append((kind, one.cases, one.refused, one.done, one.falls, len(one.fell), f"{rate:.1f}"))
+    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(str(cell).ljust(width) if number == 0 else str(cell).rjust(width)
+                  for number, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    )  # fmt: skip

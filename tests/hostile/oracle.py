@@ -1,0 +1,121 @@
+"""What is right whatever was asked: exit 0 with true output, or one line that says why not; and nothing left behind."""
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+from hostile.case import Case
+from hostile.running import CPU_LIMIT, Outcome
+from hostile.truth import untrue
+
+LONGEST = 300  # characters of a line that says why
+MEMORY = 2 << 30  # bytes
+ENDS = {"INT": 130, "TERM": 143, "HUP": 129}  # exit codes after a signal
+FORBIDDEN = ("Traceback (most", "a mistake in attncli", "panicked at", "RUST_BACKTRACE", "not enough memory")
+HARMFUL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]"
+)
+WRITES = {"-o", "--output", "--resume", "--copy"}
+OWN_WORDS = "attncli: "
+SAYS_NO = {"compare"}  # commands that end with 1 where a check says no
+
+
+def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None) -> str | None:
+    """What is wrong with what a call did; None where nothing is."""
+    typed = case.arguments if arguments is None else arguments
+    return (
+        ended_badly(outcome)
+        or said_badly(outcome)
+        or (refused_badly(outcome) if outcome.code == 2 and "stderr" not in case.streams else None)
+        or (done_badly(typed, outcome) if outcome.code == 0 and "stdout" not in case.streams else None)
+        or left_behind(typed, outcome)
+        or (code_of(case, typed, outcome))
+    )
+
+
+def ended_badly(outcome: Outcome) -> str | None:
+    if outcome.late or (outcome.code in (-signal.SIGXCPU, -signal.SIGKILL) and outcome.cpu > CPU_LIMIT - 1):
+        return f"hangs: {outcome.cpu:.0f} s of a processor in {outcome.seconds:.0f} s"
+    if outcome.peak > MEMORY:
+        return f"takes {outcome.peak >> 20} MB"
+    return None
+
+
+def said_badly(outcome: Outcome) -> str | None:
+    """On either stream: what no user should see."""
+    try:
+        texts = [outcome.err.decode("utf-8"), outcome.out.decode("utf-8")]
+    except UnicodeDecodeError:
+        return "prints what is not UTF-8"
+    for text in texts:
+        for words in FORBIDDEN:
+            if words in text:
+                line = next(line for line in text.splitlines() if words in line)
+                return f"{words!r}: {line[-200:]}"
+        found = HARMFUL.search(text)
+        if found is not None:
+            return f"prints the character U+{ord(found[0]):04X}"
+    foreign = [line for line in texts[0].splitlines() if not line.startswith(OWN_WORDS)]
+    if foreign:
+        return f"says what is not its own: {foreign[0][:200]}"
+    return None
+
+
+def refused_badly(outcome: Outcome) -> str | None:
+    """One line why, the last one, of a length that is read; what is said before it are notices."""
+    lines = outcome.err.decode("utf-8").splitlines()
+    errors = [line for line in lines if line.startswith("attncli: error: ")]
+    if len(errors) != 1 or lines[-1] != errors[0]:
+        return f"refuses in {len(errors)} lines: {' / '.join(lines)[:200]!r}"
+    if len(errors[0]) > LONGEST:
+        return f"says why in {len(errors[0])} characters"
+    if outcome.out:
+        return f"refuses, and prints {outcome.out[:40]!r}"
+    return None
+
+
+def done_badly(typed: tuple[str, ...], outcome: Outcome) -> str | None:
+    """A document that is one, and true."""
+    if "attncli: error: " in outcome.err.decode("utf-8"):
+        return "is done, and says that it is not"
+    if "--json" not in typed or {"--help", "-h", "--help-all", "--version", "-V"} & set(typed):
+        return None
+    try:
+        document = json.loads(outcome.out, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
+        return f"prints no JSON: {error}"
+    return untrue(typed, document)
+
+
+def no_number(name: str) -> Any:
+    raise ValueError(f"JSON has no {name}")
+
+
+def left_behind(typed: tuple[str, ...], outcome: Outcome) -> str | None:
+    """Files that nobody asked for; any, where the request was refused."""
+    asked = {Path(after).name for before, after in zip(typed, typed[1:], strict=False) if before in WRITES}
+    asked |= {word.partition("=")[2] for word in typed if word.startswith("--output=")}
+    if outcome.code == 2:
+        asked = set()
+    if "samples" in typed:
+        return None
+    more = [name for name in (*outcome.made, *outcome.changed) if Path(name).name not in asked]
+    return f"leaves {', '.join(more)[:100]} behind" if more else None
+
+
+def code_of(case: Case, typed: tuple[str, ...], outcome: Outcome) -> str | None:
+    allowed = {0, 2} | ({1} if SAYS_NO & set(typed[:1]) else set())
+    if case.expects != "any":
+        allowed &= {"refused": {2}, "done": {0, 1}}[case.expects]
+    sent = case.disturbed.get("signal")
+    if sent in ENDS:
+        allowed |= {ENDS[sent]}
+    if sent == "KILL":
+        allowed |= {-signal.SIGKILL}
+    if outcome.code in allowed:
+        return None
+    said = outcome.err.decode("utf-8", "replace").strip().splitlines()
+    name = f"signal {-outcome.code}" if outcome.code < 0 else f"exit {outcome.code}"
+    return f"ends with {name}, not {sorted(allowed)}: {case.note} {said[-1][:160] if said else ''}"

@@ -1,0 +1,137 @@
+"""The machine finds what is wrong: planted mistakes of every sort are told, and a good call is not."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from hostile import kinds
+from hostile.case import Case
+from hostile.documents import put, swapped
+from hostile.kinds import resumes
+from hostile.oracle import wrong
+from hostile.place import Place
+from hostile.running import Runner, forked
+
+DONE = Case("files", ("run", "--json"))
+
+
+def outcome_of(program, case=DONE, **more):
+    """What comes of a program that is a function, in a child."""
+
+    def call():
+        program()
+        sys.stdout.flush()
+        os._exit(0)
+
+    return forked(call, case, **more)
+
+
+def end(code, text=""):
+    def program():
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        os._exit(code)
+
+    return program
+
+
+def print_json(document):
+    return lambda: print(json.dumps(document))
+
+
+MODEL = {"name": "x", "path": None, "sha256": None, "layers": 1, "heads": 1, "hidden_size": 4}
+
+
+def document(rows, **more):
+    attention = [{"layer": 0, "head": 0, "weights": rows}]
+    record = {"tokens": ["a", "b"], "segments": [0, 0], "mask": "padding", "attention": attention, **more}
+    return {"model": MODEL, "records": [record]}
+
+
+MISTAKES = {
+    "a traceback": (lambda: 1 / 0, "Traceback"),
+    "a mistake line": (end(2, "attncli: error: KeyError (a mistake in attncli: --debug shows where)\n"), "mistake"),
+    "two lines": (end(2, "attncli: error: a\nattncli: error: b\n"), "refuses in 2 lines"),
+    "nothing said": (end(2), "refuses in 0 lines"),
+    "a long line": (end(2, f"attncli: error: {'x' * 300}\n"), "characters"),
+    "another's words": (end(2, "UserWarning: x\nattncli: error: a\n"), "not its own"),
+    "another exit code": (end(1, "attncli: x\n"), "ends with exit 1"),
+    "an escape": (end(2, "attncli: error: \x1b[31mred\n"), "U+001B"),
+    "a signal": (os.abort, "ends with signal 6"),
+    "no document": (lambda: print("{"), "no JSON"),
+    "NaN": (lambda: print('{"model": NaN}'), "no JSON"),
+    "a row of 5": (print_json(document([[4, 1], [1, 0]])), "a row sums to 5"),
+    "a hidden weight": (print_json(document([[0.5, 0.5], [1, 0]], mask="causal")), "the mask forbids"),
+    "a field that is not written down": (print_json({**document([[1, 0], [1, 0]]), "more": 1}), "not written down"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(name):
+    program, said = MISTAKES[name]
+    assert said in (wrong(DONE, outcome_of(program)) or "")
+
+
+def test_what_is_right_is_not():
+    assert wrong(DONE, outcome_of(print_json(document([[1, 0], [0.5, 0.5]])))) is None
+    assert wrong(DONE, outcome_of(end(2, "attncli: kept the first 5\nattncli: error: no such layer\n"))) is None
+
+
+def test_what_never_ends_and_what_takes_all_memory_is_told(monkeypatch):
+    monkeypatch.setattr("hostile.running.WAITING", 0.3)
+    assert "hangs" in wrong(DONE, outcome_of(lambda: time.sleep(60)))
+    monkeypatch.setattr("hostile.oracle.MEMORY", 1 << 20)
+    assert "takes" in wrong(DONE, outcome_of(end(0)))
+
+
+@pytest.fixture
+def runner(tmp_path):
+    (tmp_path / "place").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "place" / "one.txt").write_text("one\n")
+    return Runner(Place(tmp_path / "place"), tmp_path / "here")
+
+
+def test_files_left_behind_are_told_and_cleared(runner, monkeypatch):
+    for name in ("other.npz", "one.txt", "tmp/x", ".attncli-x"):
+        case = Case("files", ("run", "-o", "a.npz"))
+
+        def program(*_, name=name):
+            os.chdir(runner.folder)
+            Path("a.npz").write_bytes(b"asked for")
+            Path(name).write_bytes(b"not asked for")
+            os._exit(0)
+
+        monkeypatch.setattr("hostile.running.program", program)
+        with runner.prepared(case):
+            assert wrong(case, runner.run(case)) == f"leaves {name} behind"
+        assert (runner.folder / "one.txt").read_text() == "one\n"
+        assert sorted(path.name for path in runner.folder.iterdir()) == ["one.txt", "tmp"]
+
+
+def test_other_figures_are_told():
+    assert resumes.differing({"a": [1.0, 2]}, {"a": [1.0 + 1e-9, 2]}) is None
+    assert resumes.differing({"a": [1.0, 2]}, {"a": [1.1, 2]}) == ".a.0: 1.0, not 1.1"
+    assert resumes.differing({"a": 1}, {"a": 2}) == ".a: 1, not 2"
+
+
+def test_documents_are_put_together_as_written():
+    assert put('{"a": [1, 2], "b": 3}', {"a.1": "1e400", "b": "-"}) == '{"a": [1, 1e400]}'
+    assert swapped('{"a": [1, 2]}', "a.0", "a.1") == '{"a": [2, 1]}'
+
+
+def test_a_case_is_saved_and_read_again(tmp_path):
+    case = Case("files", ("run", "\udcff"), {"a": b"\xff\x00", "b": b"text"}, stdin=b"x", same_as=("a",), note="n")
+    case.save(tmp_path / "case.json")
+    assert Case.load(tmp_path / "case.json", lambda name: b"") == case
+
+
+@pytest.mark.parametrize("kind", ("texts", "streams", "kills", "resumes"))
+def test_the_same_number_is_the_same_case(kind, runner):
+    made = [kinds.make(kind, 3, number, runner.place) for number in (5, 5, 6)]
+    assert made[0] == made[1] != made[2]
+    assert made[0] == kinds.module(kind).make(Random(f"{kind} 3 5"), runner.place)
