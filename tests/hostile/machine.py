@@ -122,6 +122,7 @@ def warm(place: Path, lines: Sequence[str]) -> None:
     resuming.SAVED_EVERY = 0.01  # seconds, so that there is something to go on from
     loading.load_model = remembering_minilm(loading.load_model)
     typer.main.get_command = functools.cache(typer.main.get_command)
+    settings = dict(os.environ)
     make_files(place)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         for one in place.iterdir():
@@ -129,6 +130,8 @@ def warm(place: Path, lines: Sequence[str]) -> None:
         for line in lines:
             result = in_process(words(line), Path(name))
             assert result.code == 0, (line, result)
+    os.environ.clear()
+    os.environ.update(settings)  # without what libraries set when they are imported
     alone = len(list(Path("/proc/self/task").iterdir()))
     assert alone == 1, f"{alone} threads: what is forked would have one of them"
     gc.collect()
