@@ -37,7 +37,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     asked = parsed()
-    with machine(foreign=not (asked.ours or asked.rerun)) as place:
+    with machine(foreign=not asked.ours) as place:
         if asked.rerun:
             folder = place.folder.parent / "here"
             folder.mkdir()
@@ -45,11 +45,11 @@ def main() -> int:
             found = [(path, kinds.look(Case.load(path, place.original), runner)) for path in asked.rerun]
             for path, verdict in found:
                 print(f"{path.name}: {verdict.why or f'as it should be (exit {verdict.code})'}")
-            return int(any(verdict.why for _, verdict in found))
+            if asked.cases is None:
+                return int(any(verdict.why for _, verdict in found))
         chosen = [kind for kind in kinds.KINDS if kind in asked.kinds.split(",")]
         begun = time.monotonic()
         until = begun + 60 * asked.minutes if asked.cases is None else float("inf")
-        seen: set[str] = set()
 
         def tell(result: Result) -> None:
             name = f"{result.task.kind}-{result.task.seed}-{result.task.number}"

@@ -1,12 +1,12 @@
 """One hostile call of the program: what is typed, what lies beside it, what its streams are, what disturbs it.
 
-A case is rebuilt from its kind and number (`hostile.kinds`), or read from a small file (tests/hostile/cases/), where the
-content of a file, and what is typed, is a text, or one of
+A case is rebuilt from its kind and number (`hostile.kinds`), or read from a small file (tests/hostile/cases/), where
+the content of a file, and what is typed, is a text, or one of
 
     {"base64": "..."}                                      bytes
     {"repeat": "a ", "times": 500000}                      a text that is too long to be written down
-    {"of": "stats.json", "put": {"heads.0.layer": "99"}}   one of the place's own files with other JSON in it, as written;
-    {"of": "state.npz", "member": "about", "put": {...}}   "..." there stands for 100,000 brackets
+    {"of": "stats.json", "put": {"heads.0.layer": "99"}}   one of the place's own files with other JSON in it as it is
+    {"of": "state.npz", "member": "about", "put": {...}}   written; "..." stands for 100,000 brackets
     {"of": "state.npz", "member": "totals", "raw": "x"}    with other bytes in the place of a whole member
     {"of": "stats.json", "swap": ["heads.0", "heads.5"]}   with two places of it exchanged
 """

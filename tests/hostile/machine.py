@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, count, islice, repeat
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hostile import kinds
 from hostile.case import Case
-from hostile.place import Place, make_place
+from hostile.place import Place, make_files, make_models, words
 from hostile.running import Runner
 
+FIRST = 8  # cases of each kind, before there are more of those that take less time
 PROCESSES = multiprocessing.get_context("fork")
 SETTINGS = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
@@ -30,8 +32,10 @@ HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET"
 # Calls that between them import what all others do.
 WARM = (
     "run -m tiny --pair it @ --json", "run --from maps.npz -l 0 -H 0", "heatmap -m tiny -l 0 -H 0 -o a.svg @",
-    "stats -m tiny --distances --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @", "models --json",
-    "view --from texts.safetensors -o a.html", "diff maps.npz others.npz", "explain --from vectors.safetensors", "run -m json @",
+    "stats -m tiny --distances --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @",
+    "models --json",
+    "view --from texts.safetensors -o a.html", "diff maps.npz others.npz", "explain --from vectors.safetensors",
+    "run -m json @",
     "flow --from maps.npz", "probe -m tiny trees.conllu", "align --attention dot", "mask -m tiny @", "samples",
     "run -f lines.txt -m tiny -o b.safetensors", "stats -m tiny --jsonl text texts.jsonl -o a.svg",
 )  # fmt: skip
@@ -67,8 +71,8 @@ class Count:
         self.cases += 1
         if result.why is not None:
             way = re.sub(r"\d+", "#", f"{result.case.arguments[0] if result.case else ''} {result.why}")[:120]
-            first, count = self.fell.get(way, (result, 0))
-            self.fell[way] = first, count + 1
+            first, times = self.fell.get(way, (result, 0))
+            self.fell[way] = first, times + 1
         elif result.code == 2:
             self.refused += 1
         else:
@@ -76,12 +80,12 @@ class Count:
 
     @property
     def falls(self) -> int:
-        return sum(count for _, count in self.fell.values())
+        return sum(times for _, times in self.fell.values())
 
 
 @contextmanager
 def machine(foreign: bool = True) -> Iterator[Place]:
-    """A place to run in, made by a process of its own, so that nothing of it is left here; then everything is imported."""
+    """A place to run in. Another process makes its models, so that transformers is not here unless it is wanted."""
     os.environ.update(SETTINGS)
     for name in HIDDEN:
         os.environ.pop(name, None)
@@ -89,19 +93,19 @@ def machine(foreign: bool = True) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="attncli-hostile-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve() / "place"
         folder.mkdir()
-        maker = PROCESSES.Process(target=make_place, args=(folder, foreign))
+        maker = PROCESSES.Process(target=make_models, args=(folder, foreign))
         maker.start()
         maker.join()
         if maker.exitcode:
-            raise SystemExit("the place could not be made")
+            raise SystemExit("the models could not be made")
         warm(folder, WARM + FOREIGN if foreign else WARM)
         yield Place(folder)
 
 
 def warm(place: Path, lines: Sequence[str]) -> None:
-    """What commands import and make when they are first called, so that children find it there; and only this thread.
+    """Makes the place's files and some calls: what is imported and made by them, children find there.
 
-    The commands are made of their functions once, and not at each call.
+    There is no thread but this one. Commands are made of their functions once, and not at each call.
     """
     import functools
     import gc
@@ -109,7 +113,6 @@ def warm(place: Path, lines: Sequence[str]) -> None:
     import torch
     import typer.main
     import written_documents  # noqa: F401
-    from hostile.place import words
     from shell import in_process
 
     from attncli.corpus import resuming
@@ -119,12 +122,16 @@ def warm(place: Path, lines: Sequence[str]) -> None:
     resuming.SAVED_EVERY = 0.01  # seconds, so that there is something to go on from
     loading.load_model = remembering_minilm(loading.load_model)
     typer.main.get_command = functools.cache(typer.main.get_command)
+    settings = dict(os.environ)
+    make_files(place)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         for one in place.iterdir():
             (Path(name) / one.name).symlink_to(one)
         for line in lines:
             result = in_process(words(line), Path(name))
             assert result.code == 0, (line, result)
+    os.environ.clear()
+    os.environ.update(settings)  # without what libraries set when they are imported
     alone = len(list(Path("/proc/self/task").iterdir()))
     assert alone == 1, f"{alone} threads: what is forked would have one of them"
     gc.collect()
@@ -202,9 +209,9 @@ def search(
         for pipe in wait(list(busy)):
             worker = busy[pipe]
             result = worker.result()
-            count = counts.setdefault(result.task.kind, Count())
-            count.add(result)
-            count.seconds += time.monotonic() - worker.begun
+            one = counts.setdefault(result.task.kind, Count())
+            one.add(result)
+            one.seconds += time.monotonic() - worker.begun
             if result.why is not None:
                 tell(result)
             feed(worker)
@@ -214,23 +221,17 @@ def search(
 
 
 def tasks_of(chosen: Sequence[str], seed: int, shares: dict[str, int], most: int | None) -> Iterator[Task]:
-    """Kinds in turn, each as often as its share; `most`: so many in all."""
-    numbers = dict.fromkeys(chosen, 0)
-    given = 0
-    while most is None or given < most:
-        for kind in chosen:
-            for _ in range(shares.get(kind, 1)):
-                yield Task(kind, seed, numbers[kind])
-                numbers[kind] += 1
-                given += 1
-                if given == most:
-                    return
+    """Some of every kind, then kinds in turn, each as often as its share; `most`: so many in all."""
+    turns = chain([dict.fromkeys(chosen, FIRST)], repeat(shares))
+    kinds_in_turn = (kind for turn in turns for kind in chosen for _ in range(turn[kind]))
+    numbers = {kind: count() for kind in chosen}
+    return islice((Task(kind, seed, next(numbers[kind])) for kind in kinds_in_turn), most)
 
 
 def table(counts: dict[str, Count], seconds: float) -> str:
     """A row a kind; a second is of all workers together, while they ran that kind."""
     rows: list[Sequence[Any]] = [("kind", "cases", "refused", "done", "fell", "ways", "cases a second")]
-    spent = sum(count.seconds for count in counts.values()) or 1.0
+    spent = sum(one.seconds for one in counts.values()) or 1.0
     for kind, one in counts.items():
         rate = one.cases / (seconds * one.seconds / spent) if one.seconds else 0.0
         rows.append((kind, one.cases, one.refused, one.done, one.falls, len(one.fell), f"{rate:.1f}"))

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,9 @@ def no_number(name: str) -> Any:
 
 def left_behind(typed: tuple[str, ...], outcome: Outcome) -> str | None:
     """Files that nobody asked for; any, where the request was refused."""
-    asked = {Path(after).name for before, after in zip(typed, typed[1:], strict=False) if before in WRITES}
+    asked = {Path(after).name for before, after in pairwise(typed) if before in WRITES}
     asked |= {word.partition("=")[2] for word in typed if word.startswith("--output=")}
-    if outcome.code == 2:
+    if outcome.code == 2 and "--resume" not in typed:  # which is kept up to date until it is refused
         asked = set()
     if "samples" in typed:
         return None

@@ -34,13 +34,10 @@ def words(line: str) -> list[str]:
     return [{"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split()]
 
 
-def make_place(folder: Path, foreign: bool = True) -> None:
-    """foreign: with the models that transformers runs."""
+def make_models(folder: Path, foreign: bool = True) -> None:
+    """foreign: with those that transformers runs."""
     from checkpoints import make_checkpoint
     from foreign_checkpoints import make_foreign
-    from shell import in_process
-
-    from attncli import load_model, save_records
 
     for name, more in {"tiny": {}, "other": {"seed": 1}}.items():
         make_checkpoint(folder / name, **more)
@@ -51,6 +48,14 @@ def make_place(folder: Path, foreign: bool = True) -> None:
         for name in ("gpt2", "t5"):
             (folder / name).mkdir()
             make_foreign(folder / name, name)
+
+
+def make_files(folder: Path) -> None:
+    """Texts, and what the program itself makes of them, beside the models."""
+    from shell import in_process
+
+    from attncli import load_model, save_records
+
     (folder / "one.txt").write_text("the big cat is on it\n", encoding="utf-8")
     (folder / "lines.txt").write_text(LINES, encoding="utf-8")
     (folder / "bad.txt").write_bytes(b"the cat\nde\xffad\nit sat\n")

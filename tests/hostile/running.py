@@ -110,7 +110,7 @@ class Runner:
         self.before = self.snapshot()
 
     def run(self, case: Case, arguments: tuple[str, ...] | None = None, **disturbed: Any) -> Outcome:
-        """What the call does, in the folder as it is prepared; `made` and `changed` are beside what was there before."""
+        """What the call does, in the folder as it is prepared; `made` and `changed`: since just before."""
         before = self.snapshot()
         outcome = forked(lambda: program(case, arguments or case.arguments, self.folder), case, **disturbed)
         after = self.snapshot()

@@ -1,4 +1,4 @@
-"""The kinds of cases: each has a module with `make(random, place)`, and `look(case, runner)` where one call is not enough."""
+"""Kinds of cases: each has a module with `make(random, place)`, and `look(case, runner)` where one call is too few."""
 
 import importlib
 from random import Random

@@ -1,4 +1,4 @@
-"""Signals while something is written, disks that are full, and places where nothing can be: a file is whole or as before."""
+"""Signals while something is written, full disks, and places where nothing can be: a file is whole or as before."""
 
 import io
 import signal
@@ -15,10 +15,12 @@ from hostile.running import Outcome, Runner
 
 BEFORE = b"what stood here before\n"
 WRITING = (
-    "run -m tiny -l all -o a.npz @", "run -m tiny -l all --vectors all -o a.safetensors @", "run -m tiny -l all -o a.csv @",
+    "run -m tiny -l all -o a.npz @", "run -m tiny -l all --vectors all -o a.safetensors @",
+    "run -m tiny -l all -o a.csv @",
     "run --from maps.npz -o a.json", "stats -m tiny lines.txt -o a.npz", "stats -m tiny lines.txt -o a.json",
     "flow --from maps.npz -o a.npz", "heatmap --from maps.npz -l 0 -H 0 -o a.svg", "view --from maps.npz -o a.html",
-    "heatmap --from maps.npz -l 0 -H 0 -o a.png", "stats -m tiny lines.txt --resume a.npz", "run --from maps.npz -o a.npz",
+    "heatmap --from maps.npz -l 0 -H 0 -o a.png", "stats -m tiny lines.txt --resume a.npz",
+    "run --from maps.npz -o a.npz",
 )  # fmt: skip
 NOWHERE = (
     "missing/a", "/proc/a", "/dev/null/a", "lines.txt/a", "loop", "folder", "a" * 300, "d/" * 3000 + "a", "", "/sys/a",
@@ -87,7 +89,7 @@ def not_whole(case: Case, outcome: Outcome, runner: Runner, whole: bytes | None 
     found, before = read_target(case, runner), next(iter(case.files.values()), None)
     if outcome.code in (0, 2) and case.disturbed.get("RLIMIT_FSIZE") is not None:
         return None if outcome.code == 0 or found == before else "a full disk, and the file is another"
-    if found == before or found is None or found == whole or complete(case, found):
+    if found is None or found in (before, whole) or complete(case, found):
         return None
     return f"{case.disturbed}: the file is neither as before nor whole: {found[:30]!r}"
 

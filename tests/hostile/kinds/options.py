@@ -1,4 +1,4 @@
-"""Options of every command in any combination, with values that are right and wrong. One that is given changes something."""
+"""Options of every command in any combination, with right and wrong values. One that is given changes something."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,20 @@ from hostile.running import Outcome, Runner
 
 WRONG = (
     "", "-1", "0", "99", "1e9", "x", "all", "0-99", "3-1", "0,0", ",", "nan", "inf", "-0", "1.5", "\u202e", "\x1b[31m",
-    "tiny", "one.txt", "maps.npz", ".", "/dev/null", "missing.npz", "a" * 5000, "9" * 400, "--", "0x1", "½", "٣", "cat#99",
+    "tiny", "one.txt", "maps.npz", ".", "/dev/null", "missing.npz", "a" * 5000, "9" * 400, "--",
+    "0x1", "½", "٣", "cat#99",
     "padding", "weight", "a.svg", "a.npz", "a.csv", "a.json", "a.html", "a.pdf", "a.xyz", ".npz", "0.0", "9.9",
 )  # fmt: skip
 MORE = {  # right ones, beside those that change something
     "layer": ("0", "all", "-1", "0,1", "0-2"), "head": ("0", "all", "-1", "1-3"), "mask": ("none", "padding"),
     "output_path": ("a.svg", "a.npz", "a.csv", "a.json", "a.html", "a.safetensors"), "output_paths": ("a.svg", "a.npz"),
-    "dtype": ("float64", "float16", "float32"), "device": ("cpu", "auto"), "by": ("self", "entropy"), "method": ("flow",),
+    "dtype": ("float64", "float16", "float32"), "device": ("cpu", "auto"), "by": ("self", "entropy"),
+    "method": ("flow",),
     "query": ("0", "cat#2", "[CLS]", "-1"), "measure": ("weight",), "top_k": ("0", "50"), "which": ("encoder", "cross"),
     "engine": ("attncli", "auto"), "width": ("single", "300"), "style": ("matrix",), "limit": ("2",), "stride": ("30",),
 }  # fmt: skip
 SLOW = {"compare", "mechanisms"}  # seconds a call; tried rarely
+NEVER = {*GENERAL, "open_it"}  # nobody wants a browser for each
 # What changes nothing that shows, and why that is right.
 EXCEPT = {
     *GENERAL, *SILENT,
@@ -40,7 +43,7 @@ def make(random: Random, place: Place) -> Case:
     line = random.choice(WAYS[name])
     base = way(line)
     free = [one for one in commands()[name].params if not set(one.opts) & set(base)]
-    free = [one for one in free if one.param_type_name != "argument" and one.name not in GENERAL]
+    free = [one for one in free if one.param_type_name != "argument" and one.name not in NEVER]
     chosen = random.sample(free, min(len(free), random.choice((1, 1, 2, 2, 3, 4, 6))))
     given = [(one, typed(one, base, random)) for one in chosen]
     arguments = (*base, *(word for _, (words, _) in given for word in words))

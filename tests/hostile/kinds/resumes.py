@@ -1,4 +1,4 @@
-"""Counting a corpus, killed at any moment and gone on with, again and again: the figures are those of counting at once."""
+"""Counting a corpus, killed at any moment and gone on with, again and again: the figures are those of one go."""
 
 import json
 import signal

@@ -20,7 +20,8 @@ PRINTING = (
     "stats -m tiny lines.txt --json", "find -m tiny cat sat @", "explain -m tiny @", "flow --from maps.npz --json",
     "mask -m tiny @", "diff maps.npz others.npz", "align --attention dot", "run -m tiny -l all -o a.csv @",
     "stats -m tiny lines.txt -o a.npz", "heatmap --from maps.npz -l 0 -H 0 -o a.svg", "probe -m tiny trees.conllu",
-    "run -m tiny -f lines.txt", "samples pair.txt", "run -m tiny -o /dev/stdout.csv @", "view --from maps.npz -o a.html",
+    "run -m tiny -f lines.txt", "samples pair.txt", "run -m tiny -o /dev/stdout.csv @",
+    "view --from maps.npz -o a.html",
 )  # fmt: skip
 REFUSED = (
     "run -l 99 -m tiny @",

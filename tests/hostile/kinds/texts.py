@@ -54,7 +54,7 @@ def make(random: Random, place: Place) -> Case:
 
 
 def some_text(random: Random) -> str:
-    """A few words, most of which are odd; at times none, one that is very long, or far more than a model has room for."""
+    """A few words, most of which are odd; at times none, a very long one, or more than a model has room for."""
     way = random.randrange(12)
     if way == 0:
         return random.choice(

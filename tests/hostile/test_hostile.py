@@ -1,0 +1,46 @@
+"""What was found, by the machine or by people, is as it should be and stays so; and so is a sample of every kind.
+
+`python -m tests.hostile` looks for more, as long as it is told to.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hostile import kinds
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+SAMPLE = 8 * len(kinds.KINDS)  # cases; they take five seconds
+
+
+def ran(*options: str) -> list[str]:
+    """The lines that it prints."""
+    command = [sys.executable, "-m", "tests.hostile", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode in (0, 1), done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What came of all of them, in one process, which imports everything once."""
+    return ran("--ours", "--workers", "2", "--cases", str(SAMPLE), "--rerun", *map(str, CASES))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_case_is_as_it_should_be(path, found):
+    [said] = [line for line in found if line.startswith(f"{path.name}: ")]
+    assert said.startswith(f"{path.name}: as it should be"), said
+
+
+def test_nothing_in_a_sample_falls(found):
+    tried = found[len(CASES) :]
+    assert [line for line in tried if ": " in line] == []
+    assert sum(int(row.split()[1]) for row in tried if row.split()[1:2] != ["cases"]) == SAMPLE
+
+
+@pytest.mark.slow
+def test_nothing_in_a_larger_sample_falls():
+    assert [line for line in ran("--cases", "1500", "--seed", "1") if ": " in line] == []
