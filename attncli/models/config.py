@@ -1,11 +1,13 @@
 """ModelConfig: the shape of an encoder, read from a checkpoint's config.json."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.base.untrusted import read_json
+from attncli.models.checkpoint_files import LONGEST_SETTINGS
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family
 from attncli.models.families.values import NoEncoder, Values
@@ -144,13 +146,13 @@ class ModelConfig:
 def read_config(path: Path) -> dict[str, Any]:
     """What a config.json holds. Raises RequestError when it is missing, or no JSON object."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path, LONGEST_SETTINGS, infinite=True)
     except FileNotFoundError as error:
         raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{path} is not JSON: {error}") from error
+    except ValueError as error:
+        raise RequestError(f"{path} is not JSON: {first_line(error)}") from error
     if not isinstance(data, dict):
         raise RequestError(f"{path}: a model's configuration is a JSON object")
     return data
