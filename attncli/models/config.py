@@ -1,5 +1,6 @@
 """ModelConfig: the shape of an encoder, read from a checkpoint's config.json."""
 
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,12 +102,14 @@ class ModelConfig:
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
             known = ", ".join(FAMILIES)
-            raise NoEncoder(f"model type {model_type!r} is not one that attncli has an encoder for: {known}")
+            raise NoEncoder(
+                f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for: {known}"
+            )
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
         if data.get("position_embedding_type", "absolute") != "absolute":
             raise NoEncoder(
-                f"position_embedding_type {data['position_embedding_type']!r} is not supported, only 'absolute'"
+                f"position_embedding_type {reprlib.repr(data['position_embedding_type'])} is not supported, only 'absolute'"
             )
         values = Values(data, family.keys, family.types[str(model_type)])
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
@@ -114,7 +117,7 @@ class ModelConfig:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         activation = values.value("hidden_act")
         if activation not in ACTIVATIONS:
-            raise RequestError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
+            raise RequestError(f"activation {reprlib.repr(activation)} is not one of {', '.join(ACTIVATIONS)}")
         layers = values.count("num_hidden_layers", most=1000)
         fields: dict[str, Any] = {
             "layers": layers,
