@@ -6,6 +6,7 @@ they are.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from attncli.align.transformer import Transformer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
+from attncli.base.printable import first_line
+from attncli.base.schema import fields, one_of, whole
+from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
 FORMAT = "attncli-align 2"  # changes when files of today could no longer be read
@@ -30,6 +34,17 @@ SIZES: dict[str, Sizes] = {
     "concat": {"d_embedding": 32, "d_hidden": 96},
     "transformer": {"d_model": 64, "heads": 4, "layers": 2},
 }
+
+
+ABOUT = fields(
+    {
+        "attention": one_of(choices.names(choices.Attention)),
+        "seed": whole(-(2**63), 2**64 - 1),  # what torch's generators take
+        "step": whole(),
+        "steps": whole(),
+        "sizes": fields({}, dict.fromkeys((name for sizes in SIZES.values() for name in sizes), whole(1, LARGEST))),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -66,35 +81,27 @@ def save(path: Path, about: About, tensors: dict[str, Tensor]) -> None:
 
 def load(path: Path) -> tuple[About, dict[str, Tensor]]:
     """What a file says of itself, and its tensors. Raises RequestError when it is missing, damaged or another thing."""
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         raise RequestError(f"{path} is missing: attncli train-align makes such files")
     try:
-        with safe_open(str(path), framework="pt") as file:
-            about = read_about(path, file.metadata() or {})
-            return about, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise RequestError(
-            f"{path} is damaged ({str(error).splitlines()[0]}): make it anew with attncli train-align"
-        ) from error
+        file = Tensors(path, "pt")
+        about = read_about(path, file.metadata)
+        return about, {name: file.read(name) for name in file.shapes}
+    except (ValueError, OSError) as error:
+        raise RequestError(f"{path} is damaged ({first_line(error)}): make it anew with attncli train-align") from error
 
 
-def read_about(path: Path, metadata: dict[str, str]) -> About:
-    """The metadata of a file. Raises RequestError when it is not of this FORMAT, or its sizes are beyond reason."""
+def read_about(path: Path, metadata: Mapping[str, str]) -> About:
+    """The metadata of a file. Raises RequestError when it is not of this FORMAT, ValueError when it makes no sense."""
     if metadata.get("format") != FORMAT:
         raise RequestError(
             f"{path} is no file that this version's attncli train-align made (format {FORMAT!r}): make it anew"
         )
-    try:
-        about = About(**{name: json.loads(value) for name, value in metadata.items() if name != "format"})
-        numbers = [about.seed, about.step, about.steps, *about.sizes.values()]
-        sound = about.attention in choices.names(choices.Attention) and all(type(number) is int for number in numbers)
-        sound = sound and all(0 < size <= LARGEST for size in about.sizes.values())
-    except (TypeError, ValueError, AttributeError, RecursionError):
-        sound = False
-    if not sound:
-        raise RequestError(f"{path} is damaged: its metadata make no sense")
+    said = {name: parse_json(value) for name, value in metadata.items() if name != "format"}
+    ABOUT(said, "it")
+    about = About(**said)
+    if about.step > about.steps:
+        raise ValueError(f"it has done {about.step} of {about.steps} steps")
     return about
 
 

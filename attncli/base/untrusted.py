@@ -13,17 +13,18 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.printable import first_line
+
+if TYPE_CHECKING:  # who reads a configuration has no need of numpy
+    import numpy.typing as npt
 
 LONGEST_JSON = 2**30  # bytes: what `run --json` prints of all heads of 1,024 tokens fits
 SMALL = 2**29  # bytes that any .npz may hold once it is inflated
 INFLATED = 200  # times its size that a larger one may hold: rows of nothing are packed well, and bombs better
 MOST_ARRAYS = 1000  # in a .npz
+PIECE = 2**18  # bytes that are inflated at once
 
 # What a garbled file makes zipfile, numpy's header parser and the decompressors raise. (RuntimeError: a password.)
 GARBLED = (
@@ -35,41 +36,37 @@ GARBLED = (
 # --- JSON -----------------------------------------------------------------------------------------------
 
 
-def parse_json(text: str | bytes) -> Any:
-    """What a JSON document says. Raises ValueError where it is none, is nested too deep, or has a number that is none
-    (NaN, Infinity, 1e400).
+def parse_json(text: str | bytes, infinite: bool = False) -> Any:
+    """What a JSON document says. A number such as 1e400 is infinite there: who takes numbers asks for finite ones
+    (`attncli.base.schema.real`), which costs less than a look at each while it is read.
+
+    infinite: whether NaN and Infinity may stand in it, as in configurations that Python wrote.
+
+    Raises ValueError where it is no JSON, or is nested too deep.
     """
     try:
-        return json.loads(text, parse_constant=refuse_constant, parse_float=finite)
+        return json.loads(text, parse_constant=None if infinite else refuse_constant)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
-
-
-def finite(digits: str) -> float:
-    """Raises ValueError for a number that no float holds."""
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{digits[:20]} is too large a number")
-    return number
 
 
 def refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def read_json(path: Path, longest: int = LONGEST_JSON) -> Any:
+def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -> Any:
     """A file that holds one JSON document. Raises ValueError as `parse_json`, and for more than `longest` bytes."""
     with path.open("rb") as file:
         content = file.read(longest + 1)  # of /dev/zero too no more than that
     if len(content) > longest:
         raise ValueError(f"it is longer than {longest:,} bytes")
-    return parse_json(content)
+    return parse_json(content, infinite)
 
 
 # --- .npz -----------------------------------------------------------------------------------------------
 
 
-def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: Path) -> dict[str, "npt.NDArray[Any]"]:
     """All arrays of a .npz by their names.
 
     Raises ValueError where it is none, an array's header and size do not agree, one holds objects, or together they are
@@ -89,8 +86,10 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise ValueError(first_line(error)) from error
 
 
-def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArray[Any]":
     """One array of a .npz. Raises whatever a garbled one ends in."""
+    import numpy as np
+
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read_header = {
@@ -103,16 +102,25 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray
         size = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or size != member.file_size - file.tell():
             raise ValueError(f"{member.filename} is not as long as its shape {list(shape)} says")
-        content = file.read()
-        if len(content) != size:
-            raise EOFError(f"{member.filename} is cut short")
-    array = np.frombuffer(bytearray(content), dtype=dtype)
+        content = bytearray(size)
+        room = memoryview(content)
+        while len(room):
+            piece = file.read(min(PIECE, len(room)))
+            if not piece:
+                raise EOFError(f"{member.filename} is cut short")
+            room[: len(piece)] = piece
+            room = room[len(piece) :]
+        if file.read(1):  # its end is where the checksum is looked at
+            raise ValueError(f"{member.filename} is longer than it says")
+    array = np.frombuffer(content, dtype=dtype)
     check_bools(member.filename, array)
     return array.reshape(shape, order="F" if by_columns else "C")
 
 
-def check_bools(name: str, array: npt.NDArray[Any]) -> None:
+def check_bools(name: str, array: "npt.NDArray[Any]") -> None:
     """Raises ValueError for a bool that is neither 0 nor 1, and of which numpy takes the opposite for True as well."""
+    import numpy as np
+
     if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
         raise ValueError(f"{name} has a bool that is neither true nor false")
 
@@ -133,6 +141,7 @@ class Tensors:
     def __init__(self, path: Path, framework: str) -> None:
         from safetensors import SafetensorError, safe_open
 
+        self.framework = framework
         self.damage = (SafetensorError, *GARBLED, AttributeError)  # which a dtype that numpy lacks ends in
         try:
             self.file = safe_open(str(path), framework=framework)
@@ -150,7 +159,7 @@ class Tensors:
             raise ValueError(f"it has no {name}")
         try:
             tensor = self.file.get_tensor(name)
-            if isinstance(tensor, np.ndarray):
+            if self.framework == "numpy":
                 check_bools(name, tensor)
             return tensor
         except self.damage as error:

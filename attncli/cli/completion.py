@@ -5,7 +5,6 @@ config.json says, or what is known of an alias, and nothing is fetched. Choices 
 option's type are offered by Typer.
 """
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -151,13 +150,14 @@ def config_file(name: str) -> Path | None:
 
 def foreign_counts(path: Path) -> tuple[int, int]:
     """Of a model that transformers would run."""
+    from attncli.models.config import read_config
+
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        config = read_config(path)
+    except RequestError:
         return 0, 0
-    if isinstance(config, dict):
-        for keys in SHAPE_KEYS:
-            layers, heads = (config.get(key) for key in keys)
-            if isinstance(layers, int) and isinstance(heads, int):
-                return min(layers, MOST), min(heads, MOST)
+    for keys in SHAPE_KEYS:
+        layers, heads = (config.get(key) for key in keys)
+        if isinstance(layers, int) and isinstance(heads, int):
+            return min(layers, MOST), min(heads, MOST)
     return 0, 0

@@ -1,12 +1,14 @@
 """Which files of a checkpoint's directory matter, found by name alone: nothing is read but an index of shards."""
 
-import json
+import reprlib
 from pathlib import Path
 
 from attncli.base.errors import RequestError
-from attncli.base.printable import first_line
+from attncli.base.printable import first_line, shorten
+from attncli.base.untrusted import read_json
 
 CONFIG_FILE = "config.json"
+LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
 VOCABULARY_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -51,22 +53,26 @@ def shards(index: Path) -> list[Path]:
     names = shard_names(index)
     for name in names:
         if not (index.parent / name).is_file():
-            raise RequestError(f"{index.parent} lacks the shard {name} that {index.name} names")
+            raise RequestError(f"{index.parent} lacks the shard {shorten(name)} that {index.name} names")
     return [index.parent / name for name in names]
 
 
 def shard_names(index: Path) -> list[str]:
     """Raises RequestError when an index is garbled, or a name in it leads out of the model's directory."""
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        found = read_json(index, LONGEST_SETTINGS)
+        weight_map = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(weight_map, dict):
+            raise ValueError("it has no weight_map, which says in which file a tensor lies")
+    except (OSError, ValueError) as error:
         raise RequestError(f"{index} is not an index of shards: {first_line(error)}") from error
+    names = list(weight_map.values())
     if not names:
         raise RequestError(f"{index} names no shards")
     for name in names:
         if not isinstance(name, str) or name != Path(name).name or "\\" in name or name in ("", ".", ".."):
-            raise RequestError(f"{index} names {name!r}: a shard lies in the model's own directory")
-    return names
+            raise RequestError(f"{index} names {reprlib.repr(name)}: a shard lies in the model's own directory")
+    return sorted(set(names))
 
 
 def is_whole(directory: Path) -> bool:

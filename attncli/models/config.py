@@ -1,11 +1,14 @@
 """ModelConfig: the shape of an encoder, read from a checkpoint's config.json."""
 
-import json
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.base.untrusted import read_json
+from attncli.models.checkpoint_files import LONGEST_SETTINGS
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family
 from attncli.models.families.values import NoEncoder, Values
@@ -99,12 +102,14 @@ class ModelConfig:
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
             known = ", ".join(FAMILIES)
-            raise NoEncoder(f"model type {model_type!r} is not one that attncli has an encoder for: {known}")
+            raise NoEncoder(
+                f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for: {known}"
+            )
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
         if data.get("position_embedding_type", "absolute") != "absolute":
             raise NoEncoder(
-                f"position_embedding_type {data['position_embedding_type']!r} is not supported, only 'absolute'"
+                f"position_embedding_type {reprlib.repr(data['position_embedding_type'])} is not supported, only 'absolute'"
             )
         values = Values(data, family.keys, family.types[str(model_type)])
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
@@ -112,7 +117,7 @@ class ModelConfig:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
         activation = values.value("hidden_act")
         if activation not in ACTIVATIONS:
-            raise RequestError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
+            raise RequestError(f"activation {reprlib.repr(activation)} is not one of {', '.join(ACTIVATIONS)}")
         layers = values.count("num_hidden_layers", most=1000)
         fields: dict[str, Any] = {
             "layers": layers,
@@ -144,13 +149,13 @@ class ModelConfig:
 def read_config(path: Path) -> dict[str, Any]:
     """What a config.json holds. Raises RequestError when it is missing, or no JSON object."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path, LONGEST_SETTINGS, infinite=True)
     except FileNotFoundError as error:
         raise RequestError(f"{path.parent} is no model's directory: it has no {path.name}") from error
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{path} is not JSON: {error}") from error
+    except ValueError as error:
+        raise RequestError(f"{path} is not JSON: {first_line(error)}") from error
     if not isinstance(data, dict):
         raise RequestError(f"{path}: a model's configuration is a JSON object")
     return data

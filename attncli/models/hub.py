@@ -18,7 +18,15 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
-from attncli.models.checkpoint_files import CONFIG_FILE, TOKENIZER_FILES, WEIGHT_FILES, is_whole, shard_names
+from attncli.base.untrusted import read_json
+from attncli.models.checkpoint_files import (
+    CONFIG_FILE,
+    LONGEST_SETTINGS,
+    TOKENIZER_FILES,
+    WEIGHT_FILES,
+    is_whole,
+    shard_names,
+)
 
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 
@@ -264,7 +272,7 @@ def cache_directory() -> Path:
 
 def read_memory(path: Path) -> dict[str, str]:
     try:
-        memory = json.loads(path.read_text(encoding="utf-8"))
+        memory = read_json(path, LONGEST_SETTINGS)
     except (OSError, ValueError):
         return {}
     good = isinstance(memory, dict) and all(isinstance(value, str) for value in memory.values())

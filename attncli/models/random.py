@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.checkpoint_files import CONFIG_FILE
-from attncli.models.config import ModelConfig
+from attncli.models.config import ModelConfig, read_config
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.hub import NotOnThisMachine, Place, find_alias, locate
 from attncli.models.model import Model
@@ -89,7 +89,7 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
         return Place(alias, Path(), "random"), entry.config
     path = place.path / CONFIG_FILE
     ModelConfig.from_file(path)  # says what is wrong with it, by its name
-    return place, json.loads(path.read_text(encoding="utf-8"))
+    return place, read_config(path)
 
 
 def random_tokenizer(place: Place, config: ModelConfig) -> Tokenizer:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
+from attncli.base.untrusted import Tensors
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family, Source
@@ -59,27 +60,20 @@ class SafetensorsFile:
     """One .safetensors file, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
-        from safetensors import SafetensorError, safe_open
-
         self.path = path
-        self.damage = SafetensorError
         try:
-            self.file = safe_open(str(path), framework="pt")
-            self._shapes = {
-                name: tuple(self.file.get_slice(name).get_shape())
-                for name in self.file.keys()  # noqa: SIM118
-            }
-        except (SafetensorError, OSError) as error:
+            self.file = Tensors(path, "pt")
+        except (ValueError, OSError) as error:
             raise RequestError(f"{path} is damaged: {first_line(error)}") from error
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return self._shapes
+        return self.file.shapes
 
     def read(self, name: str) -> Tensor:
         try:
-            tensor: Tensor = self.file.get_tensor(name)
-        except (self.damage, OSError) as error:
-            raise RequestError(f"{self.path} is damaged at {name}: {first_line(error)}") from error
+            tensor: Tensor = self.file.read(name)
+        except (ValueError, OSError) as error:
+            raise RequestError(f"{self.path} is damaged at {first_line(error)}") from error
         return tensor
 
 

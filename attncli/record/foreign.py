@@ -51,7 +51,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
                     f"layer {number} has {shown(one)} and layer 0 {shown(arrays[0])} for [head, query, key]: maps of "
                     "one record have one shape"
                 )
-        return Maps(np.stack([one.astype(np.float32) for one in arrays]), max(map(room_of, weights)))
+        return Maps(np.stack([as_floats(one) for one in arrays]), max(map(room_of, weights)))
     array = as_array(weights, "weights")
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, chosen(array.shape[1], batch)]
@@ -59,7 +59,13 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         raise RequestError(f"there is no batch to choose from in {shown(array)}: leave batch out")
     if not 2 <= array.ndim <= 4:
         raise RequestError(f"weights are {shown(array)}: what is wanted is {SHAPES}")
-    return Maps(np.array(array[(None,) * (4 - array.ndim)], dtype=np.float32, order="C"), room_of(weights))
+    return Maps(as_floats(array[(None,) * (4 - array.ndim)]), room_of(weights))
+
+
+def as_floats(array: npt.NDArray[Any]) -> Floats:
+    """A copy in float32, without a word about what is infinite there: it is refused with a word of its own."""
+    with np.errstate(over="ignore"):
+        return np.array(array, dtype=np.float32, order="C")
 
 
 def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:

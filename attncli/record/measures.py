@@ -46,9 +46,10 @@ def check_maps(weights: Floats, measure: str, room: float) -> None:
     if not (weights.min() >= least and weights.max() <= most + room):  # nor of NaN
         wrong = ~((weights >= least) & (weights <= most + room))
         layer, head, query, key = np.argwhere(wrong)[0]
+        bounds = f"at least {least:g}" + (f" and at most {most:g}" if sums else "")
         raise RequestError(
             f"the {measure} of query {query} to key {key} in map {layer}, {head} is "
-            f"{weights[layer, head, query, key]:g}: weights are at least 0; take them after softmax"
+            f"{weights[layer, head, query, key]:g}: it is {bounds}; take weights after softmax"
         )
     if sums is None:
         return

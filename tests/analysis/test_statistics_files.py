@@ -3,15 +3,20 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import mutated, mutated_array
 
 from attncli import RequestError
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
 from attncli.analysis.statistics_files import (
     CSV_HEADER,
+    check_statistics,
     document,
     load_statistics,
     save_statistics,
@@ -129,3 +134,116 @@ def test_unknown_suffixes_are_refused(tmp_path):
         save_statistics(made(), tmp_path / "stats.txt")
     with pytest.raises(RequestError, match=r"\.json, \.npz"):
         load_statistics(tmp_path / "stats.csv")
+
+
+# --- what no corpus gives ------------------------------------------------------------------------------------
+
+DOCUMENT = json.loads(json.dumps(document(made(distances=True))))
+
+
+def edited(*way: str | int, value: object) -> dict:
+    """The document with another value in one place."""
+    changed = json.loads(json.dumps(DOCUMENT))
+    inside = changed
+    for name in way[:-1]:
+        inside = inside[name]
+    inside[way[-1]] = value
+    return changed
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "changed.json").write_text(text)
+    return folder / "changed.json"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (edited("heads", 3, "figures", "entropy", value=-5), "entropy is -5, and not from 0 to 1.6"),
+        (edited("heads", 3, "figures", "self", value=99), "self is 99, and not from 0 to 1"),
+        (edited("heads", 3, "figures", "distance", value=10), "distance is 10, and not from 0 to 9"),
+        (edited("heads", 3, "spread", "self", value=0.9), "spread of self is 0.9, and not from 0 to 0.5"),
+        (edited("heads", 3, "figures", "self", value=None), "figures: self is None, and not a number"),
+        (edited("heads", 3, "head", value=1), "not of all 3 heads of 2 layers, each once"),
+        (edited("heads", 3, "head", value=True), "head is True, and not a whole number"),
+        (edited("texts", value=-3), "texts is -3"),
+        (edited("texts", value="7"), "texts is '7'"),
+        (edited("texts", value=True), "texts is True"),
+        (edited("texts", value=11), "11 texts of 10 tokens"),
+        (edited("tokens", value=7.5), "tokens is 7.5"),
+        (edited("partial", value="no"), "partial is 'no'"),
+        (edited("model", "name", value=5), "model: name is 5, and not text"),
+        (edited("model", "layers", value=10**12), "model: layers is 1000000000000"),
+        (edited("mask", value="\x1b[2J"), r"mask is '\x1b[2J', and not one of padding, causal, none"),
+        (edited("measure", value="norm"), "not one of weight, share of norm"),
+        (edited("entropy_limit", value=9), "entropy_limit is 9, and not from 0 to 2.303"),
+        (edited("alike", 0, "self", value=2), "alike: self is 2"),
+        (edited("distances", "divergence", 0, 1, value=0.5), "the same both ways"),
+        (edited("distances", "divergence", 0, 0, value=-1), "divergence is -1"),
+        (edited("distances", "clusters", value=[3] * 6), "clusters are numbered [3]"),
+        (edited("distances", "embedding", 0, value=[1]), "embedding 0 is [1], and not a list of 2"),
+        (edited("changes", value=[]), "of which this version knows nothing"),
+    ],
+)
+def test_what_no_corpus_gives_is_refused_in_words(wrong, said, tmp_path):
+    with pytest.raises(RequestError) as caught:
+        load_statistics(write(tmp_path, json.dumps(wrong)))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested too deep"),
+        (json.dumps(edited("entropy_limit", value=float("nan"))), "NaN is no number"),
+        (json.dumps(edited("texts", value="@")).replace('"@"', "1e400"), "texts is inf"),
+        (json.dumps(edited("entropy_limit", value="@")).replace('"@"', "1e400"), "entropy_limit is inf"),
+    ],
+)
+def test_json_that_is_beyond_reason(text, said, tmp_path):
+    with pytest.raises(RequestError, match=said):
+        load_statistics(write(tmp_path, text))
+
+
+def test_heads_are_put_in_order_by_their_numbers_and_labels_made_anew(tmp_path):
+    turned = edited("heads", value=edited("texts", value=2)["heads"][::-1])
+    turned["heads"][2].update(label="separator", strength=0.1)
+    assert document(load_statistics(write(tmp_path, json.dumps(turned)))) == DOCUMENT
+
+
+def loaded(path: Path) -> None:
+    """Refused in one line, or figures that can be."""
+    try:
+        found = load_statistics(path)
+    except RequestError as error:
+        assert "\n" not in str(error) and len(str(error)) < 300
+    else:
+        check_statistics(found)
+        assert json.dumps(document(found), allow_nan=False)
+        assert " ".join(found.parts).isprintable()
+
+
+@given(changed=mutated(DOCUMENT))
+@settings(max_examples=30)
+def test_changed_documents(changed, tmp_path_factory):
+    loaded(write(tmp_path_factory.getbasetemp(), json.dumps(changed)))
+
+
+@given(
+    data=st.data(), name=st.sampled_from(["figures", "spread", "alike", "divergence", "embedding", "clusters", "names"])
+)
+@settings(max_examples=30)
+def test_changed_arrays(data, name, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "changed.npz"
+    save_statistics(made(distances=True), path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **{**arrays, name: data.draw(mutated_array(arrays[name]))})
+    loaded(path)
+
+
+@pytest.mark.slow
+@given(changed=mutated(DOCUMENT))
+@settings(max_examples=1000)
+def test_many_changed_documents(changed, tmp_path_factory):
+    loaded(write(tmp_path_factory.getbasetemp(), json.dumps(changed)))

@@ -1,5 +1,6 @@
 """What a config.json says, in BERT's words and with what transformers takes for what it leaves out."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,14 +47,14 @@ class Values:
         """Raises RequestError when it is no whole number in this range."""
         number = self.value(key)
         if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-            raise RequestError(f"{key} is {number!r}, not a whole number from {least} to {most}")
+            raise RequestError(f"{key} is {reprlib.repr(number)}, not a whole number from {least} to {most}")
         return number
 
     def small(self, key: str) -> float:
         """Raises RequestError when it is no number in [0, 1)."""
         number = self.value(key)
         if not isinstance(number, float | int) or isinstance(number, bool) or not 0 <= number < 1:
-            raise RequestError(f"{key} is {number!r}, not a small number")
+            raise RequestError(f"{key} is {reprlib.repr(number)}, not a small number")
         return float(number)
 
     @property

@@ -1,0 +1,129 @@
+"""Files of records with one thing changed: refused in one line, or a record that can be."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import mutated, mutated_array
+from records import record_of
+from saved_records import same, with_vectors
+
+from attncli import RequestError, load_record
+from attncli.base import choices
+from attncli.record import AttentionRecord
+from attncli.record.measures import MEASURES
+from attncli.record.record import document_text
+
+WEIGHTS = np.tril(np.ones((2, 3, 5, 5))) / np.arange(1, 6)[:, None]
+GOOD = with_vectors(record_of(WEIGHTS, mask=np.tril(np.ones((5, 5), dtype=bool)), mask_name="causal"), [(1, 2)])
+
+NUMBERS = {**GOOD.contents().numbers, "tokens": np.array(GOOD.tokens.text)}
+LABELS = json.loads(json.dumps(GOOD.contents().labels))
+DOCUMENT = json.loads("".join(document_text([GOOD])))
+
+
+def holds(record: AttentionRecord) -> None:
+    """What is true of every record."""
+    sums = record.weights.sum(axis=-1)
+    if record.measure != "norm":
+        assert (np.minimum(abs(sums), abs(sums - 1)) < 0.07).all()
+    assert np.isfinite(record.weights).all() and (record.weights >= 0).all()
+    assert not (record.weights[~np.broadcast_to(record.masks[:, None], record.weights.shape)]).any()
+    assert record.mask_name in choices.names(choices.Mask) and record.measure in MEASURES
+    assert len(record.tokens.text) == len(record.tokens.words) == record.weights.shape[2]
+    assert all(type(one) is int for one in (*record.layers, *record.heads, *record.tokens.ids))
+    json.dumps(record.document())
+    repr(record).encode()
+
+
+def loaded(path: Path) -> None:
+    try:
+        record = load_record(path)
+    except RequestError as error:
+        assert "\n" not in str(error) and len(str(error)) < 300
+    else:
+        holds(record)
+        again = path.with_name("again.safetensors")
+        record.save(again)
+        same(load_record(again), record)
+
+
+def write_npz(path: Path, labels: object = LABELS, **arrays: np.ndarray) -> None:
+    np.savez(path, **{**NUMBERS, **arrays}, labels=np.array(json.dumps(labels)))
+
+
+def test_the_unchanged_file_is_the_record(folder):
+    write_npz(folder / "good.npz")
+    same(load_record(folder / "good.npz"), GOOD)
+
+
+@given(labels=mutated(LABELS))
+@settings(max_examples=30)
+def test_changed_labels(labels, folder):
+    write_npz(folder / "labels.npz", labels)
+    loaded(folder / "labels.npz")
+
+
+@given(data=st.data(), name=st.sampled_from([*NUMBERS]))
+@settings(max_examples=30)
+def test_changed_arrays(data, name, folder):
+    write_npz(folder / "arrays.npz", **{name: data.draw(mutated_array(NUMBERS[name]))})
+    loaded(folder / "arrays.npz")
+
+
+@given(document=mutated(DOCUMENT))
+@settings(max_examples=30)
+def test_changed_documents(document, folder):
+    (folder / "changed.json").write_text(json.dumps(document))
+    loaded(folder / "changed.json")
+
+
+@pytest.mark.slow
+@given(document=mutated(DOCUMENT), labels=mutated(LABELS))
+@settings(max_examples=1000)
+def test_many_changed_files(document, labels, folder):
+    (folder / "changed.json").write_text(json.dumps(document))
+    loaded(folder / "changed.json")
+    write_npz(folder / "labels.npz", labels)
+    loaded(folder / "labels.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"weights": GOOD.weights * 5}, "query 0 to key 0 in map 0, 0 is 5: it is at least 0 and at most 1"),
+        ({"weights": GOOD.weights * np.float32(0.9)}, "row 0 of map 0, 0 sums to 0.9 and not to 1"),
+        ({"mask": np.eye(5, dtype=bool)}, "the mask hides key 0 from query 1 (cat), but in layer 0 it"),
+        ({"segments": np.ones(5, dtype=np.int64)}, "its segments are not those of its tokens"),
+        ({"tokens": np.array(["a"] * 5)}, "its tokens are not those of its labels"),
+    ],
+)
+def test_what_no_run_gives_is_refused_in_words(change, said, folder):
+    write_npz(folder / "said.npz", **change)
+    with pytest.raises(RequestError) as caught:
+        load_record(folder / "said.npz")
+    assert said in str(caught.value)
+
+
+def test_rows_of_half_precision_are_read(folder):
+    """Of the room that they need: rows of 512 tokens in bfloat16 miss 1 by 0.003."""
+    numbers = np.random.default_rng(0).random((1, 1, 5, 5))
+    weights = (numbers / numbers.sum(axis=-1, keepdims=True)).astype(np.float32)
+    rounded = (weights.view(np.uint32) & 0xFFFF0000).view(np.float32)  # cut off to bfloat16's eight bits
+    assert abs(rounded.sum(axis=-1) - 1).max() > 1e-3
+    record_of(rounded).save(folder / "half.safetensors")
+    np.testing.assert_array_equal(load_record(folder / "half.safetensors").weights, rounded)
+
+
+def test_heads_in_any_order_are_those_of_their_numbers(folder):
+    """A file says of every map which it is; the order that was asked for is kept."""
+    turned = GOOD.select([1, 0], [2, 0, 1])
+    turned.save(folder / "turned.json")
+    found = load_record(folder / "turned.json")
+    assert (found.layers, found.heads) == ([1, 0], [2, 0, 1])
+    for layer in range(2):
+        for head in range(3):
+            np.testing.assert_array_equal(found.map(layer, head), GOOD.map(layer, head))
