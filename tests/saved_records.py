@@ -22,17 +22,23 @@ def any_records(draw) -> AttentionRecord:
     layers, heads, length, keys = record.weights.shape
     head_dim = draw(st.integers(1, 5))
     numbers = np.random.default_rng(draw(st.integers(0, 2**32)))
+    masks = numbers.random(draw(st.sampled_from([(keys,), (layers, length, keys)]))) < 0.5
+    masks = np.broadcast_to(masks, (layers, length, keys))
+    raised = record.weights * masks[:, None]
+    sums = raised.sum(axis=-1, keepdims=True)
+    measure = draw(st.sampled_from(["weight", "norm", "share of norm"]))
     words = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), min_size=1, max_size=4))
     record = dataclasses.replace(
         record,
+        weights=7 * raised if measure == "norm" else np.divide(raised, sums, out=raised, where=sums > 0),
         layers=numbers.permutation(30)[:layers].tolist(),
         heads=numbers.permutation(30)[:heads].tolist(),
         model=dataclasses.replace(record.model, layers=30, heads=30),
         tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
-        masks=numbers.random(draw(st.sampled_from([(keys,), (layers, length, keys)]))) < 0.5,
+        masks=masks,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
         kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
-        measure=draw(st.sampled_from(["weight", "norm", "share of norm"])),
+        measure=measure,
     )
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))

@@ -4,9 +4,11 @@ Sums are held to what their means can be.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from attncli.analysis.distances import MOST_CLUSTERS
 from attncli.analysis.statistics import FIGURES, LINEAR, Sums
 from attncli.base.arrays import Doubles
 
@@ -53,6 +55,13 @@ def check_divergence(divergence: Doubles) -> None:
     check_range("divergence", divergence, math.log(2))
     if np.abs(divergence.diagonal()).max(initial=0.0) > NOTHING or not np.allclose(divergence, divergence.T):
         raise ValueError("divergence: of two heads it is the same both ways, and 0 of one from itself")
+
+
+def check_clusters(clusters: Sequence[int]) -> None:
+    """Raises ValueError for clusters of heads that are not numbered as the first head of each comes."""
+    there = list(dict.fromkeys(clusters))
+    if there != list(range(len(there))):
+        raise ValueError(f"clusters are numbered {there[:MOST_CLUSTERS]}, and not as their first heads come")
 
 
 def check_sums(sums: Sums) -> None:

@@ -1,30 +1,31 @@
 """Statistics in files: .json, .csv and .npz."""
 
 import json
-import zipfile
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attncli.analysis import ranges
 from attncli.analysis.clearest import clearest, labelled
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, HeadStatistics, Statistics
+from attncli.analysis.statistics_schema import ABOUT, DISTANCES, DOCUMENT
 from attncli.base.arrays import Doubles
 from attncli.base.documents import as_text, write_table
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import first_line
+from attncli.base.schema import each, real, whole
+from attncli.base.untrusted import parse_json, read_json, read_npz
 from attncli.record import ModelInfo
 
 SUFFIXES = (".csv", ".json", ".npz")
 LOADED = (".json", ".npz")  # those that are read again
 SPREAD = "_spread"
 CSV_HEADER = ("layer", "head", "label", "strength", *FIGURES, *(name + SPREAD for name in FIGURES))
-
-# What a garbled file makes numpy, zipfile and our own reading say.
-GARBLED = (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, zipfile.BadZipFile, MemoryError)
 
 
 def save_statistics(statistics: Statistics, path: Path) -> None:
@@ -102,9 +103,12 @@ def one_or_each(limit: Doubles) -> float | list[float]:
 
 
 def of_each(limit: Any, layers: int) -> Doubles:
-    """A limit `[layer]` from what stands in a file. Raises ValueError or TypeError when it is none of these layers."""
-    numbers = [float(number) for number in limit] if isinstance(limit, list) else float(limit)
-    return np.broadcast_to(np.array(numbers), layers)
+    """A limit `[layer]` from what stands in a file. Raises ValueError when it is none of these layers."""
+    if isinstance(limit, list):
+        each(real(), layers)(limit, "entropy_limit")
+    else:
+        real()(limit, "entropy_limit")
+    return np.broadcast_to(np.array(limit, dtype=np.float64), layers)
 
 
 def write_json(statistics: Statistics, path: Path) -> None:
@@ -139,68 +143,111 @@ def write_npz(statistics: Statistics, path: Path) -> None:
 def load_statistics(path: Path) -> Statistics:
     """Load what was saved as .json or .npz.
 
-    Raises RequestError when the file is missing, cut short, or holds something else.
+    Raises RequestError when the file is missing, cut short, or holds something else, or figures that no head has.
     """
     suffix = check_suffix(path, LOADED, "statistics to load")
     try:
-        loaded = read_json(path) if suffix == ".json" else read_npz(path)
-        shape = (loaded.model.layers, loaded.model.heads, len(FIGURES))
-        by_layer = (loaded.model.layers, len(LINEAR))
-        if (
-            loaded.figures.shape != shape
-            or loaded.spread.shape != shape
-            or (loaded.alike is not None and loaded.alike.shape != by_layer)
-        ):
-            raise ValueError("its shapes don't fit its model")
+        loaded = of_document(read_json(path)) if suffix == ".json" else of_arrays(read_npz(path))
+        check_statistics(loaded)
         return loaded
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-    except GARBLED as error:
+    except ValueError as error:
         raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
 
 
-def read_json(path: Path) -> Statistics:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    shape = (found["model"]["layers"], found["model"]["heads"], len(FIGURES))
+def of_document(found: Any) -> Statistics:
+    """Statistics from what `stats --json` prints; its heads may stand in any order. Raises ValueError for all else."""
+    DOCUMENT(found, "it")
+    layers, heads = found["model"]["layers"], found["model"]["heads"]
+    by_number = {(one["layer"], one["head"]): one for one in found["heads"]}
+    if len(by_number) < len(found["heads"]) or by_number.keys() != set(product(range(layers), range(heads))):
+        raise ValueError(f"it is not of all {heads} heads of {layers} layers, each once")
     figures, spread = (
-        np.array([[one[kind][name] for name in FIGURES] for one in found["heads"]]).reshape(shape)
+        np.array([[one[kind][name] for name in FIGURES] for _, one in sorted(by_number.items())], dtype=np.float64)
         for kind in ("figures", "spread")
     )
+    shape = (layers, heads, len(FIGURES))
     alike = [[one[name] for name in LINEAR] for one in found["alike"]] if found.get("alike") else None
-    return from_parts(found, figures, spread, alike, found.get("distances"))
+    return from_parts(found, figures.reshape(shape), spread.reshape(shape), alike, found.get("distances"))
 
 
-def read_npz(path: Path) -> Statistics:
-    with np.load(path, allow_pickle=False) as file:
-        if tuple(file["names"].tolist()) != FIGURES:
-            raise ValueError("it has other figures")
+def of_arrays(arrays: dict[str, Any]) -> Statistics:
+    """Statistics from the arrays of a .npz. Raises ValueError where they are something else."""
+    for name in ("names", "figures", "spread", "about"):
+        if name not in arrays:
+            raise ValueError(f"it has no {name}")
+    if arrays["names"].tolist() != list(FIGURES):
+        raise ValueError("it has other figures")
+    about = parse_json(str(arrays["about"]))
+    ABOUT(about, "it")
+    distances = None
+    if "divergence" in arrays:
         names = ("divergence", "embedding", "clusters")
-        distances = {name: file[name] for name in names} if "divergence" in file else None
-        alike = file.get("alike")
-        return from_parts(json.loads(str(file["about"])), file["figures"], file["spread"], alike, distances)
+        distances = {name: arrays[name].tolist() for name in names if name in arrays}
+        DISTANCES(distances, "distances")
+    return from_parts(about, arrays["figures"], arrays["spread"], arrays.get("alike"), distances)
 
 
 def from_parts(
     found: dict[str, Any], figures: Any, spread: Any, alike: Any, distances: dict[str, Any] | None
 ) -> Statistics:
+    """Raises ValueError for arrays that are none of numbers, or of no shape."""
     return Statistics(
         model=ModelInfo(**found["model"]),
-        mask=str(found["mask"]),
-        texts=int(found["texts"]),
-        tokens=int(found["tokens"]),
+        mask=found["mask"],
+        texts=found["texts"],
+        tokens=found["tokens"],
         entropy_limit=of_each(found["entropy_limit"], found["model"]["layers"]),
-        figures=np.asarray(figures, dtype=np.float64),
-        spread=np.asarray(spread, dtype=np.float64),
-        partial=bool(found["partial"]),
-        measure=str(found.get("measure", "weight")),
-        words=bool(found.get("words", False)),
-        alike=None if alike is None else np.asarray(alike, dtype=np.float64),
-        kind=str(found.get("kind", "encoder")),
+        figures=doubles("figures", figures),
+        spread=doubles("spread", spread),
+        partial=found["partial"],
+        measure=found.get("measure", "weight"),
+        words=found.get("words", False),
+        alike=None if alike is None else doubles("alike", alike),
+        kind=found.get("kind", "encoder"),
         distances=None
         if distances is None
         else Distances(
-            np.asarray(distances["divergence"], dtype=np.float64),
-            np.asarray(distances["embedding"], dtype=np.float64),
-            [int(number) for number in distances["clusters"]],
+            doubles("divergence", distances["divergence"]),
+            doubles("embedding", distances["embedding"]),
+            distances["clusters"],
         ),
     )
+
+
+def doubles(name: str, values: Any) -> Doubles:
+    """Raises ValueError for what are no numbers, or lists of them that are not equally long."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {array.dtype}, and not numbers")
+    return array.astype(np.float64)
+
+
+def check_statistics(statistics: Statistics) -> None:
+    """Raises ValueError where shapes do not agree, or a figure is out of its range (`attncli.analysis.ranges`)."""
+    layers, heads, tokens = statistics.model.layers, statistics.model.heads, statistics.tokens
+    every, between = layers * heads, statistics.distances
+    shapes: list[tuple[str, Doubles | None, tuple[int, ...]]] = [
+        ("figures", statistics.figures, (layers, heads, len(FIGURES))),
+        ("spread", statistics.spread, (layers, heads, len(FIGURES))),
+        ("alike", statistics.alike, (layers, len(LINEAR))),
+    ]
+    if between is not None:
+        shapes += [("divergence", between.divergence, (every, every)), ("embedding", between.embedding, (every, 2))]
+        each(whole(), every)(between.clusters, "clusters")
+    for name, array, shape in shapes:
+        if array is not None and array.shape != shape:
+            raise ValueError(f"{name} is {list(array.shape)}, and by its model {list(shape)}")
+    if statistics.texts > tokens:
+        raise ValueError(f"it is of {statistics.texts} texts of {tokens} tokens together")
+    ranges.check_limit(statistics.entropy_limit, tokens)
+    ranges.check_figures(statistics.figures, statistics.entropy_limit, tokens)
+    ranges.check_spread(statistics.spread, tokens)
+    if statistics.alike is not None:
+        ranges.check_alike(statistics.alike, tokens)
+    if between is not None:
+        ranges.check_divergence(between.divergence)
+        ranges.check_clusters(between.clusters)
+        if not np.isfinite(between.embedding).all():
+            raise ValueError("embedding: a number is none")

@@ -107,7 +107,14 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray
         if len(content) != size:
             raise EOFError(f"{member.filename} is cut short")
     array = np.frombuffer(bytearray(content), dtype=dtype)
+    check_bools(member.filename, array)
     return array.reshape(shape, order="F" if by_columns else "C")
+
+
+def check_bools(name: str, array: npt.NDArray[Any]) -> None:
+    """Raises ValueError for a bool that is neither 0 nor 1, and of which numpy takes the opposite for True as well."""
+    if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+        raise ValueError(f"{name} has a bool that is neither true nor false")
 
 
 # --- .safetensors ---------------------------------------------------------------------------------------
@@ -142,6 +149,9 @@ class Tensors:
         if name not in self.shapes:
             raise ValueError(f"it has no {name}")
         try:
-            return self.file.get_tensor(name)
+            tensor = self.file.get_tensor(name)
+            if isinstance(tensor, np.ndarray):
+                check_bools(name, tensor)
+            return tensor
         except self.damage as error:
             raise ValueError(f"{name}: {first_line(error)}") from error

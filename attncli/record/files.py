@@ -1,7 +1,4 @@
-"""The files of records: what stands in them under which names. What it means is checked by `attncli.record.loading`.
-
-Nothing in a file is trusted: no pickle is ever read.
-"""
+"""The files of records: what stands in them under which names. What it means is checked by `attncli.record.loading`."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,8 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attncli.base import untrusted
 from attncli.base.documents import write_table
 from attncli.base.printable import first_line
+from attncli.base.schema import anything, each
+from attncli.base.untrusted import Tensors
 from attncli.record.parts import VECTOR_ARRAYS
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
@@ -90,38 +90,28 @@ def write_text(pieces: Iterable[str], path: Path) -> None:
         file.writelines(pieces)
 
 
-def read_npz(path: Path) -> Iterable[Contents | dict[str, Any]]:
+def read_npz(path: Path) -> Contents | dict[str, Any]:
     """A record's contents; or all arrays by their names, of a file that another program wrote (PLAIN).
 
-    Whatever numpy raises of a garbled file comes through.
+    Raises ValueError for what is neither.
     """
-    with np.load(path, allow_pickle=False) as file:
-        if PLAIN in file:
-            yield dict(file)
-        else:
-            names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name in file)]
-            yield Contents({name: file[name] for name in names}, json.loads(str(file["labels"])))
+    arrays = untrusted.read_npz(path)
+    if PLAIN in arrays:
+        return arrays
+    for name in (*ARRAYS, "labels"):
+        if name not in arrays:
+            raise ValueError(f"it has no {name}")
+    return Contents(arrays, untrusted.parse_json(str(arrays["labels"])))
 
 
-def read_json(path: Path) -> Any:
-    """What `run --json` prints. Whatever is raised of a garbled file comes through."""
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def read_safetensors(path: Path) -> Iterable[Contents]:
+def read_safetensors(path: Path) -> Iterator[Contents]:
     """Raises ValueError for what is no file of ours."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise ValueError("it was not written by attncli")
-            every = json.loads(metadata["records"])
-            there = set(file.keys())
-            for number, rest in enumerate(every):
-                end = "" if len(every) == 1 else f".{number}"
-                names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name + end in there)]
-                yield Contents({name: file.get_tensor(name + end) for name in names}, rest)
-    except SafetensorError as error:
-        raise ValueError(first_line(error)) from error
+    file = Tensors(path, "numpy")
+    if file.metadata.get("format") != FORMAT:
+        raise ValueError("it was not written by attncli")
+    every = untrusted.parse_json(file.metadata.get("records", ""))
+    each(anything)(every, "records")
+    for number, rest in enumerate(every):
+        end = "" if len(every) == 1 else f".{number}"
+        names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name + end in file.shapes)]
+        yield Contents({name: file.read(name + end) for name in names}, rest)

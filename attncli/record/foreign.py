@@ -13,6 +13,7 @@ import numpy.typing as npt
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
+from attncli.record.measures import room
 from attncli.text.pieces import encoded, named_pieces
 from attncli.text.tokens import Tokens
 
@@ -21,14 +22,13 @@ NONE_THERE = (
     'there are no attentions: load the model with attn_implementation="eager", call it with output_attentions=True, '
     "and take outputs.attentions"
 )
-HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # the spacing of numbers at 1, where it is wide
 
 
 class Maps(NamedTuple):
-    """weights: float32 `[layer, head, query, key]`; spacing: between numbers at 1, in the dtype that they came in."""
+    """weights: float32 `[layer, head, query, key]`; room: for the sums of rows, by the dtype that they came in."""
 
     weights: Floats
-    spacing: float
+    room: float
 
 
 def as_maps(weights: Any, batch: int | None = None) -> Maps:
@@ -51,7 +51,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
                     f"layer {number} has {shown(one)} and layer 0 {shown(arrays[0])} for [head, query, key]: maps of "
                     "one record have one shape"
                 )
-        return Maps(np.stack([one.astype(np.float32) for one in arrays]), max(map(spacing, weights)))
+        return Maps(np.stack([one.astype(np.float32) for one in arrays]), max(map(room_of, weights)))
     array = as_array(weights, "weights")
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, chosen(array.shape[1], batch)]
@@ -59,7 +59,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         raise RequestError(f"there is no batch to choose from in {shown(array)}: leave batch out")
     if not 2 <= array.ndim <= 4:
         raise RequestError(f"weights are {shown(array)}: what is wanted is {SHAPES}")
-    return Maps(np.array(array[(None,) * (4 - array.ndim)], dtype=np.float32, order="C"), spacing(weights))
+    return Maps(np.array(array[(None,) * (4 - array.ndim)], dtype=np.float32, order="C"), room_of(weights))
 
 
 def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:
@@ -118,9 +118,9 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
     return array
 
 
-def spacing(values: Any) -> float:
-    """Between numbers at 1, in the dtype of an array of any library."""
-    return HALVES.get(str(getattr(values, "dtype", "")).rpartition(".")[2], 2.0**-23)
+def room_of(values: Any) -> float:
+    """By how much rows of an array of any library may miss their sum, by its dtype."""
+    return room(str(getattr(values, "dtype", "")).rpartition(".")[2])
 
 
 def shown(array: npt.NDArray[Any]) -> str:
@@ -152,6 +152,6 @@ def segments_of(segments: Sequence[int] | int, count: int) -> list[int]:
             raise RequestError(f"segments {segments}: the second text begins at one of the tokens 1 to {count - 1}")
         return [0] * segments + [1] * (count - segments)
     numbers = [int(one) for one in segments]
-    if len(numbers) != count or not set(numbers) <= {0, 1}:
+    if numbers != list(segments) or len(numbers) != count or not set(numbers) <= {0, 1}:
         raise RequestError(f"segments: {len(numbers)} of them for {count} tokens, each 0 or 1, are wanted")
     return numbers

@@ -11,13 +11,12 @@ from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
 from attncli.record.foreign import as_array, as_maps, as_tokens
 from attncli.record.masks import find_masks
-from attncli.record.parts import MEASURES, ModelInfo, Vectors, build_vectors
+from attncli.record.measures import MEASURES, check_maps
+from attncli.record.parts import ModelInfo, Vectors, build_vectors
 from attncli.record.record import AttentionRecord
 from attncli.text.tokens import Tokens
 
 UNNAMED = "maps"  # the model's name where none is given
-LEAST = 1e-3  # by so much a row's sum may miss 1 in float32: files often have three digits
-WIDER = 8  # spacings of its dtype by which a row's sum may miss 1
 PARTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
 
 
@@ -80,18 +79,17 @@ def record_of(
     queries = as_tokens(tokens, "tokens", segments, batch)
     keys = None if key_tokens is None else as_tokens(key_tokens, "key tokens", None, batch)
     given = mask if mask is None or isinstance(mask, str) else as_array(mask, "the mask")
-    record = assembled(maps.weights, queries, keys, given, told)
-    if told.measure == "weight":
-        check_sums(record, max(LEAST, WIDER * maps.spacing))
-    return record
+    return assembled(maps.weights, queries, keys, given, told, maps.room)
 
 
 def assembled(
-    weights: Floats, tokens: Tokens, key_tokens: Tokens | None, mask: str | Bools | None, known: Known
+    weights: Floats, tokens: Tokens, key_tokens: Tokens | None, mask: str | Bools | None, known: Known, room: float
 ) -> AttentionRecord:
-    """A record of maps `[layer, head, query, key]` whose rows may have any sum. Raises as `record_of` does."""
+    """A record of maps `[layer, head, query, key]`; room: by how much the sum of a row may miss. Raises as `record_of`
+    does.
+    """
     check_lengths(weights, tokens, key_tokens)
-    check_weights(weights)
+    check_maps(weights, known.measure, room)
     tokens = with_start(weights, tokens, key_tokens)
     masks, mask_name = find_masks(weights, tokens, key_tokens, mask)
     layers = numbers("layer", known.layers, weights.shape[0])
@@ -152,29 +150,6 @@ def check_lengths(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) ->
         )
 
 
-def check_weights(weights: Floats) -> None:
-    """Raises RequestError for a weight that is none."""
-    wrong = ~np.isfinite(weights) | (weights < 0)
-    if wrong.any():
-        layer, head, query, key = np.argwhere(wrong)[0]
-        raise RequestError(
-            f"the weight of query {query} to key {key} in map {layer}, {head} is {weights[layer, head, query, key]:g}: "
-            "weights are at least 0; take them after softmax"
-        )
-
-
-def check_sums(record: AttentionRecord, room: float) -> None:
-    """Raises RequestError for a row whose sum misses 1 and 0 by more than `room`."""
-    sums = record.weights.sum(axis=-1, dtype=np.float64)
-    off = (np.abs(sums - 1) > room) & (sums > room)
-    if off.any():
-        layer, head, query = np.argwhere(off)[0]
-        raise RequestError(
-            f"row {query} of map {layer}, {head} sums to {sums[layer, head, query]:.4g} and not to 1: give all keys, "
-            'after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight'
-        )
-
-
 def with_start(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> Tokens:
     """One padding token before a text, to which there is weight, is what a decoder starts with (T5, Marian)."""
     if tokens.padding[:2] != [True, False] or (key_tokens is None and not weights[:, :, 1:, 0].any()):
@@ -187,7 +162,7 @@ def numbers(what: str, given: Sequence[int] | None, count: int) -> list[int]:
     if given is None:
         return list(range(count))
     found = [int(number) for number in given]
-    if len(found) != count or len(set(found)) != count or min(found) < 0:
+    if found != list(given) or len(found) != count or len(set(found)) != count or min(found) < 0:
         raise RequestError(
             f"{what}s {found}: {count} numbers from 0 are wanted, each once, for there are {count} {what}s"
         )

@@ -7,7 +7,7 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
-from attncli.base.printable import printable
+from attncli.record.measures import check_hidden
 from attncli.text.tokens import Tokens
 
 
@@ -63,13 +63,8 @@ def find_masks(weights: Floats, tokens: Tokens, key_tokens: Tokens | None, given
         if name not in named:
             raise RequestError(f"the mask {name} is of a text to itself, of two tokens at least: leave it out")
         allowed = named[name]
-    hidden = seen & ~allowed & asks[:, None]
-    if hidden.any():
-        layer, query, key = np.argwhere(hidden)[0]
-        raise RequestError(
-            f"the mask hides key {key} from query {query} ({printable(tokens.text[query])}), but in layer {layer} it "
-            "has weight there: leave the mask out to find it by where weight is"
-        )
+    advice = ": leave the mask out to find it by where weight is"
+    check_hidden(seen & ~allowed & asks[:, None], tokens, advice)
     return Found((allowed | (seen & ~asks[:, None])) & seen.any(axis=-1, keepdims=True), name)
 
 

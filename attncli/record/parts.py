@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from attncli.base import choices
 from attncli.base.arrays import Floats
-
-MEASURES = (*choices.names(choices.Measure), "share of norm")  # what stands in a record's weights
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
 
@@ -60,16 +58,24 @@ class Vectors:
 
 
 def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:
-    """Vectors from arrays under VECTOR_ARRAYS. Raises ValueError or KeyError where they don't fit the rest."""
+    """Vectors from arrays under VECTOR_ARRAYS. Raises ValueError where they don't fit the rest."""
+    for name in VECTOR_ARRAYS:
+        if name not in numbers:
+            raise ValueError(f"it has vectors and no {name}")
     neurons, query, key = (numbers[name] for name in VECTOR_ARRAYS)
-    if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
-        raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
-    pairs = [(layer, head) for layer, head in neurons.tolist()]
+    pairs = pairs_of(neurons)
     if len(set(pairs)) != len(pairs) or not all(layer in layers and head in heads for layer, head in pairs):
         raise ValueError("neurons are not some of its heads, each once")
     for name, array, length in (("query", query, queries), ("key", key, keys)):
-        if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[2]):
+        if array.dtype != np.float32 or array.ndim != 3 or array.shape != (len(pairs), length, query.shape[-1]):
             raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
         if array.size == 0 or not np.isfinite(array).all():
             raise ValueError(f"{name} is empty or holds what is not a number")
     return Vectors(pairs, query, key)
+
+
+def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """(layer, head) of each of some heads. Raises ValueError for what are no such pairs."""
+    if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
+        raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
+    return [(layer, head) for layer, head in neurons.tolist()]

@@ -22,12 +22,15 @@ MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 
 
 def made(distances: bool = False) -> Statistics:
+    """Of two texts that nobody has read, and of figures that a head can have."""
     numbers = np.random.default_rng(0)
     one, other = (
         Sums.of_text(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5, alike=numbers.random((2, len(LINEAR))))
         for _ in range(2)
     )
-    between = Distances(numbers.random((6, 6)), numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
+    divergence = numbers.random((6, 6)) / 2
+    divergence = np.triu(divergence, 1) + np.triu(divergence, 1).T
+    between = Distances(divergence, numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
     return replace(Statistics.of(one + other, MODEL, partial=True), distances=between)
 
 

@@ -268,7 +268,7 @@ def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(fold
     """As files of 0.2 do not."""
     pieces = ["<s>", "BÃ¤r", "ĠgrÃ¼ÃŁt", "Ġ", "ðŁ", "</s>"]
     old = {name: part for name, part in labels("tokens", text=pieces)["tokens"].items() if name != "shown"}
-    rewrite(folder / "old.npz", labels={**LABELS, "tokens": old})
+    rewrite(folder / "old.npz", labels={**LABELS, "tokens": old}, tokens=np.array(pieces))
     found = load_record(folder / "old.npz").tokens
     assert found.text == pieces
     assert found.shown == ["<s>", "Bär", " grüßt", " ", "<0xF0><0x9F>", "</s>"]
@@ -357,17 +357,19 @@ def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
         ({"tokens": np.array(["a", "b"])}, "tokens for 2 and 2"),
         ({"tokens": np.array(3)}, "a list of strings"),
         ({"tokens": np.array([b"a"] * 4)}, "a list of strings"),
-        ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "allow_pickle"),
+        ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "no numbers and no text"),
         ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "no weights"),
         ({"attentions": PLAIN["attentions"] / 2}, "sums to 0.5"),
         ({"layers": np.array([0])}, "2 numbers"),
-        ({"layers": np.array(["a", "b"])}, "int"),
+        ({"layers": np.array(["a", "b"])}, "a whole number"),
+        ({"layers": np.array([0.5, 1.5])}, "layers 0 is 0.5, and not a whole number"),
         ({"mask": np.ones((4, 3))}, "the mask is"),
         ({"mask": np.array(3.0)}, "mask"),
         ({"query": np.ones((2, 3, 4, 5))}, "key"),
-        ({"kind": np.array(["a"])}, "no part"),
-        ({"measure": np.array([[1]])}, "no measure"),
+        ({"kind": np.array(["a"])}, "kind is ['a'], and not one of encoder"),
+        ({"measure": np.array([[1]])}, "measure is [[1]], and not one of weight"),
         ({"segments": np.array([0, 0, 2, 1])}, "each 0 or 1"),
+        ({"segments": np.array([0, 0, 0.5, 1])}, "each 0 or 1"),
     ],
 )
 def test_a_plain_npz_that_does_not_fit(changes, said, folder):

@@ -1,0 +1,84 @@
+"""What the files of records have to hold, in tables; their arrays are held to `attncli.record.measures`."""
+
+from typing import Any
+
+from attncli.base import choices
+from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, refuse, text, whole
+from attncli.record.measures import MEASURES
+
+MOST_HEADS = 10**6  # in a layer, and layers in a model
+LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1
+SEGMENTS = 2  # XLNet's [CLS] is of neither text
+
+
+def offset(value: Any, what: str) -> None:
+    """[start, end), characters of a text."""
+    each(whole(), 2)(value, what)
+    if value[0] > value[1]:
+        refuse(value, what, "where something begins and ends")
+
+
+MODEL = fields(
+    {
+        "name": name(),
+        "path": name(),
+        "sha256": name(),
+        "layers": whole(1, MOST_HEADS),
+        "heads": whole(1, MOST_HEADS),
+        "hidden_size": whole(),
+    }
+)
+
+TOKENS_OF = {
+    "text": each(text()),
+    "ids": each(whole(-1, LARGEST_ID)),
+    "segments": each(whole(0, SEGMENTS)),
+    "words": each(maybe(whole())),
+    "offsets": each(offset),
+    "special": each(flag()),
+    "padding": each(flag()),
+}
+SHOWN = {"shown": each(text())}  # which older files don't have
+
+
+def tokens(value: Any, what: str) -> None:
+    """The fields of `Tokens`, an entry a token."""
+    fields(TOKENS_OF, SHOWN)(value, what)
+    lengths = {field: len(entries) for field, entries in value.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{what}: not every token has one of each: {lengths}")
+    last: dict[int, int] = {}
+    for segment, word in zip(value["segments"], value["words"], strict=True):
+        if word is not None and word < last.get(segment, 0):
+            raise ValueError(f"{what}: the words of segment {segment} are not in their order")
+        last[segment] = last.get(segment, 0) if word is None else word
+
+
+WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # which older files don't say
+
+# The labels of a .npz, and of each text of a .safetensors.
+LABELS = fields(
+    {"tokens": tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
+    {**WHICH, "key_tokens": maybe(tokens)},
+)
+
+# What another program's .npz may say besides its tokens, and what is of each of them.
+PLAIN = fields({}, {**WHICH, "layers": each(whole()), "heads": each(whole()), "model": name()})
+
+# What `run --json` prints. Its weights, a list of lists in a list, are checked as an array.
+DOCUMENT = fields(
+    {
+        "model": MODEL,
+        "records": each(
+            fields(
+                {
+                    "tokens": each(text()),
+                    "segments": each(whole(0, SEGMENTS)),
+                    "mask": one_of(choices.names(choices.Mask)),
+                    "attention": each(fields({"layer": whole(), "head": whole(), "weights": anything})),
+                },
+                {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text())},
+            )
+        ),
+    }
+)
