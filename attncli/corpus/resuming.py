@@ -204,7 +204,7 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
     except GARBLED as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise RequestError(f"{path} is nothing to go on from: {why}") from error
+        raise RequestError(f"{path} is nothing to go on from ({why}): name another file") from error
     if loaded.digest is None:
         warnings.warn(
             f"{path} is of an older version, which noted no texts: whether they are still the same can't be checked",
