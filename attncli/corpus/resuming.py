@@ -22,13 +22,24 @@ from attncli.analysis.statistics_files import of_each, one_or_each
 from attncli.base.errors import Notice, RequestError
 from attncli.base.held import HeldFile
 from attncli.base.printable import first_line
+from attncli.base.schema import anything, each, fields, maybe, text, whole
 from attncli.base.untrusted import GARBLED, parse_json, read_npz
 from attncli.corpus.packed import TEXTS_SORTED
 from attncli.corpus.reading import Line
 
 SAVED_EVERY = 60.0  # seconds: what a power cut costs
 ARRAYS = ("totals", "means", "squares", "divergence", "alike")  # of the sums
-OTHER = "ask for the same, or name another file"
+ABOUT = fields(  # what it says beside its arrays; older files lack the last two
+    {
+        "texts": whole(),
+        "queries": whole(),
+        "limit": anything,
+        "done": whole(),
+        "ahead": each(whole()),
+        "asked": anything,
+    },
+    {"read": whole(), "digest": maybe(text(64))},
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,8 @@ class Followed:
         count = 0
         for number, line in enumerate(lines):
             count += 1
-            text = line.text.encode("utf-8", "surrogatepass")  # which JSON may hold
-            self.sha256.update(len(text).to_bytes(8, "little") + text)
+            content = line.text.encode("utf-8", "surrogatepass")  # which JSON may hold
+            self.sha256.update(len(content).to_bytes(8, "little") + content)
             if count == self.begun.read and self.begun.digest not in (None, self.sha256.hexdigest()):
                 raise RequestError(
                     f"{self.path} is of another corpus: some of the first {count:,} texts here are not those that it "
@@ -182,18 +193,19 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
             return nothing
         arrays = read_npz(path)
         about = parse_json(str(arrays.pop("about")))
-        begun = dict(about["asked"])
-        digest = about.get("digest")
+        ABOUT(about, "it")
+        fields({}, dict.fromkeys(asked, anything))(about["asked"], "asked")
         for name, value in asked.items():
-            if begun.get(name) != value and not (name == "corpus" and digest is not None):
-                raise RequestError(f"{path} was begun with another {name}: {OTHER}")
+            known_better = name == "corpus" and about.get("digest") is not None  # by its texts
+            if about["asked"].get(name) != value and not known_better:
+                raise RequestError(f"{path} was begun with another {name}: ask for the same, or name another file")
         loaded = so_far_of(about, arrays, nothing.sums)
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
     except GARBLED as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise RequestError(f"{path} is nothing to go on from: {why}") from error
-    if digest is None:
+        raise RequestError(f"{path} is nothing to go on from ({why}): name another file") from error
+    if loaded.digest is None:
         warnings.warn(
             f"{path} is of an older version, which noted no texts: whether they are still the same can't be checked",
             Notice,
@@ -207,18 +219,12 @@ def so_far_of(about: dict[str, Any], arrays: dict[str, Any], nothing: Sums) -> S
 
     Raises what GARBLED holds where there are no such sums, or they are not of these texts.
     """
-    counts = [about[name] for name in ("texts", "queries", "done")]
-    ahead = about["ahead"]
-    read = about.get("read", max([about["done"], *(text + 1 for text in ahead)]))
-    if any(type(number) is not int for number in [*counts, *ahead, read]):
-        raise ValueError("its numbers of texts are no whole numbers")
-    texts, queries, done = counts
-    if ahead != sorted(set(ahead)) or not all(done <= text < read for text in ahead):
+    texts, queries, done, ahead = (about[name] for name in ("texts", "queries", "done", "ahead"))
+    read = about.get("read", max([done, *(number + 1 for number in ahead)]))
+    if ahead != sorted(set(ahead)) or not all(done <= number < read for number in ahead):
         raise ValueError("its texts come twice, or were never read")
-    if not (0 <= done <= read <= done + TEXTS_SORTED and len(ahead) <= texts <= done + len(ahead)):
+    if not (done <= read <= done + TEXTS_SORTED and len(ahead) <= texts <= done + len(ahead)):
         raise ValueError(f"its counts don't agree: {texts} texts, of {done} and {len(ahead)} more")
-    if not isinstance(about.get("digest"), str | None):
-        raise ValueError("its digest is none")
     shapes = {name: getattr(nothing, name).shape for name in ARRAYS if getattr(nothing, name) is not None}
     if "alike" not in arrays:
         del shapes["alike"]  # of which older versions had none

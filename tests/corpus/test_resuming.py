@@ -121,13 +121,13 @@ def changed(path, **changes) -> None:
 COUNTS = [
     {name: value}
     for name, values in {
-        "queries": [0, -5, "7", 45.0, None, True, 10**400],
+        "queries": [0, -5, "7", 45.0, None, True, 10**30, 10**400],
         "texts": [-3, 0, 1, 10, "9", True, 10**400],
         "done": [-1, 6, "7", 10**9, None],
         "read": [3, 12, 10**9, "15", 15.0],
         "ahead": [[9], [9, 9], [12, 9], [6, 9], [9, 15], [9, 10**30], [9.0, 12], ["9", 12], 5, None, [[9], [12]]],
-        "limit": [-4.0, 999.0, "x", [27.0] * 3, None, {}, float("nan"), 10**400],
-        "asked": [5, [], None],
+        "limit": [-4.0, 999.0, "x", [27.0], [27.0] * 3, None, {}, float("nan"), 10**400],
+        "asked": [5, [], None, {**ASKED, "--other": 1}],
         "digest": [5, ["f"]],
         "text": ["[]", "5", "null", "[" * 100_000, "{", '{"asked": 1e400}'],
     }.items()
