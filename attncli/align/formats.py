@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from attncli.align.characters import plain
@@ -199,7 +200,9 @@ def write(day: date | Stated, template: str) -> str:
 def read(text: str) -> Stated | None:
     """What a text states, be there such a day or not; None when it is in none of FORMATS.
 
-    Case makes no difference, nor how wide a space is, nor a full stop or a comma after it.
+    Case makes no difference, nor how wide a space is, nor a full stop or a comma after it. Nor does a zero before a
+    number, or a year of two digits in the place of four, where there is still one reading: FORMATS need not have all
+    of these.
     """
     text = " ".join("".join(map(plain, text)).rstrip(" .,").split())
     for pattern, keys in patterns():
@@ -216,12 +219,22 @@ def read(text: str) -> Stated | None:
 def numbers_of(key: str) -> dict[str, int]:
     """What is written of a part -> its number."""
     part = PARTS[key]
-    return {"".join(map(plain, part.write(number))): number for number in part.numbers}
+    found = {"".join(map(plain, part.write(number))): number for number in part.numbers}
+    return found | {two_digits(number): number for number in part.numbers} if key in ("d", "m") else found
+
+
+def loosened(template: str) -> list[str]:
+    """A format with numbers of one digit or two, and the same with a year of two digits where that can't be a day."""
+    if "}{" not in template:  # where numbers touch, zeros tell them apart
+        template = template.replace("{dd}", "{d}").replace("{mm}", "{m}")
+    short = template.replace("year}", "yy}").replace("year0}", "yy0}")
+    year_is_last = template.find("year") > template.find("{m") > -1
+    return [template, short] if year_is_last or "年" in template else [template]
 
 
 @cache
 def patterns() -> list[tuple[re.Pattern[str], list[str]]]:
-    """Each of FORMATS as a pattern, a group for each of its parts, and these: right letters, not yet right names."""
+    """What can be read as patterns, a group for each part, and these parts: right letters, not yet right names."""
     classes = {}
     for key in PARTS:
         texts = numbers_of(key)
@@ -229,8 +242,8 @@ def patterns() -> list[tuple[re.Pattern[str], list[str]]]:
         letters = "".join(re.escape(letter) for letter in sorted(set("".join(texts))))
         classes[key] = f"([{letters}]{{{lengths[0]},{lengths[-1]}}})"
     found = []
-    for template in FORMATS:
-        pieces = BRACES.split(template)  # literal, part, literal, part, ..., literal
+    for loose in dict.fromkeys(chain.from_iterable(map(loosened, FORMATS))):
+        pieces = BRACES.split(loose)  # literal, part, literal, part, ..., literal
         pieces[::2] = [re.escape("".join(map(plain, literal))) for literal in pieces[::2]]
         keys = pieces[1::2]
         pieces[1::2] = [classes[key] for key in keys]

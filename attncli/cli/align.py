@@ -62,7 +62,8 @@ def align(
 
     A date becomes YYYY-MM-DD, and the attention is an alignment: one row for each character written, one column for
     each character read. English and Chinese dates of 1950 to 2049; numbers alone are day first, or year first when
-    it has four digits.
+    it has four digits; a weekday is read over. For a text that is no date "none" is written; a day that there is not
+    is written as it stands, 2021-02-31, and said to be none.
 
     \b
     Examples:
@@ -71,6 +72,7 @@ def align(
       attncli align --attention dot "二〇二一年三月三日"
       attncli align --attention transformer -o date.html "March 3rd, 2021"
       attncli align --json "03.03.2021"
+      attncli align "32 March 2020"
     """
     if output_path is None or output_path.suffix.lower() not in PICTURES:
         refuse(context, "where no picture is drawn: files hold every attention", "which")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attncli.align.characters import SOURCE, UNKNOWN
 from attncli.align.dates import FIRST, LAST, days
-from attncli.align.formats import BRACES, CASES, FORMATS, PARTS, Stated, can_write, read, write
+from attncli.align.formats import BRACES, CASES, FORMATS, PARTS, Stated, can_write, loosened, read, write
 
 WRITTEN = """
 3 March 2021|3 Mar 2021|3 Mar 21|3 Mar '21|3 March, 2021|3rd March 2021|3rd Mar 2021|3rd of March 2021
@@ -112,6 +112,11 @@ def test_what_is_written_is_read_in_any_case(day, template, case, end):
     assert UNKNOWN not in SOURCE.encode(text)
 
 
+@given(any_day, st.sampled_from([loose for template in FORMATS for loose in loosened(template)]))
+def test_zeros_and_short_years_are_read_where_one_reading_is_left(day, template):
+    assert str(read(write(day, template))) == day.isoformat()
+
+
 @given(st.builds(Stated, st.integers(1000, 2999), st.integers(0, 99), st.integers(0, 99)), any_format)
 def test_what_is_stated_is_read_as_it_stands_where_a_format_has_words_for_it(stated, template):
     if can_write(stated, template):
@@ -129,6 +134,9 @@ def test_what_is_stated_is_read_as_it_stands_where_a_format_has_words_for_it(sta
         ("1 January 2050", "2050-01-01"),
         ("Monday, 3 March 2021", "2021-03-03"),  # it was a Wednesday
         ("３  Ｍarch 2021", "2021-03-03"),
+        ("2021-3-03", "2021-03-03"),
+        ("July 19 69", "1969-07-19"),
+        ("49 7 19", "2019-07-49"),  # the day is first, also where there is none
     ],
 )
 def test_what_is_stated_by_hand(text, stated):
@@ -141,6 +149,7 @@ def test_what_is_stated_by_hand(text, stated):
         "",
         "3 March",
         "030321",
+        "2021111",
         "二一年三月",
         "3rd of Octember 2021",
         "3 марта 2021",

@@ -5,7 +5,7 @@ import random
 import torch
 
 from attncli.align import measure as measuring
-from attncli.align.characters import TARGET, targets
+from attncli.align.characters import PAD, TARGET, targets
 from attncli.align.dates import draw
 from attncli.align.measure import Tried, counted, share_exact
 from attncli.align.network import Decoded
@@ -26,7 +26,8 @@ class Oracle:
 
     def decode(self, memory, previous):
         logits = torch.nn.functional.one_hot(memory[0][:, 1:], len(TARGET)).float()
-        logits[memory[1], 0] = 0  # [PAD] is first, where all are alike
+        logits[memory[1], 0] = 0  # [START] is the first where all are alike
+        logits[..., PAD] = -1  # is never written, not even after an end
         return Decoded(logits, logits)
 
 

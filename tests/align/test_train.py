@@ -165,7 +165,7 @@ def test_batches_repeat_by_seed_and_step_and_hold_unknown_characters_now_and_the
     assert len({str(training_batch(seed, step)) for seed in range(5) for step in range(5)}) == 25
     texts = [text for step in range(50) for text in training_batch(0, step)[0]]
     strange = sum(UNKNOWN in SOURCE.encode(text) for text in texts)
-    assert 0 < strange < 0.25 * len(texts)
+    assert 0 < strange < 0.3 * len(texts)
 
 
 def test_what_is_to_be_written_is_what_can_be_read_in_the_text():
@@ -175,7 +175,7 @@ def test_what_is_to_be_written_is_what_can_be_read_in_the_text():
             assert str(stated or NONE) == output
 
 
-def test_a_quarter_of_the_texts_is_no_date():
+def test_as_many_texts_as_said_are_no_date():
     outputs = [output for step in range(100) for output in training_batch(0, step)[1]]
     assert sum(not is_date(output) for output in outputs) / len(outputs) == pytest.approx(train.NO_DATES, abs=0.05)
 
