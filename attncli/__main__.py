@@ -17,7 +17,7 @@ def main() -> None:
     code = INTERRUPTED
     try:  # noqa: SIM105  (what `suppress` does takes a moment itself)
         code = run()
-    except (KeyboardInterrupt, SystemExit):  # another signal, while the first was answered
+    except KeyboardInterrupt:  # another one, while the first was answered
         pass
     os._exit(code)
 

@@ -53,8 +53,8 @@ def replace(target: Path, write: Callable[[Path], object], permissions: int) -> 
 
 def pour(target: Path, write: Callable[[Path], object]) -> None:
     """Byte after byte: libraries look for a place in what they write, or put another file there."""
-    with tempfile.TemporaryDirectory(prefix="attncli-") as folder:
-        made = Path(folder) / target.name
+    with making(Path(tempfile.gettempdir())) as folder:
+        made = folder / target.name
         write(made)
         with made.open("rb") as source, target.open("wb") as opened:
             shutil.copyfileobj(source, opened)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 # With the name of this machine: of who is at work on another one that shares the place, nothing is known here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
+UNDER_WAY: set[Path] = set()  # those of this process
 SETTLED = 1.0  # seconds after which a folder is locked, if anybody is at work in it
 
 
@@ -23,7 +24,8 @@ SETTLED = 1.0  # seconds after which a folder is locked, if anybody is at work i
 def making(place: Path) -> Iterator[Path]:
     """A new folder in the folder `place`. Raises OSError when that is missing or can't be written to."""
     clear(place)
-    folder = place / f"{PREFIX}{uuid.uuid4().hex[:16]}"  # known before it is there: an interruption finds it
+    folder = place / f"{PREFIX}{uuid.uuid4().hex[:16]}"
+    UNDER_WAY.add(folder)  # before it is there: whoever interrupts this finds it
     handle = None
     try:
         folder.mkdir(mode=0o700)
@@ -32,8 +34,15 @@ def making(place: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        UNDER_WAY.discard(folder)
         if handle is not None:
             os.close(handle)
+
+
+def remove_all() -> None:
+    """Remove those of this process, which is about to end."""
+    for folder in list(UNDER_WAY):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def clear(place: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_is_ignored_stays_ignored(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
-def test_one_that_python_drops_comes_again(name, code):
+def test_one_that_comes_in_a_callback_of_python_is_not_lost(name, code):
     process = started(LOSE, name, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     _, said = process.communicate(timeout=10)
     assert process.returncode == code and "ignored" not in said
