@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
 PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
+LARGE = 20_000_000  # of a page: more is told before it is built, which takes long, and few mails take it
+SHARE = 0.1  # of a page, from which on it is told that q and k take it
 
 
 def view(
@@ -106,6 +108,7 @@ def view(
         records = [record for by_mask in one_by_one(texts, len(source)) for record in by_mask]
     else:
         records = with_masks(list(source.records()), masks, context)
+    say_if_large(context, records)
     made = document.page(records, opening, title)
     document.save_page(made, output_path)
     output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
@@ -130,11 +133,38 @@ def with_masks(records: "list[AttentionRecord]", names: str | None, context: typ
     return [record for record in records if record.mask_name in wanted]
 
 
+def say_if_large(context: typer.Context, records: "Sequence[AttentionRecord]") -> None:
+    """How large the page of these records will be, and what makes it smaller, before it takes its time."""
+    from attncli.render.page import expected_size
+
+    size = expected_size(records)
+    if size <= LARGE:
+        return
+    first, masks = records[0], len({record.mask_name for record in records})
+    counts = {
+        "texts": len(records) // masks,
+        "layers (-l)": len(first.layers),
+        "heads (-H)": len(first.heads),
+        "masks (--mask)": masks,
+    }
+    fewer = ", ".join(name for name, count in counts.items() if count > 1)
+    ways = [f"fewer {fewer}"] if fewer else []
+    if context.params["saved"] is None and vectors_size(records) > SHARE * size:
+        ways.append("without q and k (--vectors none)")
+    smaller = f"; smaller with {' or '.join(ways)}" if ways else ""
+    output.say(f"attncli: the page will take about {size / 1e6:.0f} MB{smaller}")
+
+
+def vectors_size(records: "Sequence[AttentionRecord]") -> float:
+    """The characters of a page for q and k."""
+    kept = [record.vectors for record in records if record.vectors is not None]
+    return sum(vectors.query.size + vectors.key.size for vectors in kept) * PACKED
+
+
 def cost(records: "Sequence[AttentionRecord]") -> str:
     """What q and k take of a page, in words."""
     kept = [record.vectors for record in records if record.vectors is not None]
     if not kept:
         return ", without q and k"
-    size = sum(vectors.query.size + vectors.key.size for vectors in kept) * PACKED
-    heads = len(kept[0].heads)
+    heads, size = len(kept[0].heads), vectors_size(records)
     return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

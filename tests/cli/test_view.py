@@ -138,6 +138,42 @@ def test_the_size_that_is_told_is_the_files(attncli, folder):
     assert f"attention.html takes {size:.1f} MB" in result.err
 
 
+def told(result):
+    """What is said of a page before it is built."""
+    return [line for line in result.err.splitlines() if "the page will take" in line]
+
+
+def test_a_large_page_says_its_size_before_it_is_built(attncli, folder, monkeypatch, minilm):
+    """And what makes it smaller: of what was asked."""
+    assert not told(attncli("view", TEXT))
+    monkeypatch.setattr(view, "LARGE", 1000)
+    [line] = told(attncli("view", "--vectors", "all", TEXT))
+    size = (folder / "attention.html").stat().st_size
+    assert line.startswith(f"attncli: the page will take about {round(size / 1e6)} MB; ")
+    assert line.endswith("smaller with fewer layers (-l), heads (-H) or without q and k (--vectors none)")
+    (folder / "texts.txt").write_text("A cat.\nIt rains.\n", encoding="utf-8")
+    some = ("-l", "0", "-H", "0", "--vectors", "none", "-f", "texts.txt")
+    [line] = told(attncli("view", "--mask", "none,causal", *some))
+    assert line.endswith("smaller with fewer texts, masks (--mask)")
+    [line] = told(attncli("view", "-l", "0", "-H", "0", "--vectors", "none", TEXT))
+    assert line.endswith("the page will take about 0 MB")  # nothing of it can be left out
+    save_records([minilm.attend(text, layers=[0, 1], heads=0, vectors="all") for text in ("A", "B")], "two.safetensors")
+    [line] = told(attncli("view", "--from", "two.safetensors"))
+    assert line.endswith("smaller with fewer texts, layers (-l)")
+
+
+def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
+    from attncli.render.page import document
+
+    def interrupted(*asked):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(view, "LARGE", 1000)
+    monkeypatch.setattr(document, "page", interrupted)
+    result = attncli("view", "-l", "0", TEXT)
+    assert result.code == 130 and told(result) and not list(folder.iterdir())
+
+
 # --- saved records --------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,36 @@
+"""How large a page will be, from the shapes of its records and a part of their weights: known before it is built."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from attncli.analysis.shares import row_shares
+from attncli.record import AttentionRecord
+from attncli.render.page.modules import FOLDER, script
+from attncli.render.page.pack import pack_layers, pick_scale, some_rows
+
+ENOUGH = 5_000_000  # weights that are packed to find out how much all take, or those of a head of every layer
+# Characters that a page takes for what is not weights, as they were measured.
+VECTOR = 4.95  # a number of q or k: float32, compressed a little, in base64
+TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
+
+
+def expected_size(records: Sequence[AttentionRecord]) -> int:
+    """About how many characters `page` makes of these records, to a fifth.
+
+    Weights take most of it. How small they become depends on them, and is tried on a part of them.
+    """
+    maps = [row_shares(record).weights for record in records]
+    rows = [[some_rows(layer) for layer in one] for one in maps]
+    step = -(-sum(layer.size for one in rows for layer in one) // ENOUGH)
+    samples = [layer[number % min(step, len(layer)) :: step] for number, layer in enumerate(chain.from_iterable(rows))]
+    share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
+    frame = len(script()) + sum(len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "template.html"))
+    return round(frame + share * sum(one.size for one in maps) + sum(map(without_weights, records)))
+
+
+def without_weights(record: AttentionRecord) -> float:
+    """The characters of a record beside its weights: tokens, what each head does, q and k."""
+    layers, heads = record.weights.shape[:2]
+    tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
+    numbers = 0 if record.vectors is None else record.vectors.query.size + record.vectors.key.size
+    return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2) + VECTOR * numbers
