@@ -8,14 +8,21 @@ from attncli.text.windows import Window
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # what is sorted by length together; all of it is in memory at once
 
 
-def groups(texts: Iterable[list[Window]]) -> Iterator[list[Window]]:
-    """The windows of so many texts as are sorted together."""
+def groups(texts: Iterable[Iterable[Window]]) -> Iterator[list[Window]]:
+    """The windows that are sorted together: those of so many texts, or with so many tokens. A long text may go on in
+    the next group.
+    """
     group: list[Window] = []
     count = tokens = 0
     for windows in texts:
-        group += windows
-        count, tokens = count + 1, tokens + sum(map(len, windows))
-        if count == TEXTS_SORTED or tokens >= TOKENS_SORTED:
+        for window in windows:
+            group.append(window)
+            tokens += len(window)
+            if tokens >= TOKENS_SORTED:
+                yield group
+                group, count, tokens = [], 0, 0
+        count += 1
+        if count >= TEXTS_SORTED and group:
             yield group
             group, count, tokens = [], 0, 0
     if group:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 
 from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
@@ -10,6 +11,7 @@ from attncli.corpus.reading import Reading, shown
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.resuming import Keeper
 from attncli.models.engine import Engine
+from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 EVERYTHING = Reading()
@@ -33,15 +35,14 @@ def corpus_statistics(
     Raises RequestError when there is no text, for one in which there is nothing, and as `Counting` and `Reducer` do.
     """
 
-    def cut() -> Iterator[list[Window]]:
-        for number, text in enumerate(texts):
-            try:
-                yield windows(number, text, reducer.tokenizer, stride)
-            except ValueError as error:
-                raise RequestError(f"text {number}: {error}") from error
+    def cut(number: int, text: str) -> Iterator[Window]:
+        try:
+            yield from windows(number, text, reducer.tokenizer, stride)
+        except Unreadable as error:
+            raise RequestError(f"text {number}: {error}") from error
 
     reducer = Reducer(model, Counting(mask, distances, measure, words, which))
-    sums = reducer.reduce(cut())
+    sums = reducer.reduce(starmap(cut, enumerate(texts)))
     if not sums.texts:
         raise RequestError("there is no text in the corpus")
     return reducer.statistics(sums)
