@@ -88,16 +88,16 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     if not 1 <= step <= room:
         raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, or some would be left out")
     start = border = number = 0
-    while body.reach(start + room + 1) > start + room:
+    while (known := body.reach(start + 2 * room + 1)) > start + room:
         number += 1
         following = body.last_word(start + 1, start + step)
-        if body.reach(following + room + 1) <= following + room:
-            following = body.first_word(body.known - room, following)  # from there on the rest fits
+        if known <= following + room:
+            following = body.first_word(known - room, following)  # from there on the rest fits
         middle = body.last_word(following, (following + start + room) // 2)  # of what the two share
         yield body.window(text, (start, start + room), (border, middle))
-        body.forget(following)
         start, border = following, middle
-    yield body.window(text, (start, body.known), (border, body.known), number + 1)
+        body.forget(start - room)
+    yield body.window(text, (start, known), (border, known), number + 1)
 
 
 class Body:
@@ -147,14 +147,22 @@ class Body:
         return next((number for number in range(low, high + 1) if self.begins_word(number)), low)
 
     def window(self, text: int, shown: tuple[int, int], counted: tuple[int, int], of: int | None = None) -> Window:
-        """The tokens [start, stop) between the special ones, which count where they are first or last."""
+        """The tokens [start, stop) between the special ones, which count where they are first or last.
+
+        Their words are whole ones, also where the window cuts them (but no further than a window goes).
+        """
         start, stop = shown
-        inner = self.tokens.take(range(start - self.first, stop - self.first))
+        low, high = max(self.first, start - (stop - start)), min(self.known, stop + (stop - start))
+        low = next((number for number in range(start, low, -1) if self.begins_word(number)), low)
+        high = next((number for number in range(stop, high) if self.begins_word(number)), high)
+        inner = self.tokens.take(range(low - self.first, high - self.first))
         tokens = self.head.then(inner, self.tail)
-        before = len(self.head) - start
-        begin = 0 if start == 0 else counted[0] + before
-        end = len(tokens) if of is not None else counted[1] + before
-        return Window(text, of, (begin, end), tokens, *word_numbers(tokens))
+        first, last = len(self.head) + start - low, len(self.head) + stop - low
+        inside = [*range(len(self.head)), *range(first, last), *range(len(self.head) + high - low, len(tokens))]
+        begin = 0 if start == 0 else counted[0] - start + len(self.head)
+        end = len(inside) if of is not None else counted[1] - start + len(self.head)
+        word, place, marks = word_numbers(tokens)
+        return Window(text, of, (begin, end), tokens.take(inside), word[inside], place[inside], marks[inside])
 
 
 def word_starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

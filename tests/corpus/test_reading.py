@@ -10,6 +10,7 @@ import pytest
 from attncli import Notice, RequestError
 from attncli.corpus import reading
 from attncli.corpus.reading import Reading
+from attncli.text import stretches
 
 
 def texts(path, **options):
@@ -123,6 +124,18 @@ def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
     with pytest.warns(Notice, match="line 2"):
         found = list(map(list, Reading(skip_bad=True).windows([str(path)], minilm.tokenizer, None, lambda _: True)))
     assert [[window.text for window in text] for text in found] == [[0], [], [2]]
+
+
+def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch):
+    for name, value in {"PIECE": 1000, "OVERLAP": 500, "LONGEST": 1000}.items():
+        monkeypatch.setattr(stretches, name, value)
+    path = tmp_path / "corpus.txt"
+    path.write_text("good\n" + "the cat sat " * 900 + "x" * 3000 + "\ngood\n")
+    with pytest.raises(RequestError, match=r"line 2: from its character \d+,\d\d\d on .*--skip-bad"):
+        list(map(list, Reading().windows([str(path)], minilm.tokenizer, None, lambda _: True)))
+    with pytest.warns(Notice, match="line 2"):
+        found = list(map(list, Reading(skip_bad=True).windows([str(path)], minilm.tokenizer, None, lambda _: True)))
+    assert [{window.of for window in text} for text in found] == [{1}, {None}, {1}]
 
 
 def test_unwanted_texts_are_passed_over(minilm, tmp_path):
