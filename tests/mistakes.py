@@ -130,10 +130,8 @@ FOR_COMPARE = (
     # tokens and embeddings
     Mistake(
         "tokenizer drops the last token",
-        "        tokens = tokens_of(encoding, self.notation, text, pair)\n        if all(tokens.special):",
-        "        tokens = tokens_of(encoding, self.notation, text, pair)\n"
-        "        tokens = Tokens(**{name: part[:-1] for name, part in vars(tokens).items()})\n"
-        "        if all(tokens.special):",
+        "        self.check(tokens, text)\n        return tokens",
+        "        tokens = Tokens(**{name: part[:-1] for name, part in vars(tokens).items()})\n        return tokens",
     ),
     Mistake(
         "[PAD] is not said to be padding",

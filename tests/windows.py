@@ -9,7 +9,7 @@ from attncli.text.windows import Window, windows
 
 def corpus(model: Model, texts: list[str], stride: int | None = None) -> list[list[Window]]:
     """The windows of each text, as a corpus of these texts has them."""
-    return [windows(number, text, model.tokenizer, stride) for number, text in enumerate(texts)]
+    return [list(windows(number, text, model.tokenizer, stride)) for number, text in enumerate(texts)]
 
 
 def sums_of(reducer: Reducer, texts: list[list[Window]], begun: SoFar | None = None) -> Sums:

@@ -10,6 +10,7 @@ from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.corpus.reducer import Reducer
+from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 FEW = 5000  # weights at once: of a text of 64 tokens a few queries
@@ -19,8 +20,8 @@ def cut(both: Both) -> list[list[Window]]:
     """The texts as `stats` has them. Raises NothingToCompare when every one is longer than the model reads at once."""
     some: list[list[Window]] = []
     for text in (text for one in both.inputs for text in variants(one.text)):
-        with suppress(ValueError):  # half of a text may have nothing in it that the tokenizer keeps
-            made = windows(len(some), text, both.model.tokenizer)
+        with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
+            made = list(windows(len(some), text, both.model.tokenizer))
             if len(made) == 1:  # the first query does not count, as some don't in the windows of a long text
                 some.append([replace(made[0], counted=(1, len(made[0])))])
     if not some:

@@ -4,8 +4,10 @@
 
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from attncli.analysis.probing import Probed, TreebankTally
@@ -15,11 +17,16 @@ from attncli.corpus.reading import shown
 from attncli.corpus.treebank import read_treebank
 from attncli.models.engine import Engine
 from attncli.record import AttentionRecord, Request
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import NothingKept, Tokens
 from attncli.text.trees import Sentence, words_of
-from attncli.text.windows import encode
 
 ENDLESS = 10**9  # tokens: a model that has no positions to run out of says that it reads some such number
+LOST = "with a word that the tokenizer has no token for"  # why a sentence is skipped
+NOT_WRITTEN = "that the decoder does not write whole"
+
+
+class NotWhole(Exception):  # noqa: N818  (it says what is the case)
+    """Why the model can't read a sentence whole, in words that go on from a number of sentences."""
 
 
 class Treebank(NamedTuple):
@@ -82,29 +89,34 @@ def count(
     """
     info = model.info_of(which)
     so_far = Tally.nothing(info.layers, info.heads)
+    skipped: dict[str, list[int]] = defaultdict(list)
     try:
-        for one in tally(with_maps(model, treebank.sentences, which), so_far):
+        for one in tally(with_maps(model, treebank.sentences, skipped, which), so_far):
             so_far = one
             advance()
     except KeyboardInterrupt:
         return so_far
     if not so_far.edges:
         raise RequestError(f"{treebank.path}: in no sentence that the model can read does a word depend on another")
-    if so_far.skipped:
-        room = model.tokenizer.max_tokens
-        warnings.warn(
-            f"{treebank.path}: skipped {so_far.skipped} of {len(treebank.sentences)} sentences: the model does not "
-            "read all of their words" + (f" (it reads {room} tokens)" if room < ENDLESS else ""),
-            Notice,
-            stacklevel=2,
-        )
+    if skipped:
+        of = f"skipped {so_far.skipped} of {len(treebank.sentences)} sentences"
+        warnings.warn(f"{treebank.path}: {of}: {in_words(skipped)}", Notice, stacklevel=2)
     return so_far
 
 
+def in_words(skipped: Mapping[str, Sequence[int]]) -> str:
+    """Why sentences were skipped, by the lines that they stand in."""
+    return ", ".join(
+        f"{len(lines)} {why} ({'line' if len(lines) == 1 else 'the first in line'} {min(lines)})"
+        for why, lines in skipped.items()
+    )
+
+
 def with_maps(
-    model: Engine, sentences: Sequence[Sentence], which: str | None = None
+    model: Engine, sentences: Sequence[Sentence], skipped: dict[str, list[int]], which: str | None = None
 ) -> Iterator[tuple[AttentionRecord | None, Sentence]]:
-    """Every sentence with its maps; with None where the model can't read it whole, and these come first.
+    """Every sentence with its maps; with None where the model can't read it whole, and these come first: `skipped` is
+    told why, and in which line.
 
     Tokens are cheap to make: whether there are too many is found first, and they are made again when their turn comes,
     so that they are not held. The order is one of chance, always the same: whoever interrupts has not seen the
@@ -112,36 +124,50 @@ def with_maps(
     """
     whole = []
     for sentence in sentences:
-        if tokens_by_word(model, sentence) is None:
+        try:
+            tokens_by_word(model, sentence)
+        except NotWhole as why:
+            skipped[str(why)].append(sentence.line)
             yield None, sentence
         else:
             whole.append(sentence)
     random.Random(0).shuffle(whole)
     if which == "decoder" and len(model.parts) > 1:
-        yield from (written(model, sentence) for sentence in whole)
+        for sentence in whole:
+            record = written(model, sentence)
+            if record is None:
+                skipped[NOT_WRITTEN].append(sentence.line)
+            yield record, sentence
         return
-    records = model.attend_tokens(
-        (tokens for sentence in whole if (tokens := tokens_by_word(model, sentence)) is not None), Request(which=which)
-    )
+    records = model.attend_tokens((tokens_by_word(model, sentence) for sentence in whole), Request(which=which))
     yield from zip(records, whole, strict=True)
 
 
-def written(model: Engine, sentence: Sentence) -> tuple[AttentionRecord | None, Sentence]:
-    """A sentence with the maps of an encoder-decoder's decoder, which writes what the encoder has read; with None where
-    its tokens, which another tokenizer may cut, are not all of the sentence.
+def written(model: Engine, sentence: Sentence) -> AttentionRecord | None:
+    """The maps of an encoder-decoder's decoder, which writes the sentence that the encoder has read; None where its
+    tokens, which another tokenizer may cut, are not all of the sentence.
     """
     record = model.attend(sentence.text, which="decoder", target=sentence.text)
     tokens = words_of(record.tokens, sentence)
-    return None if tokens is None else replace(record, tokens=tokens), sentence
+    return None if tokens is None else replace(record, tokens=tokens)
 
 
-def tokens_by_word(model: Engine, sentence: Sentence) -> Tokens | None:
-    """Its tokens, which say which word of the treebank they are of; None when the model can't read it whole.
+def tokens_by_word(model: Engine, sentence: Sentence) -> Tokens:
+    """Its tokens, which say which word of the treebank they are of.
 
-    Raises RequestError when the tokenizer is of another model.
+    Raises NotWhole when the model can't read it whole, and RequestError when the tokenizer is of another model, or
+    breaks down on it.
     """
+    room = model.tokenizer.max_tokens
     try:
-        tokens = encode(sentence.text, model.tokenizer)
-    except ValueError:  # there is nothing in it that the tokenizer keeps
-        return None
-    return words_of(tokens, sentence) if len(tokens) <= model.tokenizer.max_tokens else None
+        tokens, *more = islice(model.tokenizer.stretches(sentence.text), 2)
+    except NothingKept as error:
+        raise NotWhole(LOST) from error
+    if more or len(tokens) > room:
+        raise NotWhole(
+            f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
+        )
+    by_word = words_of(tokens, sentence)
+    if by_word is None:
+        raise NotWhole(LOST)
+    return by_word

@@ -3,21 +3,27 @@
 What stands where a text should be and is none is refused with its line's number, or told of and skipped.
 """
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import first_line
+from attncli.base.untrusted import parse_json
 from attncli.text.samples import where_to_find
 from attncli.text.tokenizer import Tokenizer
+from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 STDIN = "-"
+LONGEST = 2**26  # bytes of a line, and of a paragraph: all of it is in memory at once
+TOO_LONG = f"longer than {LONGEST >> 20} MB: put a text on each line, or cut it"
+CHUNK = 2**20  # bytes of a line that is too long, which are passed over together
 
 
 class Line(NamedTuple):
@@ -55,15 +61,18 @@ class Reading:
     def texts(self, files: Sequence[str]) -> Iterator[Line]:
         """The texts of all files, in their order; "-" is stdin. Empty lines are no texts.
 
-        Raises RequestError, with file and line, for a file that can't be read, a line that is not UTF-8, and one that
-        is no JSON object with that field.
+        Raises RequestError, with file and line, for a file that can't be read, a line that is not UTF-8 or longer than
+        LONGEST, and one that is no JSON object with that field.
         """
-        every = (paragraphs(self.lines(file)) if self.paragraphs else self.lines(file) for file in files)
+        every = (self.joined(self.lines(file)) if self.paragraphs else self.lines(file) for file in files)
         yield from islice(chain.from_iterable(every), self.limit)
 
     def lines(self, file: str) -> Iterator[Line]:
         """Line by line; an empty one is there as "" only where it parts paragraphs."""
         for number, raw in enumerate(raw_lines(file), 1):
+            if raw is None:
+                self.bad(Line(file, number, ""), TOO_LONG)
+                continue
             try:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
                 if text and self.field is not None:
@@ -77,26 +86,46 @@ class Reading:
             if text or self.paragraphs:
                 yield Line(file, number, text)
 
+    def joined(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """Lines up to an empty one, or to the end of the file, put together with spaces."""
+        parts: list[Line] = []
+        room = LONGEST
+        for line in chain(lines, [Line("", 0, "")]):
+            room -= len(line.text)
+            if not line.text:
+                if parts:
+                    yield parts[0]._replace(text=" ".join(part.text for part in parts))
+                parts, room = [], LONGEST
+            elif room >= 0:
+                parts.append(line)
+            elif parts:
+                self.bad(parts[0], TOO_LONG)  # and what there is more of it is passed over
+                parts = []
+
     def windows(
         self,
         files: Sequence[str],
         tokenizer: Tokenizer,
         stride: int | None = None,
         numbered: Callable[[Iterable[Line]], Iterable[tuple[int, Line]]] = enumerate,
-    ) -> Iterator[list[Window]]:
-        """The windows of each text; see `windows` for how it is cut. A line that is passed over has none.
+    ) -> Iterator[Iterator[Window]]:
+        """The windows of each text; see `windows` for how it is cut.
 
         numbered: gives the texts that are wanted, with their numbers in the corpus.
 
+
+        Of a text that can't be cut there are none; or not the last one, where that shows late.
         Raises RequestError as `texts` and `windows` do.
         """
         for number, line in numbered(self.texts(files)):
-            cut: list[Window] = []
-            try:
-                cut = windows(number, line.text, tokenizer, stride)
-            except ValueError as error:
-                self.bad(line, str(error))
-            yield cut
+            yield self.cut(number, line, tokenizer, stride)
+
+    def cut(self, number: int, line: Line, tokenizer: Tokenizer, stride: int | None) -> Iterator[Window]:
+        """The windows of one text."""
+        try:
+            yield from windows(number, line.text, tokenizer, stride)
+        except Unreadable as error:
+            self.bad(line, str(error))
 
     def bad(self, line: Line, why: str) -> None:
         """Raises RequestError for a line that holds no text, or tells of it."""
@@ -105,14 +134,20 @@ class Reading:
         warnings.warn(f"skipped {line.place}: {why}", Notice, stacklevel=2)
 
 
-def raw_lines(file: str) -> Iterator[bytes]:
-    """The lines of a file, which is never there as a whole. Raises RequestError when it can't be read."""
+def raw_lines(file: str) -> Iterator[bytes | None]:
+    """The lines of a file, which is never there as a whole; None in the place of one longer than LONGEST.
+
+    Raises RequestError when it can't be read.
+    """
     try:
-        if file == STDIN:
-            yield from sys.stdin.buffer
-        else:
-            with open_file(file) as opened:
-                yield from opened
+        with nullcontext(sys.stdin.buffer) if file == STDIN else open_file(file) as opened:
+            while line := opened.readline(LONGEST + 1):
+                if len(line) <= LONGEST:
+                    yield line
+                else:
+                    yield None
+                    while line and not line.endswith(b"\n"):
+                        line = opened.readline(CHUNK)
     except (OSError, ValueError) as error:
         why = f"{getattr(error, 'strerror', None) or error}{where_to_find(file)}"
         raise RequestError(f"can't read {shown(file)}: {why}") from error
@@ -126,29 +161,12 @@ def shown(file: str) -> str:
     return "stdin" if file == STDIN else file
 
 
-def paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
-    """Lines up to an empty one, or to the end of the file, put together with spaces."""
-    parts: list[Line] = []
-    for line in lines:
-        if line.text:
-            parts.append(line)
-        elif parts:
-            yield joined(parts)
-            parts = []
-    if parts:
-        yield joined(parts)
-
-
-def joined(parts: Sequence[Line]) -> Line:
-    return parts[0]._replace(text=" ".join(line.text for line in parts))
-
-
 def field_of(line: str, field: str) -> str:
     """The text in a JSON object. Raises ValueError, with what is wrong, where there is none."""
     try:
-        found = json.loads(line)
+        found = parse_json(line)
     except ValueError as error:
-        raise ValueError(f"not JSON ({error})") from error
+        raise ValueError(f"not JSON ({first_line(error)})") from error
     if not isinstance(found, dict) or field not in found:
         raise ValueError(f"no JSON object with a field {field!r}")
     if not isinstance(found[field], str):

@@ -38,7 +38,7 @@ class RecordSums:
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
         """The sums over each window's queries."""
-        if not self.told and any(window.of > 1 for window in batch):
+        if not self.told and any(window.of != 1 for window in batch):
             self.told = True
             warnings.warn(
                 f"texts of more than {LONGEST_WINDOW} tokens go through in windows of so many", Notice, stacklevel=2

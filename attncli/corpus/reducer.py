@@ -71,14 +71,14 @@ class Reducer:
         """What came out, from the sums of at least one text."""
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
-    def reduce(self, texts: Iterable[list[Window]]) -> Sums:
+    def reduce(self, texts: Iterable[Iterable[Window]]) -> Sums:
         """The sums over all texts. Raises RequestError as `count` does."""
         so_far = self.nothing()
         for one in self.count(texts, so_far):
             so_far = one
         return so_far.sums
 
-    def count(self, texts: Iterable[list[Window]], so_far: SoFar) -> Iterator[SoFar]:
+    def count(self, texts: Iterable[Iterable[Window]], so_far: SoFar) -> Iterator[SoFar]:
         """Go on from what there is `so_far`, with the texts from `done` on, in the order of their numbers. Yields what
         there is after every batch.
 
@@ -88,9 +88,10 @@ class Reducer:
         Raises RequestError where weights are no numbers.
         """
         with self.workers() as parts_of:
+            begun: dict[int, Part] = {}
             for count, group in groups(texts, so_far.read - so_far.done):
                 so_far = so_far.reading(count)
-                begun: dict[int, Part] = {}
+                of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
                 left = [batch for batch in cut if any(so_far.wants(window.text) for window in batch)]
                 for batch, parts in zip(left, parts_of(left, len(cut)), strict=True):
@@ -98,10 +99,10 @@ class Reducer:
                         if not so_far.wants(window.text):
                             continue
                         whole = begun.pop(window.text).join(part) if window.text in begun else part
-                        if whole.windows < window.of:
-                            begun[window.text] = whole
-                        else:
+                        if whole.windows == of.get(window.text):
                             so_far = so_far.plus(window.text, whole.of_text())
+                        else:
+                            begun[window.text] = whole
                     yield so_far
                 so_far = so_far.with_all_read()
                 group.clear()  # before the next ones are read

@@ -75,41 +75,44 @@ class SoFar:
         return replace(self, done=self.read, ahead=frozenset())
 
 
-class Followed:
+class Fingerprint:
     """The texts of a corpus while they are read: whether they are those that were counted before, and their digest."""
 
     def __init__(self, begun: SoFar, path: Path | None) -> None:
         self.begun = begun
         self.path = path
-        self.sha256 = hashlib.sha256()
+        self.count = 0
+        self.sha256 = hashlib.sha256()  # of all that were read
+        self.before = self.sha256  # of all but the last
 
     def numbered(self, lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
         """Those that are still to be counted, or in a group with such, with their numbers.
 
         Raises RequestError when they are not those that were counted before.
         """
-        count = 0
         for number, line in enumerate(lines):
-            count += 1
             content = line.text.encode("utf-8", "surrogatepass")  # which JSON may hold
+            self.before = self.sha256.copy()
             self.sha256.update(len(content).to_bytes(8, "little") + content)
-            if count == self.begun.read and self.begun.digest not in (None, self.sha256.hexdigest()):
+            self.count = number + 1
+            if self.count == self.begun.read and self.begun.digest not in (None, self.sha256.hexdigest()):
                 raise RequestError(
-                    f"{self.path} is of another corpus: some of the first {count:,} texts here are not those that it "
-                    "counted; put them back, or name another file"
+                    f"{self.path} is of another corpus: some of the first {self.count:,} texts here are not those that "
+                    "it counted; put them back, or name another file"
                 )
             if number >= self.begun.done:
                 yield number, line
-        if count < self.begun.read:
+        if self.count < self.begun.read:
             raise RequestError(
-                f"{self.path} is of another corpus: it has read {self.begun.read:,} texts, and here are {count:,}; "
-                "put them back, or name another file"
+                f"{self.path} is of another corpus: it has read {self.begun.read:,} texts, and here are "
+                f"{self.count:,}; put them back, or name another file"
             )
 
     def signed(self, counted: Iterable[SoFar]) -> Iterator[SoFar]:
-        """What there is after every batch, with the digest of what has been read until then."""
+        """What there is after every batch, with the digest of what it has read: a long text comes one too early."""
         for so_far in counted:
-            yield replace(so_far, digest=self.sha256.hexdigest())
+            read = self.sha256 if so_far.read == self.count else self.before
+            yield replace(so_far, digest=read.hexdigest())
 
 
 class Keeper:

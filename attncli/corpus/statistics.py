@@ -2,14 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 
 from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.reading import Reading, shown
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.resuming import Followed, Keeper
+from attncli.corpus.resuming import Fingerprint, Keeper
 from attncli.models.engine import Engine
+from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 EVERYTHING = Reading()
@@ -33,15 +35,14 @@ def corpus_statistics(
     Raises RequestError when there is no text, for one in which there is nothing, and as `Counting` and `Reducer` do.
     """
 
-    def cut() -> Iterator[list[Window]]:
-        for number, text in enumerate(texts):
-            try:
-                yield windows(number, text, reducer.tokenizer, stride)
-            except ValueError as error:
-                raise RequestError(f"text {number}: {error}") from error
+    def cut(number: int, text: str) -> Iterator[Window]:
+        try:
+            yield from windows(number, text, reducer.tokenizer, stride)
+        except Unreadable as error:
+            raise RequestError(f"text {number}: {error}") from error
 
     reducer = Reducer(model, Counting(mask, distances, measure, words, which))
-    sums = reducer.reduce(cut())
+    sums = reducer.reduce(starmap(cut, enumerate(texts)))
     if not sums.texts:
         raise RequestError("there is no text in the corpus")
     return reducer.statistics(sums)
@@ -65,7 +66,7 @@ def count_files(
     A KeyboardInterrupt ends it early: the statistics of what there is by then are `partial`, and a Notice says so.
     Before any text has been counted it is an interruption like any other. Whatever ends it, the file is up to date.
 
-    Raises RequestError as reading, the model, `Keeper` and `Followed` do, and when there is no text.
+    Raises RequestError as reading, the model, `Keeper` and `Fingerprint` do, and when there is no text.
     """
     reducer = Reducer(model, counting)
     with Keeper(resume, asked_for(reducer, files, reading, stride)) as keeper:
@@ -77,10 +78,10 @@ def count_files(
             )
         show(begun.sums)
         partial = False
-        followed = Followed(begun, resume)
-        texts = reading.windows(files, reducer.tokenizer, stride, followed.numbered)
+        fingerprint = Fingerprint(begun, resume)
+        texts = reading.windows(files, reducer.tokenizer, stride, fingerprint.numbered)
         try:
-            for so_far in followed.signed(reducer.count(texts, begun)):
+            for so_far in fingerprint.signed(reducer.count(texts, begun)):
                 show(so_far.sums)
                 keeper.offer(so_far)
         except KeyboardInterrupt:

@@ -32,9 +32,13 @@ def read_treebank(path: str | Path, limit: int | None = None) -> list[Sentence]:
     return sentences
 
 
-def decoded(name: str, lines: Iterable[bytes]) -> Iterator[str]:
-    """Lines as text, without a byte order mark at their head. Raises RequestError for one that is not UTF-8."""
+def decoded(name: str, lines: Iterable[bytes | None]) -> Iterator[str]:
+    """Lines as text, without a byte order mark at their head. Raises RequestError for one that is not UTF-8, or longer
+    than any is read.
+    """
     for number, line in enumerate(lines, start=1):
+        if line is None:
+            raise RequestError(f"{name}, line {number}: too long for a word with its columns: CoNLL-U is needed")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from attncli.base.errors import RequestError
+from attncli.base.panics import quiet_panics
 from attncli.models.hub import Place
 from attncli.models.transformers_peer import quiet, refusals
 
@@ -39,7 +40,8 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
             output_loading_info=True,
             **safely,
         )
-        tokenizer = AutoTokenizer.from_pretrained(str(place.path), **safely)
+        with quiet_panics():
+            tokenizer = AutoTokenizer.from_pretrained(str(place.path), **safely)
     # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
     missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
     if missing:

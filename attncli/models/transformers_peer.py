@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
+from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
@@ -119,7 +120,7 @@ def peer_tokenizer(directory: Path) -> Any:
     """The tokenizer of a checkpoint as transformers reads it. Raises RequestError when it can't."""
     from transformers import AutoTokenizer
 
-    with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"):
+    with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"), quiet_panics():
         return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
 
 

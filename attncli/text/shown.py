@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from attncli.base.panics import quiet_panics
 from attncli.base.printable import shorten
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def description(step: Any) -> str:
 def unknown_of(backend: "Backend") -> Unknown | None:
     """A tokenizer's unknown token, or None where it has none. Found by trying: not every model says so."""
     try:
-        found = backend.model.tokenize(NOWHERE)
+        with quiet_panics():
+            found = backend.model.tokenize(NOWHERE)
     except Exception:  # noqa: BLE001 (as above: a model that needs an unknown token and has none)
         return None
     name = backend.id_to_token(found[0].id) if len(found) == 1 else None

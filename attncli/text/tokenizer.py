@@ -1,15 +1,17 @@
 """str -> Tokens: ids, strings, segments, word numbers, character offsets. `tokenizers` does the cutting."""
 
-import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
+from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line, shorten
+from attncli.base.untrusted import parse_json
 from attncli.text.shown import Notation
-from attncli.text.tokens import Tokens, check_text, tokens_of
+from attncli.text.stretches import beginning, stretches
+from attncli.text.tokens import NothingKept, Tokens, Unreadable, check_text, tokens_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -19,7 +21,7 @@ class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
 
     pad_id: the number of [PAD]; None where there is none, and nothing can be padded. notation: how its vocabulary
-    writes pieces, where the backend can't be asked.
+    writes pieces, where the backend can't be asked. name: how messages call it.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Tokenizer:
         vocab_size: int,
         pad_id: int | None,
         notation: Notation | None = None,
+        name: str = "the tokenizer",
     ) -> None:
         backend.no_truncation()  # published tokenizer files carry settings of their own (one cuts and
         backend.no_padding()  # pads everything to 128 tokens)
@@ -37,6 +40,7 @@ class Tokenizer:
         self.vocab_size = vocab_size
         self.pad_id = pad_id
         self.notation = Notation.of(backend) if notation is None else notation
+        self.name = name
         self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
@@ -47,25 +51,66 @@ class Tokenizer:
 
         Raises RequestError when a text is empty or not text, or `pad_to` is out of range.
         """
-        for part in (text, pair):
-            if part is not None:
-                check_text(part)
-        encoding = self.backend.encode(text, pair)
+        whole = (text,) if pair is None else (text, pair)
+        for part in whole:
+            check_text(part)
+        texts = tuple(beginning(part, self.max_tokens, self.cut) for part in whole)
+        encoding = self.encoding(*texts)
         total = len(encoding)
         if total > self.max_tokens:
-            self.backend.enable_truncation(self.max_tokens)
-            encoding = self.backend.encode(text, pair)
+            encoding = self.encoding(*texts, most=self.max_tokens)
+        tokens = tokens_of(encoding, self.notation, *texts)
+        if total > self.max_tokens:
+            of = f" of {total} tokens"
+            if texts != whole:  # and who has not tokenized all of a text does not know how many it has
+                of = f" tokens: {left_out(tokens, whole):,} characters are left out"
+            warnings.warn(f"kept the first {len(tokens)}{of}", Notice, stacklevel=2)
+        self.check(tokens, text)
+        return tokens if pad_to is None else self.pad(tokens, pad_to)
+
+    def stretches(self, text: str) -> Iterator[Tokens]:
+        """All tokens of a text, however long, one stretch after the other (`attncli.text.stretches`).
+
+        Raises Unreadable for a text that this tokenizer can't cut, or keeps nothing of.
+        """
+        check_text(text)
+        for tokens in stretches(text, self.cut):
+            self.check(tokens, text)
+            yield tokens
+
+    def cut(self, text: str) -> Tokens:
+        """All tokens of a text, at once. Raises Unreadable as `encoding` does."""
+        return tokens_of(self.encoding(text), self.notation, text)
+
+    def encoding(self, *texts: str, most: int | None = None) -> Any:
+        """What the library finds in a text or a pair: all tokens, or the first so many. Nothing else asks it.
+
+        Raises Unreadable when it refuses the text or breaks down on it.
+        """
+        try:
+            with quiet_panics():
+                if most is not None:
+                    self.backend.enable_truncation(most)
+                return self.backend.encode(texts[0], texts[1] if len(texts) > 1 else None)
+        except (RequestError, MemoryError):
+            raise
+        except Exception as error:
+            what = f"{shorten(texts[0])!r} ({shorten(first_line(error), 100)})"
+            raise Unreadable(
+                f"{self.name} breaks down on the text {what}: change the text, or take another model"
+            ) from error
+        finally:
             self.backend.no_truncation()
-            warnings.warn(f"kept the first {len(encoding)} of {total} tokens", Notice, stacklevel=2)
-        tokens = tokens_of(encoding, self.notation, text, pair)
+
+    def check(self, tokens: Tokens, text: str) -> None:
+        """Raises NothingKept when nothing is left of a text, and RequestError when the tokenizer is another model's."""
         if all(tokens.special):
-            raise RequestError(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
+            raise NothingKept(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
         if max(tokens.ids) >= self.vocab_size:
             raise RequestError(
                 f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "
                 f"{self.vocab_size}: this tokenizer belongs to another model"
             )
-        return tokens if pad_to is None else self.pad(tokens, pad_to)
 
     def pad(self, tokens: Tokens, length: int) -> Tokens:
         """Append [PAD] up to `length` tokens.
@@ -103,13 +148,23 @@ class Tokenizer:
 
         Raises RequestError when none of them is there, or one is garbled.
         """
+        name = f"the tokenizer in {directory}"
         try:
-            backend = read_backend(directory) or last_resort(directory)
-        except RequestError:
+            with quiet_panics():
+                backend = read_backend(directory) or last_resort(directory)
+                return cls(backend, max_tokens, vocab_size, pad_id, name=name)
+        except (RequestError, MemoryError):
             raise
         except Exception as error:
-            raise RequestError(f"the tokenizer in {directory} can't be read: {first_line(error)}") from error
-        return cls(backend, max_tokens, vocab_size, pad_id)
+            raise RequestError(f"{name} can't be read: {first_line(error)}") from error
+
+
+def left_out(tokens: Tokens, texts: Sequence[str]) -> int:
+    """How many characters of a text, or of two, stand after the last token of theirs."""
+    last = [0] * len(texts)
+    for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
+        last[segment] = max(last[segment], end)
+    return sum(map(len, texts)) - sum(last)
 
 
 def read_backend(directory: Path) -> "Backend | None":
@@ -182,7 +237,7 @@ def tokenizer_settings(directory: Path) -> dict[str, Any]:
     path = directory / "tokenizer_config.json"
     if not path.is_file():
         return {}
-    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings = parse_json(path.read_bytes())
     if not isinstance(settings, dict):
         raise RequestError(f"{path} is not a JSON object")
     return settings

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
+class Unreadable(RequestError):  # noqa: N818  (it says what is the case)
+    """A text that can't be made tokens of, though others can."""
+
+
+class NothingKept(Unreadable):
+    """A text in which a tokenizer finds nothing."""
+
+
 @dataclass(frozen=True)
 class Tokens:
     """One text (or pair of texts) as the model sees it. All lists are one entry a token.
@@ -47,6 +55,11 @@ class Tokens:
         chosen = list(places)
         return Tokens(**{name: [part[place] for place in chosen] for name, part in vars(self).items()})
 
+    def then(self, *others: "Tokens") -> "Tokens":
+        """These, and the others after them."""
+        every = [vars(tokens) for tokens in (self, *others)]
+        return Tokens(**{name: [entry for one in every for entry in one[name]] for name in every[0]})
+
 
 def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: str | None) -> Tokens:
     """What `tokenizers` found in a text, or a pair of texts, in this program's words.
@@ -78,10 +91,10 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
 
 
 def check_text(text: str) -> None:
-    """Raises RequestError when a text is empty, only spaces, or not valid Unicode."""
-    if not text.strip():
-        raise RequestError('the text is empty: give a sentence, as in attncli run "The cat sat."')
+    """Raises NothingKept when a text is empty or only spaces, Unreadable when it is not valid Unicode."""
+    if not text or text.isspace():
+        raise NothingKept('the text is empty: give a sentence, as in attncli run "The cat sat."')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise RequestError(f"the text is not valid UTF-8 at character {error.start}") from error
+        raise Unreadable(f"the text is not valid UTF-8 at character {error.start}") from error

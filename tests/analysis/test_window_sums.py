@@ -57,7 +57,7 @@ def test_every_layer_has_the_limit_of_its_mask(window):
 
 
 def test_only_queries_that_count_are_counted(minilm):
-    cut = windows(0, "the cat sat on a mat. " * 200, minilm.tokenizer, 100)
+    cut = list(windows(0, "the cat sat on a mat. " * 200, minilm.tokenizer, 100))
     weights = np.zeros((1, 1, len(cut[1]), len(cut[1])), dtype=np.float32)
     weights[:, :, slice(*cut[1].counted), 0] = 1
     part = plain_part(cut[1], weights)

@@ -171,7 +171,8 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
     document = json.loads(result.out)
     assert document["treebank"] == {"path": str(path), "sentences": 1, "words": 3, "skipped": 2}
     assert result.err.splitlines() == [
-        f"attncli: {path}: skipped 2 of 3 sentences: the model does not read all of their words (it reads 512 tokens)"
+        f"attncli: {path}: skipped 2 of 3 sentences: 2 of more than the 512 tokens that the model reads "
+        "(the first in line 1)"
     ]
     path.write_text(chain(511), encoding="utf-8")
     assert "in no sentence that the model can read" in refused("probe", path)
@@ -236,7 +237,7 @@ def test_a_partial_sample_has_short_sentences_and_long_ones(minilm):
     from attncli.corpus.probing import with_maps
 
     sentences = read_treebank(TREEBANK)
-    lengths = [len(record.tokens) for record, _ in with_maps(minilm, sentences)]
+    lengths = [len(record.tokens) for record, _ in with_maps(minilm, sentences, {})]
     assert len(lengths) == 40
     assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])
 
@@ -247,7 +248,8 @@ def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp
     path.write_text(odd + TREEBANK.read_text(encoding="utf-8"), encoding="utf-8")
     result = attncli("probe", path, "--limit", "6", "--json")
     assert (result.code, json.loads(result.out)["treebank"]["skipped"]) == (0, 3)
-    assert "skipped 3 of 6 sentences" in result.err
+    why = "3 with a word that the tokenizer has no token for (the first in line 1)"
+    assert result.err == f"attncli: {path}: skipped 3 of 6 sentences: {why}\n"
 
 
 @pytest.mark.slow

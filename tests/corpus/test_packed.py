@@ -41,5 +41,31 @@ def test_a_group_that_was_begun_before_has_as_many_texts_again(monkeypatch):
     assert parts(packed.groups(texts)) == [(3, [0, 2]), (3, [5]), (1, [])]
 
 
+def test_a_long_text_stands_alone_in_as_many_groups_as_it_takes(monkeypatch):
+    monkeypatch.setattr(packed, "TOKENS_SORTED", 20)
+    for first in (0, 2):
+        texts = [
+            [window(0, 5)],
+            [window(1, 5)],
+            [window(2, 10)] * 5,
+            [window(3, 5)],
+            [window(4, 10)] * 2,
+            [window(5, 5)],
+        ]
+        found = parts(packed.groups(texts, first))
+        assert found == [(2, [0, 1]), (0, [2, 2]), (0, [2, 2]), (1, [2]), (1, [3]), (1, [4, 4]), (1, [5])]
+    assert parts(packed.groups([[window(2, 10)] * 3, [window(3, 5)]], first=1)) == [(0, [2, 2]), (1, [2]), (1, [3])]
+
+
+def test_no_more_of_a_long_text_is_there_than_a_group_and_the_next(monkeypatch):
+    monkeypatch.setattr(packed, "TOKENS_SORTED", 20)
+    read = []
+    long = (read.append(number) or window(0, 10) for number in range(100))
+    groups = packed.groups([long])
+    for number in range(5):
+        next(groups)
+        assert len(read) == 2 * (number + 2)
+
+
 def parts(groups) -> list[tuple[int, list[int]]]:
     return [(count, [one.text for one in group]) for count, group in groups]

@@ -61,7 +61,7 @@ def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, whole):
 
 
 def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, whole):
-    texts, again = ([sentence.text for _, sentence in with_maps(minilm, whole.sentences)] for _ in range(2))
+    texts, again = ([sentence.text for _, sentence in with_maps(minilm, whole.sentences, {})] for _ in range(2))
     given = [sentence.text for sentence in whole.sentences]
     assert texts == again != given and sorted(texts) == sorted(given)
     assert texts != sorted(texts, key=len)
@@ -80,8 +80,12 @@ def test_heads_chosen_on_one_are_measured_on_the_other(minilm, whole):
 
 
 def test_sentences_that_can_not_be_read_whole_are_skipped_and_counted(minilm):
-    nothing = Sentence(["\x01"], [None], ["root"], 1)
-    with pytest.warns(Notice, match=r"a\.conllu: skipped 3 of 4 .* \(it reads 512 tokens\)"):
+    nothing = Sentence(["\x01"], [None], ["root"], 7)
+    says = (
+        r"^a\.conllu: skipped 3 of 4 sentences: 2 of more than the 512 tokens that the model reads "
+        r"\(the first in line 1\), 1 with a word that the tokenizer has no token for \(line 7\)$"
+    )
+    with pytest.warns(Notice, match=says):
         found = count(minilm, Treebank("a.conllu", [chain(511), chain(3), nothing, chain(600)]))
     assert (found.sentences, found.skipped, found.word_count) == (1, 3, 3)
     for hopeless in ([chain(511)], [chain(1)]):

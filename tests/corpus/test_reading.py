@@ -2,12 +2,15 @@
 
 import io
 import json
+import os
 import sys
 
 import pytest
 
 from attncli import Notice, RequestError
+from attncli.corpus import reading
 from attncli.corpus.reading import Reading
+from attncli.text import stretches
 
 
 def texts(path, **options):
@@ -42,9 +45,15 @@ def test_a_field_of_json_lines(tmp_path):
         (b'"text"', {"field": "text"}, "no JSON object"),
         (b'{"body": "x"}', {"field": "text"}, "field 'text'"),
         (b'{"text": 3}', {"field": "text"}, "is no text"),
+        (b"[" * 100_000, {"field": "text"}, "not JSON"),
+        (b'{"text": "x", "score": NaN}', {"field": "text"}, "NaN"),
+        (b"too long " * 20, {}, "longer than"),
+        (b"too long " * 20, {"paragraphs": True}, "longer than"),
     ],
 )
-def test_a_bad_line_stops_or_is_passed_over_and_is_named_either_way(tmp_path, bad, options, says):
+def test_a_bad_line_stops_or_is_passed_over_and_is_named_either_way(tmp_path, bad, options, says, monkeypatch):
+    if says == "longer than":
+        monkeypatch.setattr(reading, "LONGEST", 100)
     good = b'{"text": "good"}' if "field" in options else b"good"
     path = tmp_path / "corpus"
     path.write_bytes(good + b"\n" + bad + b"\n\n" + good + b"\n")
@@ -54,6 +63,32 @@ def test_a_bad_line_stops_or_is_passed_over_and_is_named_either_way(tmp_path, ba
     with pytest.warns(Notice, match="skipped .*line 2") as noticed:
         assert texts(path, skip_bad=True, **options) == [(1, "good"), (4, "good")]
     assert len(noticed) == 1 and says in str(noticed[0].message)
+
+
+def test_a_paragraph_that_is_too_long_is_refused_at_its_first_line_and_those_after_it_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST", 100)
+    path = tmp_path / "corpus"
+    path.write_bytes(b"good\n\n" + b"too long\n" * 20 + b"\ngood\nmore\n")
+    with pytest.raises(RequestError, match=r"line 3: longer than"):
+        texts(path, paragraphs=True)
+    with pytest.warns(Notice, match=r"skipped .*line 3: longer") as noticed:
+        assert texts(path, paragraphs=True, skip_bad=True) == [(1, "good"), (24, "good more")]
+    assert len(noticed) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"paragraphs": True}, {"field": "text"}])
+def test_a_line_that_is_too_long_is_never_held(options):
+    """/dev/zero has one line, which does not end."""
+    with pytest.raises(RequestError, match=r"line 1: longer than 64 MB"):
+        texts("/dev/zero", **options)
+
+
+def test_nothing_is_read_after_the_last_text_asked_for(tmp_path, monkeypatch):
+    reader, writer = os.pipe()  # whoever reads on waits for ever
+    os.write(writer, b"one\ntwo\n")
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+    assert texts("-", limit=2) == [(1, "one"), (2, "two")]
+    os.close(writer)
 
 
 def test_only_as_many_texts_as_asked_for_are_read(tmp_path):
@@ -85,10 +120,22 @@ def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"good\n\x00\x01\ngood\n")
     with pytest.raises(RequestError, match=r"line 2.*nothing in it"):
-        list(Reading().windows([str(path)], minilm.tokenizer))
+        list(map(list, Reading().windows([str(path)], minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
-        found = list(Reading(skip_bad=True).windows([str(path)], minilm.tokenizer))
-    assert [[window.text for window in windows] for windows in found] == [[0], [], [2]]
+        found = list(map(list, Reading(skip_bad=True).windows([str(path)], minilm.tokenizer)))
+    assert [[window.text for window in text] for text in found] == [[0], [], [2]]
+
+
+def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch):
+    for name, value in {"PIECE": 1000, "OVERLAP": 500, "LONGEST": 1000}.items():
+        monkeypatch.setattr(stretches, name, value)
+    path = tmp_path / "corpus.txt"
+    path.write_text("good\n" + "the cat sat " * 900 + "x" * 3000 + "\ngood\n")
+    with pytest.raises(RequestError, match=r"line 2: from its character \d+,\d\d\d on .*--skip-bad"):
+        list(map(list, Reading().windows([str(path)], minilm.tokenizer)))
+    with pytest.warns(Notice, match="line 2"):
+        found = list(map(list, Reading(skip_bad=True).windows([str(path)], minilm.tokenizer)))
+    assert [{window.of for window in text} for text in found] == [{1}, {None}, {1}]
 
 
 def test_unwanted_texts_are_passed_over(minilm, tmp_path):

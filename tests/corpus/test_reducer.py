@@ -10,6 +10,7 @@ from windows import corpus, sums_of
 
 import attncli
 from attncli.analysis.statistics import Counting, Sums
+from attncli.corpus import packed
 from attncli.corpus.reducer import Reducer
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
@@ -34,6 +35,27 @@ def test_batch_and_block_change_nothing(minilm, options, asked):
     found = sums_of(Reducer(minilm, Counting(distances=True, **asked), **options), texts)
     assert_same(found, expected, 1e-6)
     assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
+
+
+def test_a_text_that_goes_on_over_several_groups_is_one_text(tiny, monkeypatch):
+    model = attncli.load_model(str(tiny()), device="cpu")
+    texts = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
+    expected = sums_of(Reducer(model), texts)
+    monkeypatch.setattr(packed, "TOKENS_SORTED", 100)
+    reducer = Reducer(model)
+    states = list(reducer.count(texts, reducer.nothing()))
+    assert_same(states[-1].sums, expected, 1e-6)
+    assert states[-1].done == 3 and states[-1].sums.texts == 3
+    assert [state.done for state in states if state.sums.texts < 2] == sorted(
+        state.done for state in states if state.sums.texts < 2
+    )
+    assert max(state.done for state in states if state.sums.texts < 2) == 1  # the second one is not done before its end
+
+
+def test_a_text_whose_end_never_comes_is_not_counted(tiny):
+    model = attncli.load_model(str(tiny()), device="cpu")
+    first, long, last = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
+    assert_same(sums_of(Reducer(model), [first, long[:-1], last]), sums_of(Reducer(model), [first, last]), 1e-6)
 
 
 @pytest.fixture
@@ -82,10 +104,11 @@ def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, s
     assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)
 
 
-@pytest.mark.parametrize(("together", "steps"), [(8, 4), (8, 9), (1024, 5)])
-def test_going_on_is_as_if_it_had_not_stopped(tiny, monkeypatch, together, steps):
-    """To the last bit: also where windows of a text are in several batches, some of which had been counted."""
+@pytest.mark.parametrize(("together", "tokens", "steps"), [(8, 10**6, 4), (8, 10**6, 9), (1024, 10**6, 5), (8, 60, 30)])
+def test_going_on_is_as_if_it_had_not_stopped(tiny, monkeypatch, together, tokens, steps):
+    """To the last bit: also where windows of a text are in several batches or groups, some of which had been counted."""
     monkeypatch.setattr("attncli.corpus.packed.TEXTS_SORTED", together)
+    monkeypatch.setattr("attncli.corpus.packed.TOKENS_SORTED", tokens)
     model = attncli.load_model(str(tiny()), device="cpu")
     reducer = Reducer(model, Counting(distances=True), batch_tokens=40)
     texts = corpus(model, MANY, stride=3)

@@ -15,7 +15,7 @@ from attncli.analysis.statistics import FIGURES, LINEAR, Sums
 from attncli.base import held
 from attncli.corpus import resuming
 from attncli.corpus.reading import Line
-from attncli.corpus.resuming import Followed, Keeper, SoFar, load_so_far, write_so_far
+from attncli.corpus.resuming import Fingerprint, Keeper, SoFar, load_so_far, write_so_far
 
 ASKED = {"model": "0" * 64, "--mask": "padding", "--stride": None, "corpus": ["a.txt"]}
 
@@ -196,17 +196,25 @@ def lines(*texts: str) -> list[Line]:
 
 
 def digest_of(*texts: str) -> str:
-    followed = Followed(nothing(), None)
-    list(followed.numbered(lines(*texts)))
-    [signed] = followed.signed([nothing()])
+    fingerprint = Fingerprint(nothing(), None)
+    list(fingerprint.numbered(lines(*texts)))
+    [signed] = fingerprint.signed([replace(nothing(), read=len(texts))])
     return signed.digest
 
 
 def test_texts_that_were_counted_are_passed_over_and_those_of_a_group_are_not(tmp_path):
     begun = SoFar(nothing().sums, 1, frozenset({2}), 3, digest_of("a", "b", "c"))
     for more in ([], ["d"], ["d", "e"]):
-        found = Followed(begun, tmp_path).numbered(lines("a", "b", "c", *more))
+        found = Fingerprint(begun, tmp_path).numbered(lines("a", "b", "c", *more))
         assert [(number, line.text) for number, line in found] == list(enumerate(["a", "b", "c", *more]))[1:]
+
+
+def test_a_digest_is_of_what_was_read_also_where_the_next_text_has_begun():
+    fingerprint = Fingerprint(nothing(), None)
+    texts = fingerprint.numbered(lines("a", "b", "c"))
+    next(texts), next(texts)
+    [before, now] = fingerprint.signed([replace(nothing(), read=1), replace(nothing(), read=2)])
+    assert (before.digest, now.digest) == (digest_of("a"), digest_of("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_texts_that_were_counted_are_passed_over_and_those_of_a_group_are_not(tm
 )
 def test_other_texts_are_refused_before_one_of_them_is_counted(tmp_path, texts):
     begun = SoFar(nothing().sums, 3, frozenset(), 3, digest_of("a", "b", "c"))
-    found = Followed(begun, tmp_path).numbered(lines(*texts))
+    found = Fingerprint(begun, tmp_path).numbered(lines(*texts))
     with pytest.raises(RequestError, match=r"another corpus: some of the first 3 texts here are not those"):
         next(found)
 
@@ -223,7 +231,7 @@ def test_other_texts_are_refused_before_one_of_them_is_counted(tmp_path, texts):
 def test_fewer_texts_are_refused(tmp_path, texts):
     begun = SoFar(nothing().sums, 2, frozenset(), 3, digest_of("a", "b", "c"))
     with pytest.raises(RequestError, match=f"another corpus: it has read 3 texts, and here are {len(texts)};"):
-        list(Followed(begun, tmp_path).numbered(lines(*texts)))
+        list(Fingerprint(begun, tmp_path).numbered(lines(*texts)))
 
 
 def test_a_digest_is_of_the_texts_and_their_borders():

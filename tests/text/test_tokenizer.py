@@ -14,6 +14,8 @@ from tokenizing import KINDS, last_resort, ours, texts
 
 from attncli import Notice, RequestError
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, wordpiece
+from attncli.text.tokens import Unreadable
+from attncli.text.windows import windows
 
 # --- too long, and padded -------------------------------------------------------------------------------
 
@@ -105,6 +107,56 @@ def test_a_tokenizer_of_another_model_is_refused(directories):
         tokenizer.encode("the cat")
 
 
+@pytest.fixture
+def broken(directories, tmp_path):
+    """`broken(pre_tokenizer=...)`: a checkpoint's tokenizer with other steps."""
+
+    def make(**steps):
+        settings = json.loads((directories["minilm"] / "tokenizer.json").read_text(encoding="utf-8"))
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**settings, **steps}), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+BACKTRACKS = {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}
+NO_SUCH_TOKEN = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}], "pair": []}
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ({"pre_tokenizer": BACKTRACKS}, "retry-limit"),
+        ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "non-zero"),
+        ({"post_processor": {**NO_SUCH_TOKEN, "special_tokens": {}}}, "no entry"),
+        ({"model": {"type": "Unigram", "unk_id": None, "vocab": []}}, "unk_id"),
+    ],
+    ids=["pattern", "length", "template", "unigram"],
+)
+def test_where_the_library_breaks_down_on_a_text_it_is_one_line(steps, why, broken, capfd):
+    tokenizer = ours(broken(**steps))
+    for ask in (tokenizer.encode, lambda text: next(windows(0, text, tokenizer))):
+        with pytest.raises(
+            Unreadable, match=rf"^the tokenizer in .* breaks down on the text 'x.*{why}.*another model$"
+        ):
+            ask("x" * 60)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_text_that_it_breaks_down_on_leaves_the_next_one_whole(broken):
+    tokenizer = ours(broken(pre_tokenizer=BACKTRACKS))
+    with pytest.raises(Unreadable):
+        tokenizer.encoding("x" * 60, most=3)
+    assert tokenizer.backend.truncation is None
+
+
+def test_where_the_library_breaks_down_on_a_file_it_is_one_line(broken, capfd):
+    directory = broken(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"})
+    with pytest.raises(RequestError, match=r"^the tokenizer in .* can't be read: Precompiled: .*charsmap"):
+        ours(directory)
+    assert capfd.readouterr() == ("", "")
+
+
 # --- files ----------------------------------------------------------------------------------------------
 
 
@@ -137,6 +189,7 @@ def test_the_order_of_preference(directories, tmp_path):
         ("merges.txt", b"no such tokens here"),
         ("tokenizer_config.json", b"["),
         ("tokenizer_config.json", b"[]"),
+        ("tokenizer_config.json", b"[" * 100_000),
         ("tokenizer_config.json", b'{"do_lower_case": "yes"}'),
     ],
 )

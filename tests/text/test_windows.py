@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from records import tokens_of
 
 from attncli import RequestError, load_model
+from attncli.text import stretches
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
 from attncli.text.windows import Window, is_punctuation, windows
 
@@ -23,13 +24,14 @@ def tokenizer():
 def test_each_token_counts_in_one_window(length, stride):
     tokenizer = Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
     content = "".join(chr(ord("a") + place % 26) for place in range(length))
-    cut = windows(7, content, tokenizer, stride)
+    cut = list(windows(7, content, tokenizer, stride))
     whole = tokenizer.backend.encode(content)
     counted = [
         (window.tokens.text[place], window.tokens.offsets[place]) for window in cut for place in range(*window.counted)
     ]
     assert counted == list(zip(whole.tokens, whole.offsets, strict=True))
-    assert {(window.text, window.of) for window in cut} == {(7, len(cut))}
+    assert {window.text for window in cut} == {7}
+    assert [window.of for window in cut] == [None] * (len(cut) - 1) + [len(cut)]
     assert sum(window.queries for window in cut) == len(whole)
     for window in cut:
         assert (window.tokens.text[0], window.tokens.text[-1]) == ("[CLS]", "[SEP]")
@@ -40,7 +42,7 @@ def test_each_token_counts_in_one_window(length, stride):
 @given(length=st.integers(13, 80), stride=st.integers(1, 10))
 def test_a_token_counts_where_it_has_most_of_the_text_around_it(length, stride):
     tokenizer = Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=400, pad_id=0)
-    cut = windows(0, "a" * length, tokenizer, stride)
+    cut = list(windows(0, "a" * length, tokenizer, stride))
     around: dict[int, int] = {}  # token -> the most that it has on its shorter side, in any window
     chosen: dict[int, int] = {}
     for window in cut:
@@ -54,10 +56,55 @@ def test_a_token_counts_where_it_has_most_of_the_text_around_it(length, stride):
     assert all(chosen[token] >= around[token] for token in inner)
 
 
+def written_out(window: Window) -> tuple:
+    """With the numbers of words as they come."""
+    names: dict[int, int] = {}
+    words = [number if number < 0 else names.setdefault(number, len(names)) for number in window.word.tolist()]
+    starts = window.starts.tolist()
+    return window.text, window.of, window.counted, window.tokens, words, starts, window.punctuation.tolist()
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from(["the cat, ", "unbelievable ", "sat on ", "x" * 30 + " ", "中国", "  "]), min_size=30
+    ),
+    stride=st.none() | st.integers(1, 10),
+)
+def test_windows_of_a_text_in_pieces_are_those_of_the_whole(both, parts, stride):
+    tokenizer, content = both["vocab.txt"][0], "the " + "".join(parts)
+    narrow = Tokenizer(tokenizer.backend, 12, tokenizer.vocab_size, 0)
+    whole = [written_out(window) for window in windows(3, content, narrow, stride)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "PIECE", 200)
+        patch.setattr(stretches, "OVERLAP", 150)
+        assert [written_out(window) for window in windows(3, content, narrow, stride)] == whole
+
+
+def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both):
+    """The first window ends within the second "unbelievable"."""
+    tokenizer = both["vocab.txt"][0]
+    narrow = Tokenizer(tokenizer.backend, 9, tokenizer.vocab_size, 0)
+    first, *_ = windows(0, "unbelievable the cat sat unbelievable it", narrow)
+    assert first.tokens.text[1:-1] == ["un", "##believ", "##able", "the", "cat", "sat", "un"]
+    assert first.word.tolist() == [-1, 0, 0, 0, 1, 2, 3, 0, -1]
+
+
+def test_the_windows_of_a_long_text_are_made_when_they_are_asked_for(tokenizer, monkeypatch):
+    monkeypatch.setattr(stretches, "PIECE", 200)
+    monkeypatch.setattr(stretches, "OVERLAP", 100)
+    given: list[int] = []
+    cut = tokenizer.cut
+    monkeypatch.setattr(tokenizer, "cut", lambda text: (given.append(len(text)), cut(text))[1])
+    made = windows(0, "the cat sat " * 10_000, tokenizer)
+    for _ in range(50):
+        assert next(made).of is None
+    assert sum(given) < 2000
+
+
 @pytest.mark.parametrize("stride", [0, -1, 11])
 def test_strides_that_leave_tokens_out_are_refused(tokenizer, stride):
     with pytest.raises(RequestError, match="1 to 10"):
-        windows(0, "abc", tokenizer, stride)
+        next(windows(0, "abc", tokenizer, stride))
 
 
 def test_the_same_word_in_any_case_has_one_number_and_punctuation_and_special_tokens_have_none(minilm):
@@ -79,7 +126,7 @@ def test_punctuation_is_what_berts_tokenizer_takes_for_it():
 
 def test_a_tokenizer_of_another_model_is_refused():
     with warnings.catch_warnings(), pytest.raises(RequestError, match="another model"):
-        windows(0, "abc", Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=5, pad_id=0))
+        next(windows(0, "abc", Tokenizer(byte_tokenizer(0), max_tokens=12, vocab_size=5, pad_id=0)))
 
 
 def test_words_of_bytes_are_known_by_what_the_bytes_say(tiny):
