@@ -106,7 +106,7 @@ def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, s
 
 @pytest.mark.parametrize(("together", "tokens", "steps"), [(8, 10**6, 4), (8, 10**6, 9), (1024, 10**6, 5), (8, 60, 30)])
 def test_going_on_is_as_if_it_had_not_stopped(tiny, monkeypatch, together, tokens, steps):
-    """To the last bit: also where windows of a text are in several batches or groups, some of which had been counted."""
+    """To the last bit: also where windows of a text are in several batches or groups, some of which were counted."""
     monkeypatch.setattr("attncli.corpus.packed.TEXTS_SORTED", together)
     monkeypatch.setattr("attncli.corpus.packed.TOKENS_SORTED", tokens)
     model = attncli.load_model(str(tiny()), device="cpu")
