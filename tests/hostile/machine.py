@@ -7,6 +7,7 @@ import importlib
 import multiprocessing
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -90,8 +91,8 @@ def machine(foreign: bool = True) -> Iterator[Place]:
     for name in HIDDEN:
         os.environ.pop(name, None)
     importlib.import_module("torch")  # once, for the maker too
-    with tempfile.TemporaryDirectory(prefix="attncli-hostile-", ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve() / "place"
+    with passing_folder() as passing:
+        folder = passing / "place"
         folder.mkdir()
         maker = PROCESSES.Process(target=make_models, args=(folder, foreign))
         maker.start()
@@ -100,6 +101,18 @@ def machine(foreign: bool = True) -> Iterator[Place]:
             raise SystemExit("the models could not be made")
         warm(folder, WARM + FOREIGN if foreign else WARM)
         yield Place(folder)
+
+
+@contextmanager
+def passing_folder() -> Iterator[Path]:
+    """A folder that is removed at the end, and not by a child, which ends as the program does: what tempfile has would
+    be.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="attncli-hostile-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def warm(place: Path, lines: Sequence[str]) -> None:
@@ -124,11 +137,11 @@ def warm(place: Path, lines: Sequence[str]) -> None:
     typer.main.get_command = functools.cache(typer.main.get_command)
     settings = dict(os.environ)
     make_files(place)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+    with passing_folder() as passing:
         for one in place.iterdir():
-            (Path(name) / one.name).symlink_to(one)
+            (passing / one.name).symlink_to(one)
         for line in lines:
-            result = in_process(words(line), Path(name))
+            result = in_process(words(line), passing)
             assert result.code == 0, (line, result)
     os.environ.clear()
     os.environ.update(settings)  # without what libraries set when they are imported
