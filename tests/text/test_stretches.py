@@ -142,6 +142,16 @@ def test_a_word_without_an_end_makes_pieces_longer_up_to_a_limit(tokenizer, shor
         list(following)
 
 
+def test_where_two_pieces_disagree_the_first_is_made_longer(short):
+    """What a run of x is cut into depends on its last character, which one piece has and the other has not."""
+    backend = byte_tokenizer(0)
+    runs = pre_tokenizers.Split(tokenizers.Regex("x+(?=y)|x"), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([runs, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    words, text = Tokenizer(backend, 16, 10**6, 0), "the cat " * 60 + "x" * 400 + "y" + " the cat" * 60
+    found = joined(list(words.stretches(text)))
+    assert found.words == at_once(words, text).words and len(set(found.words)) == 4
+
+
 def test_characters_that_the_tokenizer_drops_are_no_place_to_cut(tokenizer, short):
     words = tokenizer("minilm")
     text = "the" + "\u200b" * 2000 + " cat"

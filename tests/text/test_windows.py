@@ -77,16 +77,20 @@ def test_windows_of_a_text_in_pieces_are_those_of_the_whole(both, parts, stride)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stretches, "PIECE", 200)
         patch.setattr(stretches, "OVERLAP", 150)
+        patch.setattr("attncli.text.windows.FORGOTTEN", 1)
         assert [written_out(window) for window in windows(3, content, narrow, stride)] == whole
 
 
-def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both):
-    """The first window ends within the second "unbelievable"."""
+def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both, monkeypatch):
+    """At the end of a window, and at its beginning."""
     tokenizer = both["vocab.txt"][0]
     narrow = Tokenizer(tokenizer.backend, 9, tokenizer.vocab_size, 0)
     first, *_ = windows(0, "unbelievable the cat sat unbelievable it", narrow)
     assert first.tokens.text[1:-1] == ["un", "##believ", "##able", "the", "cat", "sat", "un"]
     assert first.word.tolist() == [-1, 0, 0, 0, 1, 2, 3, 0, -1]
+    monkeypatch.setattr("attncli.text.windows.FORGOTTEN", 1)
+    for window in windows(0, "unbelievable " * 20, narrow, 1):
+        assert set(window.word.tolist()) == {-1, 0}
 
 
 def test_the_windows_of_a_long_text_are_made_when_they_are_asked_for(tokenizer, monkeypatch):
