@@ -55,9 +55,9 @@ def compare(
 ) -> None:
     """Compare what attncli computes with transformers, or with torch.
 
-    For each layer: the largest absolute difference of weights and of hidden states, and the share of queries
-    whose strongest key is the same. Then, beside transformers, every other way in which numbers are
-    made here, on at most 3 texts. Ends with exit code 1 when a difference is more than rounding explains:
+    For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
+    strongest key is the same. Then, beside transformers, where [PAD]'s own rows count in float64 only, every other
+    way in which numbers are made here, on at most 3 texts. Exit code 1 when a difference is more than rounding:
 
     \b
       float32   1e-5 on weights, 1e-4 on hidden states    float64  1e-10 on both

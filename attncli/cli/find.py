@@ -68,7 +68,7 @@ def find(
       attncli find --by previous -f sample_inputs/negation.txt
     """
     if output_path is not None:
-        check_suffix(output_path, DOCUMENTS, "heads")
+        check_suffix(output_path, DOCUMENTS, "what is found")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
     query, key = tokens_wanted(context, query, key, by)

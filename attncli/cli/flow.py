@@ -56,9 +56,9 @@ def flow(
     """Follow attention down to the input tokens: rollout and flow.
 
     Above layer 0 a token is a mixture, and its weights say little about the text. Both ways (Abnar and Zuidema 2020)
-    take the mean over heads, and half of every step for the residual connection. Rollout adds up all paths; flow is
-    the most that can flow when weights are capacities. Beside them the raw weights, to the layer below. Without
-    -l: from the last layer. In a saved record every method is a head.
+    take the mean over heads (of norms before rows are made to sum to 1), and half of every step for the residual
+    connection. Rollout adds up all paths; flow is the most that can flow when weights are capacities. Beside them the
+    raw weights, to the layer below. Without -l: from the last layer. In a saved record every method is a head.
 
     \b
     Examples:

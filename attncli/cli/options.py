@@ -102,7 +102,7 @@ Query = Annotated[
     str | None,
     option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
 ]
-Words = Annotated[bool, option(SELECTION, "--words", help="Put the pieces of a word together.")]
+Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
 NoSpecial = Annotated[
     bool,
     option(SELECTION, "--no-special", help="Without [CLS], [SEP], [PAD]: rows sum to less then."),

@@ -37,8 +37,9 @@ def probe(
 
     For each dependency relation, as in Clark et al. 2019. A head of the model guesses the other word with the
     strongest weight: the one that a word attends to (child->head), or the one that attends to it (head->child).
-    Beside the best one stands the best fixed offset: -1 always guesses the word before. Below: how much of the trees
-    is in maximum spanning trees of a layer's maps.
+    Beside the best one stands the best fixed offset, of all there are: -1 always guesses the word before. Roots and
+    punctuation are not asked for their head. Below: how much of the trees is in maximum spanning trees of a layer's
+    maps.
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is: the verdict says whether
     it is better than the offset, whether that may be luck, or whether the words are too few. --test says how much.

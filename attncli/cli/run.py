@@ -45,7 +45,7 @@ def run(
     ] = 3,
     output_path: Annotated[
         Path | None,
-        options.into("Save as .safetensors, .npz, .json or .csv."),
+        options.into("Save as .safetensors, .npz, .json or .csv, in float32."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",

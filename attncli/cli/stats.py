@@ -75,7 +75,8 @@ def stats(
             options.OUTPUT,
             "--distances",
             rare=True,
-            help="Also how far all heads are from each other, and their clusters.",
+            help="Also how far all heads are from each other (Jensen-Shannon, mean over tokens, not smoothed), and "
+            "clusters by its root.",
         ),
     ] = False,
     output_paths: Annotated[
@@ -103,10 +104,10 @@ def stats(
 ) -> None:
     """Say what every head does in general, over a corpus.
 
-    Means over all tokens: entropy, strongest weight, distance, and how much of the weight goes to the token itself,
-    previous, next, first, [CLS] (cls), [SEP] (separator), punctuation, the same word elsewhere (same_word); the label
-    of the pattern that takes most. For each pattern the clearest head, which gives it twice what looking at
-    everything alike gives. Ctrl-C shows what there is so far. --from takes statistics, or counts maps.
+    Means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, the weight on the
+    token itself, previous, next, first, [CLS] (cls), [SEP] (separator), punctuation (any; theirs: . and ,), the same
+    word elsewhere (same_word); the pattern that takes most. For each the clearest head, which gives it twice what
+    looking at everything alike gives. Ctrl-C shows what there is. --from takes statistics, or counts maps.
 
     \b
     Examples:
@@ -119,7 +120,7 @@ def stats(
     from attncli.corpus.reading import Reading
 
     for path in output_paths or []:
-        check_suffix(path, (*SUFFIXES, *PICTURES), "statistics")
+        check_suffix(path, (*SUFFIXES, *PICTURES), "what is counted")
     table = not json and not output_paths
     if not json and resume is None and all(path.suffix.lower() == ".csv" for path in output_paths or []):
         refuse(context, "without --json, or -o with .json, .npz or a picture, which show them", "distances")

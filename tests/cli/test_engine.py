@@ -5,15 +5,18 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import typer
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
-from attncli import corpus_statistics, load_record
+from attncli import corpus_statistics, load_record, models
 from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
+from attncli.cli.app import app
 from attncli.corpus.probing import Treebank, probe
 from attncli.corpus.reducer import Reducer
 from attncli.models.transformers_engine import load_with_transformers
@@ -197,6 +200,35 @@ def test_what_a_decoder_does_by_itself_is_not_asked_of_it(refused, checkpoint, l
         assert "which is one decoder: leave it out" in refused(command, "--which", "decoder", *asked)
 
 
+WITH_ENGINE = [
+    name
+    for name, command in typer.main.get_command(app).commands.items()
+    if "engine" in [one.name for one in command.params]
+]
+GIVEN = {"find": ["*", "the", TEXT], "diff": [TEXT, "--masks", "padding,none"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", WITH_ENGINE)
+def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
+    attncli, refused, checkpoint, lines, tmp_path, monkeypatch, command
+):
+    """Without --engine attncli transformers runs the model, in each of them."""
+    monkeypatch.chdir(tmp_path)
+    write_treebank(tmp_path / "trees.conllu")
+    given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])
+    line = refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", *given)
+    assert line.endswith("leave --engine attncli out, and transformers runs it")
+    assert attncli(command, "-m", checkpoint("gpt2"), *given).code == 0
+
+
+def test_the_readme_names_every_command_that_takes_engine():
+    table = (Path(models.__file__).parent / "README.md").read_text(encoding="utf-8").partition("| what | attncli |")[2]
+    rows = [row for row in table.partition("\n\n")[0].splitlines() if re.search(r"\| yes \| (yes|an encoder)", row)]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(WITH_ENGINE)
+
+
 NORM_OF_GPT2 = "leave the measure norm out (model type 'gpt2' is not one that attncli has an encoder for"
 
 
@@ -363,7 +395,19 @@ def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused
 
 
 def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
-    path = tmp_path / "trees.conllu"
+    path = write_treebank(tmp_path / "trees.conllu")
+    for family, which in (("gpt2", None), ("t5", "encoder"), ("t5", "decoder")):
+        asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
+        found = json.loads(attncli(*asked, "--json").out)
+        model = load_with_transformers(str(checkpoint(family)), "cpu")
+        assert found == probe(model, Treebank.read(str(path)), which=which).document()
+        assert found.get("kind", "encoder") == (which or "decoder")
+        title = attncli(*asked).out.splitlines()[0]
+        assert ("decoder attention" in title) is (which != "encoder")
+
+
+def write_treebank(path):
+    """One sentence with its tree."""
     rows = [
         ("the", 2, "det"),
         ("cat", 3, "nsubj"),
@@ -374,14 +418,7 @@ def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
     ]
     text = "".join(f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, head, name) in enumerate(rows, 1))
     path.write_text(text + "\n", encoding="utf-8")
-    for family, which in (("gpt2", None), ("t5", "encoder"), ("t5", "decoder")):
-        asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
-        found = json.loads(attncli(*asked, "--json").out)
-        model = load_with_transformers(str(checkpoint(family)), "cpu")
-        assert found == probe(model, Treebank.read(str(path)), which=which).document()
-        assert found.get("kind", "encoder") == (which or "decoder")
-        title = attncli(*asked).out.splitlines()[0]
-        assert ("decoder attention" in title) is (which != "encoder")
+    return path
 
 
 def test_mask_says_what_it_can_not_show(attncli, checkpoint, tmp_path):

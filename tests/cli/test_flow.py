@@ -1,6 +1,7 @@
 """attncli flow."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -119,6 +120,22 @@ def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
 )
 def test_what_can_t_be_met_is_refused(refused, arguments, says):
     assert says in refused("flow", TEXT, *arguments)
+
+
+DOES = {"flow": "follow", "heatmap": "draw", "explain": "explain", "mechanisms": "measure"}
+
+
+@pytest.mark.parametrize("command", DOES)
+@pytest.mark.parametrize("suffix", [".safetensors", ".json", ".csv", ".svg"])
+def test_of_several_texts_it_says_what_it_does_and_speaks_of_pictures_where_one_is_asked_for(
+    refused, tmp_path, command, suffix
+):
+    path = tmp_path / "texts.txt"
+    path.write_text("a cat\na mat\n", encoding="utf-8")
+    line = refused(command, "-f", path, "-l", "all" if command == "flow" else "0", "-o", tmp_path / f"x{suffix}")
+    if "is saved as" not in line:
+        assert f"the one to {DOES[command]} as TEXT" in line
+        assert suffix == ".svg" or not re.search("picture|draw|page", line)
 
 
 def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, refused, tmp_path):
