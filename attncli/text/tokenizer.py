@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.printable import first_line, shorten
+from attncli.base.printable import first_line, quoted
 from attncli.text.shown import Notation
 from attncli.text.tokens import Tokens, check_text, tokens_of
 
@@ -59,7 +59,7 @@ class Tokenizer:
             warnings.warn(f"kept the first {len(encoding)} of {total} tokens", Notice, stacklevel=2)
         tokens = tokens_of(encoding, self.notation, text, pair)
         if all(tokens.special):
-            raise RequestError(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
+            raise RequestError(f"the text {quoted(text)} has nothing in it that the tokenizer keeps")
         if max(tokens.ids) >= self.vocab_size:
             raise RequestError(
                 f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.errors import RequestError
-from attncli.base.printable import shorten
+from attncli.base.printable import quoted
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, check_text, tokens_of
 from attncli.text.words import word_groups, word_texts
@@ -134,7 +134,7 @@ def encode(content: str, tokenizer: Tokenizer) -> Tokens:
         raise ValueError(str(error)) from error
     tokens = tokens_of(tokenizer.backend.encode(content), tokenizer.notation, content)
     if all(tokens.special):
-        raise ValueError(f"{shorten(content)!r} has nothing in it that the tokenizer keeps")
+        raise ValueError(f"{quoted(content)} has nothing in it that the tokenizer keeps")
     if max(tokens.ids) >= tokenizer.vocab_size:
         raise RequestError(
             f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "
