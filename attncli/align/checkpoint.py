@@ -9,9 +9,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attncli.align.recurrent import Recurrent
 from attncli.align.transformer import Transformer
@@ -105,10 +107,22 @@ def read_about(path: Path, metadata: Mapping[str, str]) -> About:
     return about
 
 
+class Undrawn(TorchFunctionMode):
+    """Parameters are made, and what they begin as is not drawn.
+
+    Without memory torch asks its compiler for a normal distribution: importing that takes a second and leaves a folder.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", None) == torch.nn.init.__name__:
+            return kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def restore(path: Path, about: About, tensors: dict[str, Tensor]) -> Recurrent | Transformer:
     """The network of a file, in float32. Raises RequestError when the tensors are not those of such a network."""
     try:
-        with torch.device("meta"):  # no memory until it is known that the tensors fit
+        with torch.device("meta"), Undrawn():  # no memory until it is known that the tensors fit
             network = build(about.attention, about.sizes)
     except (TypeError, ValueError) as error:
         raise RequestError(f"{path} is damaged: {error}") from error

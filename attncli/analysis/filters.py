@@ -1,6 +1,7 @@
 """Which queries and which keys are looked at: of a pair's segments, and with or without special tokens."""
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.text.tokens import Tokens
 
 SEGMENTS = ("all", "AA", "AB", "BA", "BB")
@@ -32,7 +33,7 @@ def check_segments(segments: str) -> str:
     """One of SEGMENTS, whatever its case. Raises RequestError when it is none of them."""
     name = segments if segments == "all" else segments.upper()
     if name not in SEGMENTS:
-        raise RequestError(f"no segments {segments!r}: it is one of {', '.join(SEGMENTS)}")
+        raise RequestError(f"no segments {quoted(segments)}: it is one of {', '.join(SEGMENTS)}")
     return name
 
 

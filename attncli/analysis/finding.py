@@ -13,6 +13,7 @@ from attncli.analysis.statistics import Statistics
 from attncli.analysis.telling import Edge, Usual, WordPairs, others_give
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection, is_number, places_of, select, select_token
 from attncli.text.tokens import Tokens
@@ -214,12 +215,13 @@ def find(records: Iterable[AttentionRecord], wanted: Wanted, usual: Callable[[bo
 
 def nowhere(record: AttentionRecord, wanted: Wanted, texts: int) -> str:
     """Why no head was found."""
+    query, key = quoted(wanted.query), quoted(wanted.key)
     if texts > 1:
-        return f"in none of {texts} texts does the mask allow any token {wanted.query!r} to look at a {wanted.key!r}"
+        return f"in none of {texts} texts does the mask allow any token {query} to look at a {key}"
     for name, tokens in ((wanted.query, record.tokens), (wanted.key, record.keys)):
         if not places(name, tokens):
             select_token(name, tokens)  # says which tokens are like it
-    return f"the mask {record.mask_name} does not allow {wanted.query!r} to look at {wanted.key!r} in this text"
+    return f"the mask {record.mask_name} does not allow {query} to look at {key} in this text"
 
 
 def by_figure(statistics: Statistics, name: str, layers: Selection, heads: Selection) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What a name means stands beside the function of that name; a test holds these to
 from typing import Any, Literal, get_args
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 
 Mask = Literal["padding", "causal", "none"]
 Measure = Literal["weight", "norm"]
@@ -36,7 +37,7 @@ def names(choice: Any) -> tuple[str, ...]:
 def check(what: str, name: str, choice: Any) -> None:
     """Raises RequestError, with the names that there are, when `name` is none of them: "no mask 'x'"."""
     if name not in names(choice):
-        raise RequestError(f"no {what} {name!r}: it is one of {', '.join(names(choice))}")
+        raise RequestError(f"no {what} {quoted(name)}: it is one of {', '.join(names(choice))}")
 
 
 def several(what: str, written: str, choice: Any) -> list[str]:

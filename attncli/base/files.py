@@ -10,6 +10,7 @@ from pathlib import Path
 
 from attncli.base.errors import RequestError
 from attncli.base.making import making
+from attncli.base.printable import quoted
 
 PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
 
@@ -71,6 +72,6 @@ def check_suffix(path: Path, known: Collection[str], what: str) -> str:
     """The suffix of `path` in lower case. Raises RequestError, naming those that are known, for another."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:
-        found = f"not {suffix!r}" if suffix else "and this name has no suffix"
+        found = f"not {quoted(suffix)}" if suffix else "and this name has no suffix"
         raise RequestError(f"{path}: {what} is saved as {', '.join(known)}, {found}")
     return suffix

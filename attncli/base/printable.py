@@ -6,6 +6,7 @@ import unicodedata
 HARMFUL = {"Cc", "Zl", "Zp", "Cs"}
 # Overrides and embeddings change the order of what follows them, beyond their own text.
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+LONGEST_QUOTED = 42  # characters, of which two are quotes
 SPACE = "␣"  # how a space is written where it could not be seen
 
 
@@ -35,9 +36,15 @@ def shorten(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def quoted(text: str) -> str:
+    """What somebody typed, in a message: in quotes as Python writes it, so harmless, and cut where that is long."""
+    written = repr(text)
+    return written if len(written) <= LONGEST_QUOTED else f"{shorten(written[:-1], LONGEST_QUOTED - 1)}{written[-1]}"
+
+
 def first_line(error: BaseException) -> str:
     """An exception's message, its first line, and not all of it where it is very long."""
-    return shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)
+    return shorten(printable((str(error).strip() or type(error).__name__).splitlines()[0]), 200)
 
 
 def short(number: float) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from attncli import __version__
 from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import printable, quoted, shorten
 from attncli.cli import given, output
 from attncli.cli.align import align
 from attncli.cli.bench import bench
@@ -151,8 +152,9 @@ def mistake(error: Exception) -> str:
 
 
 CHOICE = re.compile(
-    r"Invalid value for (?P<option>.+): Value error, (?P<given>'.*') is not one of (?P<names>.*)", re.DOTALL
+    r"Invalid value for (?P<option>.+): Value error, '(?P<given>.*)' is not one of (?P<names>.*)", re.DOTALL
 )
+LONG = re.compile(r"[^\s'()]{41,}")  # what was typed, where that is not a word of Typer's
 
 
 def usage_line(error: Any) -> str:
@@ -163,7 +165,8 @@ def usage_line(error: Any) -> str:
     choice = CHOICE.fullmatch(message)
     if choice is not None:
         option = given.written(error.param).lstrip("-")
-        message = f"no {option} {choice['given']}: it is one of {choice['names'].replace(chr(39), '')}"
+        message = f"no {option} {quoted(choice['given'])}: it is one of {choice['names'].replace(chr(39), '')}"
+    message = LONG.sub(lambda word: shorten(printable(word[0])), message)
     return f"{message} (see {command} --help)"
 
 

@@ -11,6 +11,7 @@ from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PICTURES, check_suffix
+from attncli.base.printable import quoted
 from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
@@ -187,7 +188,7 @@ def two(asked: dict[str, Any], both: str, single: str) -> tuple[str, str]:
         return asked[single], asked[single]
     parts = [name.strip() for name in names.split(",")]
     if len(parts) != 2 or not all(parts):
-        raise RequestError(f"--{both} {names}: two names with a comma between them are needed, as in A,B")
+        raise RequestError(f"--{both} {quoted(names)}: two names with a comma between them are needed, as in A,B")
     return parts[0], parts[1]
 
 

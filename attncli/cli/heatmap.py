@@ -119,6 +119,8 @@ def heatmap(
     record = Source.of(context, layers="-1").one(otherwise)
     if saved is not None and layer is None:
         record = record.select(layers=[max(record.layers)])
+    if len(record.heads) == 1:
+        refuse(context, "on one head, which is its own mean", "mean")
     save_figure(draw(record, what, look), output_path, dpi)
     note = left_out(record, what)
     if note:

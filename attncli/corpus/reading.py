@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
-from attncli.base.printable import first_line
+from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import parse_json
 from attncli.text.samples import where_to_find
 from attncli.text.tokenizer import Tokenizer
@@ -168,7 +168,7 @@ def field_of(line: str, field: str) -> str:
     except ValueError as error:
         raise ValueError(f"not JSON ({first_line(error)})") from error
     if not isinstance(found, dict) or field not in found:
-        raise ValueError(f"no JSON object with a field {field!r}")
+        raise ValueError(f"no JSON object with a field {quoted(field)}")
     if not isinstance(found[field], str):
-        raise ValueError(f"its field {field!r} is no text")
+        raise ValueError(f"its field {quoted(field)} is no text")
     return found[field].strip()

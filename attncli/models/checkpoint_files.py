@@ -4,7 +4,7 @@ import reprlib
 from pathlib import Path
 
 from attncli.base.errors import RequestError
-from attncli.base.printable import first_line, shorten
+from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import read_json
 
 CONFIG_FILE = "config.json"
@@ -53,7 +53,7 @@ def shards(index: Path) -> list[Path]:
     names = shard_names(index)
     for name in names:
         if not (index.parent / name).is_file():
-            raise RequestError(f"{index.parent} lacks the shard {shorten(name)} that {index.name} names")
+            raise RequestError(f"{index.parent} lacks the shard {quoted(name)} that {index.name} names")
     return [index.parent / name for name in names]
 
 

@@ -14,6 +14,8 @@ from attncli.models.families.values import NoEncoder
 
 # The words that families have for the same: the first that is there is taken.
 WORDS: dict[str, tuple[str, ...]] = {
+    "model_type": ("model_type",),
+    "architectures": ("architectures",),
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads", "attention_heads"),
     "decoder_layers": ("decoder_layers", "num_decoder_layers"),
@@ -26,6 +28,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "window": ("sliding_window", "local_attention", "window_size"),
     "activation": ("hidden_act", "activation_function", "hidden_activation", "dense_act_fn"),
 }
+TEXTS = ("model_type", "architectures", "activation")  # the others are numbers
 # Configurations inside a configuration.
 PARTS = {
     "encoder": "encoder",
@@ -105,23 +108,23 @@ def read_instead_of_text(data: dict[str, Any]) -> str | None:
 def facts(data: dict[str, Any]) -> dict[str, Any]:
     """What a configuration says in these words, and its parts in theirs."""
     found: dict[str, Any] = {}
-    for name in ("model_type", "architectures"):
-        if data.get(name) is not None:
-            found[name] = plain(data[name])
     for name, words in WORDS.items():
         there = [data[word] for word in words if data.get(word) is not None]
         if there:
-            found[name] = plain(there[0])
+            found[name] = as_text(there[0]) if name in TEXTS else plain(there[0])
     for key, name in PARTS.items():
         if isinstance(data.get(key), dict):
             found[name] = facts(data[key])
     return found
 
 
-def plain(value: Any) -> Any:
-    """A whole number or a short text as it stands; a list of texts as one; anything else as JSON, cut short."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+def plain(value: Any) -> int | str:
+    """A whole number as it stands, and anything else as a text."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else as_text(value)
+
+
+def as_text(value: Any) -> str:
+    """A text as it stands, a list of texts as one, anything else as JSON; cut short."""
     if isinstance(value, str):
         return shorten(value)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):

@@ -6,6 +6,7 @@ import torch
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 
 DTYPES = {name: getattr(torch, name) for name in choices.names(choices.Dtype)}
 
@@ -30,7 +31,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         count = counts[kind]()
     except (RuntimeError, KeyError) as error:
-        raise RequestError(f"no device {name!r}: it is one of {', '.join(choices.names(choices.Device))}") from error
+        raise RequestError(
+            f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.Device))}"
+        ) from error
     if (device.index or 0) >= count:
-        raise RequestError(f"device {name!r} is not on this machine; --device auto takes what there is")
+        raise RequestError(f"device {quoted(name)} is not on this machine; --device auto takes what there is")
     return device

@@ -17,7 +17,7 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
-from attncli.base.printable import first_line
+from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import read_json
 from attncli.models.checkpoint_files import (
     CONFIG_FILE,
@@ -115,7 +115,7 @@ def locate(name: str, download: bool = True) -> Place:
         return locate_repo(name, name, download)
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALIASES)}"
-    raise RequestError(f"no model {name!r}: not an alias, a directory, or a repository owner/name; {hint}")
+    raise RequestError(f"no model {quoted(name)}: not an alias, a directory, or a repository owner/name; {hint}")
 
 
 def directory(name: str) -> Path | None:

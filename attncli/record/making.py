@@ -9,6 +9,7 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.record.foreign import as_array, as_maps, as_tokens
 from attncli.record.masks import find_masks
 from attncli.record.measures import MEASURES, check_maps
@@ -42,7 +43,7 @@ class Known:
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
-            raise RequestError(f"no measure {self.measure!r}: it is one of {', '.join(MEASURES)}")
+            raise RequestError(f"no measure {quoted(self.measure)}: it is one of {', '.join(MEASURES)}")
         if self.kind is not None:
             choices.check("part", self.kind, choices.Kind)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from operator import index
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.record.selection import number_list, parse, position
 
 NamedHeads = str | Sequence[tuple[int, int]] | None
@@ -57,7 +58,7 @@ def parse_heads(
     for part in text.split(","):
         layer_text, dot, head_text = part.partition(".")
         if not dot:
-            raise RequestError(f"heads {part.strip()!r} is no LAYER.HEAD: write {WRITTEN}")
+            raise RequestError(f"heads {quoted(part.strip())} is no LAYER.HEAD: write {WRITTEN}")
         of_layers = numbers(layer_text, layers, model_layers, "layer")
         of_heads = numbers(head_text, heads, model_heads, "head")
         named.extend((layer, head) for layer in of_layers for head in of_heads)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from attncli.base.errors import RequestError
-from attncli.base.printable import visible
+from attncli.base.printable import quoted, visible
 from attncli.text.shown import characters
 from attncli.text.tokens import Tokens
 
@@ -47,11 +47,11 @@ def parse(text: str, count: int, what: str) -> list[int]:
     for part in text.split(","):
         match = ITEM.fullmatch(part)
         if match is None:
-            raise RequestError(f"{what} {text!r} is no number: {choices(count, what)}")
+            raise RequestError(f"{what} {quoted(text)} is no number: {choices(count, what)}")
         first = position(int(match[1]), count, what)
         last = first if match[2] is None else position(int(match[2]), count, what)
         if last < first:
-            raise RequestError(f"{what} {part.strip()!r} runs backwards: the smaller number comes first")
+            raise RequestError(f"{what} {quoted(part.strip())} runs backwards: the smaller number comes first")
         numbers.extend(range(first, last + 1))
     return numbers
 
@@ -86,9 +86,9 @@ def select_token(name: str, tokens: Tokens) -> int:
     if not places:
         there = list(dict.fromkeys(map(visible, tokens.shown)))
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
-        raise RequestError(f"no token {text!r} in the text: it has {', '.join(near)}")
+        raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
     if count > len(places):
-        raise RequestError(f"token {name!r}: {text!r} is there {len(places)} times")
+        raise RequestError(f"token {quoted(name)}: {quoted(text)} is there {len(places)} times")
     return places[count - 1]
 
 

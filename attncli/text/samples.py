@@ -12,6 +12,7 @@ from shutil import copyfile
 
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
+from attncli.base.printable import quoted
 
 NAME = "sample_inputs"  # the folder, as the examples in --help and in the READMEs name it
 PACKAGE = Path(__file__).parent.parent
@@ -50,7 +51,7 @@ def find_sample(name: str) -> Sample:
     """The one of that name. Raises RequestError, naming those that there are, where none has it."""
     known = {sample.name: sample for sample in samples()}
     if name not in known:
-        raise RequestError(f"no text {name!r} comes with attncli: it has {', '.join(known)}")
+        raise RequestError(f"no text {quoted(name)} comes with attncli: it has {', '.join(known)}")
     return known[name]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.panics import quiet_panics
-from attncli.base.printable import first_line, shorten
+from attncli.base.printable import first_line, quoted, shorten
 from attncli.base.untrusted import parse_json
 from attncli.text.shown import Notation
 from attncli.text.stretches import beginning, stretches
@@ -95,7 +95,7 @@ class Tokenizer:
         except (RequestError, MemoryError):
             raise
         except Exception as error:
-            what = f"{shorten(texts[0])!r} ({shorten(first_line(error), 100)})"
+            what = f"{quoted(texts[0])} ({shorten(first_line(error), 100)})"
             raise Unreadable(
                 f"{self.name} breaks down on the text {what}: change the text, or take another model"
             ) from error
@@ -105,7 +105,7 @@ class Tokenizer:
     def check(self, tokens: Tokens, text: str) -> None:
         """Raises NothingKept when nothing is left of a text, and RequestError when the tokenizer is another model's."""
         if all(tokens.special):
-            raise NothingKept(f"the text {shorten(text)!r} has nothing in it that the tokenizer keeps")
+            raise NothingKept(f"the text {quoted(text)} has nothing in it that the tokenizer keeps")
         if max(tokens.ids) >= self.vocab_size:
             raise RequestError(
                 f"the tokenizer gives token number {max(tokens.ids)}, and the model's vocabulary has "

@@ -1,11 +1,14 @@
 """Files of weights: what they say of themselves, and what is refused."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from shell import environment
 
 from attncli.align.checkpoint import FORMAT, SIZES, WEIGHTS, About, build, load, restore, save, weights_path
 from attncli.align.measure import measure
@@ -53,6 +56,26 @@ def test_what_was_saved_comes_back(attention, tmp_path):
     restored = restore(path, found, tensors).state_dict()
     assert restored.keys() == network.state_dict().keys()
     assert all(torch.equal(tensor, restored[name]) for name, tensor in network.state_dict().items())
+
+
+def test_reading_networks_leaves_nothing_behind_and_imports_no_compiler(tmp_path):
+    """In a process of its own: what torch leaves in the temporary directory it leaves once."""
+    for attention in ATTENTIONS:
+        save(
+            weights_path(tmp_path, attention),
+            About(attention, 1, 2, 3, SIZES[attention]),
+            build(attention, SIZES[attention]).state_dict(),
+        )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    program = (
+        "import sys; from pathlib import Path; from attncli.align.checkpoint import load, restore\n"
+        "for path in map(Path, sys.argv[1:]): restore(path, *load(path))\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    paths = [str(weights_path(tmp_path, attention)) for attention in ATTENTIONS]
+    subprocess.run([sys.executable, "-c", program, *paths], env=environment(TMPDIR=str(temporary)), check=True)
+    assert list(temporary.iterdir()) == []
 
 
 def test_half_precision_comes_back_as_float32(path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.printable import first_line, printable, short, shorten, visible
+from attncli.base.printable import first_line, printable, quoted, short, shorten, visible
 
 anything = st.text(st.characters())
 EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
@@ -21,6 +21,19 @@ def test_no_character_is_left_that_commands(text):
     assert len(safe.splitlines()) <= 1
     safe.encode("utf-8")
     assert printable(safe) == safe
+
+
+@given(anything)
+def test_what_was_typed_is_quoted_in_one_short_harmless_line(text):
+    written = quoted(text)
+    assert printable(written) == written and len(written) <= 42 and written[0] == written[-1]
+    assert "…" in written or eval(written) == text
+
+
+def test_a_long_value_is_cut_where_it_is_written():
+    """Not before: of such characters each is written as ten."""
+    assert quoted("\U000e0051" * 60) == "'" + ("\\U000e0051" * 4)[:39] + "…'"
+    assert quoted("aa") == "'aa'" and quoted("a" * 40) == f"'{'a' * 40}'" and quoted("a" * 41) == f"'{'a' * 39}…'"
 
 
 @given(anything)

@@ -203,3 +203,30 @@ def test_words_to_the_terminal_are_harmless(refused):
     line = refused("run", "-m", "evil\x1b[31m", TEXT)
     assert "\x1b" not in line and "\\x1b" in line
     assert os.linesep not in line
+
+
+LONG_VALUES = [
+    (["run", TEXT, "--layer"], "layer ", 'or "all"'),
+    (["run", TEXT, "--head"], "head ", 'or "all"'),
+    (["run", TEXT, "-m"], "no model ", "electra-small"),
+    (["run", TEXT, "--mask"], "no mask ", "padding, causal, none (see attncli run --help)"),
+    (["run", TEXT, "--engine"], "no engine ", "auto, attncli, transformers (see attncli run --help)"),
+    (["run", TEXT, "--device"], "no device ", "it is one of auto, cpu, cuda, mps"),
+    (["run", TEXT, TEXT], "Got unexpected extra argument", "(see attncli run --help)"),
+    (["run", TEXT, "-o", "a.npz", "--vectors"], "heads ", '"all" or "none"'),
+    (["heatmap", TEXT, "--segments"], "no segments ", "it is one of all, AA, AB, BA, BB"),
+    (["heatmap", TEXT, "--cmap"], "no colour map ", " and others"),
+    (["heatmap", TEXT, "--width"], "--width ", "in"),
+    (["diff", TEXT, "--masks"], "--masks ", "as in A,B"),
+    (["stats", os.devnull, "--by"], "no by ", "(see attncli stats --help)"),
+    (["samples"], "no text ", "treebank.conllu"),
+    (["explain", TEXT, "--query"], "no token ", "the text: it has [CLS], the, cat, sat, ., [SEP]"),
+]
+
+
+@pytest.mark.parametrize("words, begins, ends", LONG_VALUES)
+def test_what_was_typed_is_quoted_in_short(refused, words, begins, ends):
+    """So that the line says both what is wrong and what to type next. Of a character that is written as ten."""
+    line = refused(*words, "\U000e0051" * 5000)
+    assert line.startswith(f"attncli: error: {begins}") and line.endswith(ends) and " ... " not in line
+    assert "…" in line and len(line) <= 300

@@ -5,6 +5,7 @@ A command that prints a document has ways here that between them have every fiel
 
 import csv
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import typer
 from written_documents import PLAIN, ROW, Reader, sections, text
 
+from attncli import load_record
 from attncli.base.documents import flat
 from attncli.checks import bench_maps, bench_stats, timing, ways
 from attncli.checks.bench_maps import Shape
@@ -33,8 +35,11 @@ CALLS = {
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
         "find -m tiny --by previous -f lines.txt",
     ],
-    "explain": ["explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @"],
-    "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt"],
+    "explain": [
+        "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
+        "explain --from vectors.npz", "explain --from decoder.npz",
+    ],
+    "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m gpt2 @", "mask -m t5 @"],
     "mechanisms": ["mechanisms -m tiny @"],
     "align": ["align", "align --attention transformer -f dates.txt"],
     "flow": [
@@ -42,17 +47,26 @@ CALLS = {
         "flow --from maps.npz --query big",
     ],
     "stats": ["stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz"],
-    "probe": ["probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu"],
+    "probe": [
+        "probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu",
+        "probe -m t5 --which decoder trees.conllu",
+    ],
     "diff": ["diff -m tiny @ @@", "diff -m tiny --masks padding,causal @", "diff -m t5 @ @"],
     "compare": [
         "compare -m tiny @", "compare -m tiny --against torch @", "compare -m electra-small --weights random @",
     ],
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
-    "models show": ["models show tiny"],
+    "models show": ["models show tiny", "models show gpt2", "models show t5", "models show odd"],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
 }  # fmt: skip
+# A config.json with all that other families' have, some of it of other types.
+ODD: dict[str, Any] = {
+    **{"model_type": 5, "architectures": {}, "hidden_act": 0, "num_layers": "many", "num_heads": [1, 2]},
+    **{"sliding_window": 4, "num_key_value_heads": 2, "decoder_attention_heads": 2},
+    **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
+}
 SLOW = {"bench maps", "bench stats"}
 NEVER_SAVED = {"models", "samples", "models show", "bench maps", "bench stats"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
@@ -94,13 +108,21 @@ def place(tiny, tmp_path_factory):
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
+    (folder / "odd").mkdir()
+    (folder / "odd" / "model.safetensors").symlink_to(folder / "tiny" / "model.safetensors")
+    (folder / "odd" / "config.json").write_text(json.dumps(ODD), encoding="utf-8")
     (folder / "lines.txt").write_text(f"{TEXT}\n{OTHER}\n", encoding="utf-8")
     (folder / "dates.txt").write_text("3 March 2021\nhello world\n", encoding="utf-8")
     trees = TREES.read_text(encoding="utf-8").split("\n\n")
     (folder / "trees.conllu").write_text("\n\n".join(trees[:4]) + "\n\n", encoding="utf-8")
     (folder / "other.conllu").write_text(trees[4] + "\n\n", encoding="utf-8")
-    for line in ("run -m tiny -l all -o maps.npz @@", "stats -m tiny -o stats.npz lines.txt"):
+    for line in (
+        "run -m tiny -l all -o maps.npz @@",
+        "stats -m tiny -o stats.npz lines.txt",
+        "run -m tiny --vectors 1.2 -l all -o vectors.npz @",
+    ):
         assert in_process(words(line), folder).code == 0, line
+    replace(load_record(folder / "vectors.npz"), kind="decoder").save(folder / "decoder.npz")
     return folder
 
 
@@ -203,7 +225,7 @@ def test_documents_are_as_written(printed, name):
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
     reader = Reader()
-    for name in ("run", "explain", "diff", "probe", "stats"):
+    for name in ("run", "explain", "diff", "probe", "stats", "models show"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
     for part in set(sections()) - set(CALLS) - {"program"}:  # bench's, and slow

@@ -101,6 +101,12 @@ def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_a_mean_is_over_several_heads(refused, folder, style):
+    assert "--mean has no effect on one head" in refused("heatmap", "--style", style, "-H", "1", "--mean", TEXT)
+    assert not list(folder.iterdir())
+
+
 @pytest.mark.slow
 def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
     minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")

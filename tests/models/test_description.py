@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
 from attncli.models.config import ModelConfig
-from attncli.models.description import describe, facts, who_runs
+from attncli.models.description import TEXTS, describe, facts, who_runs
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=60),
@@ -93,6 +93,8 @@ def test_long_and_odd_values_are_cut_short():
         "vocab_size": float("inf"),
         "architectures": ["A", "B"],
         "d_model": 7,
+        "model_type": 5,
+        "hidden_act": {},
     }
     found = facts(data)
     assert found == {
@@ -101,6 +103,8 @@ def test_long_and_odd_values_are_cut_short():
         "heads": "x" * 39 + "…",
         "vocab_size": "Infinity",
         "hidden_size": 7,
+        "model_type": "5",
+        "activation": "{}",
     }
 
 
@@ -108,7 +112,9 @@ def test_long_and_odd_values_are_cut_short():
 def test_whatever_stands_there_something_is_said_of_it(data):
     engine, why = who_runs(data)
     assert engine in ("attncli", "transformers", None) and (engine == "attncli" or isinstance(why, str))
-    json.dumps(facts(data), allow_nan=False)
+    said = facts(data)
+    json.dumps(said, allow_nan=False)
+    assert all(isinstance(said[name], str) for name in TEXTS if name in said)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '"bert"'])

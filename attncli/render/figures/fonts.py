@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import quoted
 
 DEFAULT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 NAMED = 5  # characters that the notice names
@@ -45,7 +46,7 @@ def installed_family(name: str) -> str:
     if name.casefold() not in spelt:
         near = difflib.get_close_matches(name.casefold(), spelt, n=3, cutoff=0.5) or [DEFAULT.casefold()]
         raise RequestError(
-            f"no font {name!r} on this machine: it has {', '.join(spelt[one] for one in near)} and others"
+            f"no font {quoted(name)} on this machine: it has {', '.join(spelt[one] for one in near)} and others"
         )
     return spelt[name.casefold()]
 

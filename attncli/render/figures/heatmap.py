@@ -12,6 +12,7 @@ from attncli.analysis.filters import kept
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.record import AttentionRecord
 from attncli.record.selection import select_token
 from attncli.render.figures.drawing import INK
@@ -95,6 +96,7 @@ def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
     token = select_token(str(query), tokens)
     if token not in queries:
         raise RequestError(
-            f"query {query}: {tokens.shown[token]!r} is not drawn as a query: --segments or --no-special leaves it out"
+            f"query {quoted(str(query))}: {quoted(tokens.shown[token])} is not drawn as a query: --segments or "
+            "--no-special leaves it out"
         )
     return queries.index(token)

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, write
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.layout import (
@@ -102,7 +103,7 @@ def colour_map(name: str) -> Colormap:
     """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
     if name not in matplotlib.colormaps:
         near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or ["magma_r", "viridis", "Blues"]
-        raise RequestError(f"no colour map {name!r}: matplotlib has {', '.join(near)} and others")
+        raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
     return matplotlib.colormaps[name]
 
 

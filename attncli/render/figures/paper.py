@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.render.figures import fonts
 
 UNITS = {"": 1.0, "in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}  # inches
@@ -55,5 +56,7 @@ def inches(length: str | float) -> float:
     match = LENGTH.fullmatch(str(length))
     value = float(match[1]) * UNITS.get(match[2].lower(), 0.0) if match else 0.0
     if not 0 < value <= WIDEST:
-        raise RequestError(f'--width {length}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in')
+        raise RequestError(
+            f'--width {quoted(str(length))}: write it as "8cm", "80mm", "3.15in" or "227pt", up to {WIDEST:g}in'
+        )
     return value
