@@ -31,7 +31,7 @@ def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None
         or said_badly(outcome)
         or (refused_badly(outcome) if outcome.code == 2 and "stderr" not in case.streams else None)
         or (done_badly(typed, outcome) if outcome.code == 0 and "stdout" not in case.streams else None)
-        or left_behind(typed, outcome)
+        or left_behind(typed, outcome, case.streams.get("stdout") in ("closed", "full"))
         or (code_of(case, typed, outcome))
     )
 
@@ -94,11 +94,13 @@ def no_number(name: str) -> Any:
     raise ValueError(f"JSON has no {name}")
 
 
-def left_behind(typed: tuple[str, ...], outcome: Outcome) -> str | None:
-    """Files that nobody asked for; any, where the request was refused."""
+def left_behind(typed: tuple[str, ...], outcome: Outcome, unsaid: bool = False) -> str | None:
+    """Files that nobody asked for; any, where the request was refused. `unsaid`: where a file's name can't be printed,
+    it may be there all the same.
+    """
     asked = {Path(after).name for before, after in pairwise(typed) if before in WRITES}
     asked |= {word.partition("=")[2] for word in typed if word.startswith("--output=")}
-    if outcome.code == 2 and "--resume" not in typed:  # which is kept up to date until it is refused
+    if outcome.code == 2 and not unsaid and "--resume" not in typed:  # which is kept up to date until it is refused
         asked = set()
     if "samples" in typed:
         return None
@@ -112,7 +114,7 @@ def code_of(case: Case, typed: tuple[str, ...], outcome: Outcome) -> str | None:
         allowed &= {"refused": {2}, "done": {0, 1}}[case.expects]
     sent = case.disturbed.get("signal")
     if sent in ENDS:
-        allowed |= {ENDS[sent]}
+        allowed |= {ENDS[sent], -getattr(signal, f"SIG{sent}")}  # which is the same to a shell: it had hardly begun
     if sent == "KILL":
         allowed |= {-signal.SIGKILL}
     if outcome.code in allowed:

@@ -1,6 +1,7 @@
 """Signals while something is written, full disks, and places where nothing can be: a file is whole or as before."""
 
 import io
+import os
 import signal
 import zipfile
 from collections.abc import Callable
@@ -73,6 +74,8 @@ def interrupted(case: Case, runner: Runner) -> Verdict:
     why = None if killed and outcome.code == -sent else wrong(case, outcome)
     why = why or not_whole(case, outcome, runner, whole)
     if why is None and killed:
+        for path in runner.folder.glob(".attncli-*"):
+            os.utime(path, (0, 0))  # long ago
         again = runner.run(case)
         left = [path.name for path in runner.folder.iterdir() if path.name.startswith(".attncli-")]
         why = wrong(case, again) or (f"leaves {left} of a process that was killed" if left else None)

@@ -94,7 +94,9 @@ def statistics(random: Random, place: Place) -> Case:
     else:
         changes = lie(OF_HEADS, random, 4)
     made = put(place.original("stats.json").decode(), changes)
-    return case("stats --from lie.json --json", "lie.json", made.encode(), str(changes))
+    computed = next(iter(changes)).endswith(("label", "strength"))  # from the figures, whatever is said
+    same = "stats --from stats.json --json" if computed else None
+    return case("stats --from lie.json --json", "lie.json", made.encode(), str(changes), same)
 
 
 def state(random: Random, place: Place) -> Case:
