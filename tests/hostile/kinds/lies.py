@@ -165,7 +165,7 @@ def reordered(random: Random, place: Place) -> Case:
     order = shuffled(list(range(len(named[axis]))))
     named[axis] = named[axis][order]
     named["weights"] = named["weights"][order] if axis == "layers" else named["weights"][:, order]
-    line = random.choice(("stats --from {} --json", "flow --from {} --query cat --json -l all -H 1"))
+    line = random.choice(("stats --from {} --json", "find cat sat --from {} --json"))
     return case(
         line.format("lie.npz"), "lie.npz", archive_of(named), f"{axis} in another order", line.format("maps.npz")
     )
