@@ -49,7 +49,9 @@ def view(
     measure: options.Measure = "weight",
     vectors: Annotated[
         str | None,
-        options.vectors("Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it as many as take 0.2 MB."),
+        options.vectors(
+            "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it one, or as many as take 0.2 MB."
+        ),
     ] = None,
     engine: options.Engine = "auto",
     which: options.Which = None,
