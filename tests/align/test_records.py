@@ -48,8 +48,8 @@ def test_an_answer_that_there_is_no_date_is_written_like_any_other(tmp_path):
     found = records(aligner, alignment)
     assert "".join(found[0].tokens.text) == "none[END]"
     assert "".join(found[2].tokens.text) == "[START]none"
-    save_records(found, tmp_path / "none.npz")
-    assert [one.tokens for one in load_records(tmp_path / "none.npz")] == [one.tokens for one in found]
+    save_records(found, tmp_path / "none.safetensors")
+    assert [one.tokens for one in load_records(tmp_path / "none.safetensors")] == [one.tokens for one in found]
     [one] = document(aligner, [alignment])["alignments"]
     assert (one["output"], one["date"]) == ("none", None) and "no date" in one["doubt"]
 

@@ -59,11 +59,11 @@ class Parrot:
         return Decoded(logits, torch.full((len(source), 1, 1, queries, source.shape[1]), 1 / source.shape[1]))
 
 
-def certain(text):
-    """An aligner that writes the text with all its probability."""
-    network = Parrot(text, text)
-    network.sure = 100.0
-    return Aligner(About("dot", 0, 1, 1, SIZES["dot"]), network, WEIGHTS)
+def certain(*texts):
+    """An aligner that writes these texts with all its probability."""
+    aligner = parrot(*texts)
+    aligner.network.sure = 100.0
+    return aligner
 
 
 def parrot(*texts):
@@ -172,7 +172,7 @@ def test_a_day_of_another_year_is_said_to_be_one(written):
 def test_a_date_of_mostly_unknown_characters_is_doubted_always():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
-        few, many = certain("2021-03-03").translate_many(["ééa1", "éééa1"])
+        few, many = certain("2021-03-03", "2021-03-03").translate_many(["ééa1", "éééa1"])
     assert few.doubt is None
     assert many.date == "2021-03-03" and "most of its characters are unknown" in many.doubt
 
