@@ -19,7 +19,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import first_line
 from attncli.base.schema import each, real, whole
-from attncli.base.untrusted import parse_json, read_json, read_npz
+from attncli.base.untrusted import listed, parse_json, read_json, read_npz
 from attncli.record import ModelInfo
 
 SUFFIXES = (".csv", ".json", ".npz")
@@ -177,14 +177,14 @@ def of_arrays(arrays: dict[str, Any]) -> Statistics:
     for name in ("names", "figures", "spread", "about"):
         if name not in arrays:
             raise ValueError(f"it has no {name}")
-    if arrays["names"].tolist() != list(FIGURES):
+    if listed("names", arrays["names"]) != list(FIGURES):
         raise ValueError("it has other figures")
     about = parse_json(str(arrays["about"]))
     ABOUT(about, "it")
     distances = None
     if "divergence" in arrays:
         names = ("divergence", "embedding", "clusters")
-        distances = {name: arrays[name].tolist() for name in names if name in arrays}
+        distances = {name: listed(name, arrays[name]) for name in names if name in arrays}
         DISTANCES(distances, "distances")
     return from_parts(about, arrays["figures"], arrays["spread"], arrays.get("alike"), distances)
 

@@ -24,6 +24,7 @@ LONGEST_JSON = 2**30  # bytes: what `run --json` prints of all heads of 1,024 to
 SMALL = 2**29  # bytes that any .npz may hold once it is inflated
 INFLATED = 200  # times its size that a larger one may hold: rows of nothing are packed well, and bombs better
 MOST_ARRAYS = 1000  # in a .npz
+LONGEST_LIST = 2**20  # entries
 PIECE = 2**18  # bytes that are inflated at once
 
 # What a garbled file makes zipfile, numpy's header parser and the decompressors raise. (RuntimeError: a password.)
@@ -115,6 +116,15 @@ def read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> "npt.NDArra
     array = np.frombuffer(content, dtype=dtype)
     check_bools(member.filename, array)
     return array.reshape(shape, order="F" if by_columns else "C")
+
+
+def listed(name: str, array: "npt.NDArray[Any]") -> Any:
+    """An array as a list, or as the one value that it is. Raises ValueError for one with more entries than there are
+    names or numbers of anything: a list takes many times the room.
+    """
+    if array.size > LONGEST_LIST:
+        raise ValueError(f"{name} has {array.size:,} entries")
+    return array.tolist()
 
 
 def check_bools(name: str, array: "npt.NDArray[Any]") -> None:

@@ -11,7 +11,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
 from attncli.base.schema import each, whole
-from attncli.base.untrusted import read_json
+from attncli.base.untrusted import listed, read_json
 from attncli.record import schema
 from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_npz, read_safetensors
 from attncli.record.foreign import as_maps, as_tokens
@@ -78,7 +78,9 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
     model, measure = ModelInfo(**labels["model"]), labels.get("measure", "weight")
     queries, keys = len(tokens), len(tokens if key_tokens is None else key_tokens)
     weights, mask = numbers["weights"], numbers["mask"]
-    layers, heads = (check_numbers(what, numbers[what].tolist(), getattr(model, what)) for what in ("layers", "heads"))
+    layers, heads = (
+        check_numbers(what, listed(what, numbers[what]), getattr(model, what)) for what in ("layers", "heads")
+    )
     if weights.dtype != np.float32 or weights.shape != (len(layers), len(heads), queries, keys):
         raise ValueError(f"weights are {weights.dtype} {list(weights.shape)} for {queries} queries and {keys} keys")
     if 0 in weights.shape:
@@ -115,7 +117,7 @@ def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
     Raises RequestError as `record_of` does, and ValueError where there are no tokens, or vectors of one side only.
     """
     known: dict[str, Any] = {
-        name: arrays[name].tolist() for name in ("layers", "heads", "kind", "measure", "model") if name in arrays
+        name: listed(name, arrays[name]) for name in ("layers", "heads", "kind", "measure", "model") if name in arrays
     }
     schema.PLAIN(known, "it")
     for one, other in (("attentions", "tokens"), ("query", "key"), ("key", "query"), ("neurons", "query")):
@@ -124,12 +126,12 @@ def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
     if "query" in arrays:
         pair = arrays["query"], arrays["key"]
         known["vectors"] = Vectors(pairs_of(arrays["neurons"]), *pair) if "neurons" in arrays else pair
-    keys = arrays["key_tokens"].tolist() if "key_tokens" in arrays else None
-    segments = arrays["segments"].tolist() if "segments" in arrays else None
+    keys = listed("key_tokens", arrays["key_tokens"]) if "key_tokens" in arrays else None
+    segments = listed("segments", arrays["segments"]) if "segments" in arrays else None
     mask = arrays.get("mask")
     if mask is not None and mask.ndim == 0:
         mask = mask.item()
-    return record_of(arrays[PLAIN], arrays["tokens"].tolist(), keys, segments=segments, mask=mask, **known)
+    return record_of(arrays[PLAIN], listed("tokens", arrays["tokens"]), keys, segments=segments, mask=mask, **known)
 
 
 def of_document(document: Any) -> Iterator[AttentionRecord]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Floats
+from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
 
@@ -78,4 +79,4 @@ def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:
     """(layer, head) of each of some heads. Raises ValueError for what are no such pairs."""
     if neurons.dtype != np.int64 or neurons.ndim != 2 or neurons.shape[1] != 2:
         raise ValueError(f"neurons are {neurons.dtype} {list(neurons.shape)}, not pairs of layer and head")
-    return [(layer, head) for layer, head in neurons.tolist()]
+    return [(layer, head) for layer, head in listed("neurons", neurons)]

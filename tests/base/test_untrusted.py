@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from attncli.base import untrusted
-from attncli.base.untrusted import Tensors, parse_json, read_json, read_npz
+from attncli.base.untrusted import Tensors, listed, parse_json, read_json, read_npz
 
 BAD_JSON = [
     "",
@@ -140,3 +140,9 @@ def test_a_tensor_that_is_not_there_is_a_value_error(tmp_path: Path) -> None:
     save_file({"a": np.zeros(2)}, tmp_path / "a.safetensors")
     with pytest.raises(ValueError, match="it has no b"):
         Tensors(tmp_path / "a.safetensors", "numpy").read("b")
+
+
+def test_an_array_that_is_too_long_makes_no_list() -> None:
+    assert listed("layers", np.arange(3)) == [0, 1, 2] and listed("kind", np.array("encoder")) == "encoder"
+    with pytest.raises(ValueError, match="tokens has 2,000,000 entries"):
+        listed("tokens", np.zeros(2_000_000, dtype="U1"))
