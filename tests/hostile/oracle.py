@@ -29,11 +29,16 @@ def wrong(case: Case, outcome: Outcome, arguments: tuple[str, ...] | None = None
     return (
         ended_badly(outcome)
         or said_badly(outcome)
-        or (refused_badly(outcome) if outcome.code == 2 and "stderr" not in case.streams else None)
+        or (refused_badly(outcome) if outcome.code == 2 and heard(case) else None)
         or (done_badly(typed, outcome) if outcome.code == 0 and "stdout" not in case.streams else None)
         or left_behind(typed, outcome, case.streams.get("stdout") in ("closed", "full"))
         or (code_of(case, typed, outcome))
     )
+
+
+def heard(case: Case) -> bool:
+    """Whether what is said on stderr arrives: it lies in a file, which may have no room."""
+    return "stderr" not in case.streams and case.disturbed.get("RLIMIT_FSIZE", LONGEST) >= LONGEST
 
 
 def ended_badly(outcome: Outcome) -> str | None:

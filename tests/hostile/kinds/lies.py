@@ -22,10 +22,10 @@ STATISTICS = {
     "mask": (RED, "5", '"sideways"', "null"),
     "measure": (RED, "5", '"length"'),
     "kind": (RED, "5", '"sideways"'),
-    "model.name": ("5", "null", RED.replace("red", "")),
+    "model.name": ("5", "null"),
     "model.layers": ("3", "5", "-4", "4.0", '"4"', "0"),
     "model.heads": ("3", "16", "-4", "4.0"),
-    "model.hidden_size": ("-32", "0", '"x"'),
+    "model.hidden_size": ("-32", '"x"'),
 }
 OF_HEADS = {
     "heads.#.figures.entropy": ("-5", "99", "NaN", '"1"', "null", "1e400"),
@@ -51,7 +51,7 @@ RECORD = {
     "mask_name": (RED, "5", "null", '"sideways"'),
     "kind": ('"sideways"', "5", '"cross"'),
     "measure": ('"length"', "5"),
-    "model.name": ("5", RED),
+    "model.name": ("5", "[]"),
     "model.layers": ("1", "-1", "4.0"),
     "model.heads": ("1", "1.5"),
     "tokens.segments.1": ("-5", "7", '"0"', "1.5"),
