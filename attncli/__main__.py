@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 
 INTERRUPTED = 130
+COMPILER_FOLDER = "TORCHINDUCTOR_CACHE_DIR"  # what torch calls it, once it has made it: when its compiler is imported
 
 
 def main() -> None:
@@ -24,6 +25,7 @@ def main() -> None:
 
 def run() -> int:
     """The exit code."""
+    given = os.environ.get(COMPILER_FOLDER)
     try:
         from attncli.cli import signals, streams
 
@@ -40,6 +42,9 @@ def run() -> int:
     with suppress(Exception, SystemExit):  # `program` has told of stdout; libraries remove what they made for a while
         atexit._run_exitfuncs()
         sys.stdout.flush()
+    if given is None and COMPILER_FOLDER in os.environ:
+        with suppress(OSError):  # somebody else keeps something there: nothing is compiled here
+            os.rmdir(os.environ[COMPILER_FOLDER])  # noqa: PTH106
     return code
 
 

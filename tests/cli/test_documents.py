@@ -5,6 +5,8 @@ A command that prints a document has ways here that between them have every fiel
 
 import csv
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -285,6 +287,64 @@ def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
         for weight in row
     ]
     assert [float(row["weight"]) for row in rows] == weights
+
+
+# --- in a pipe ------------------------------------------------------------------------------------------
+
+DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @", "train-align --attention dot --steps 1 -o trained"]
+QUICK = ["samples", "stats --from stats.npz"]  # which import no torch
+PIPED = [lines[0] for lines in CALLS.values()] + [line for line in QUICK if line not in CALLS["samples"]]
+
+
+def quick_first(lines: list[str], *more: str) -> list[Any]:
+    return [
+        pytest.param(f"{line} {option}".strip(), marks=[] if line in QUICK else [pytest.mark.slow])
+        for line in lines
+        for option in more
+    ]
+
+
+@pytest.fixture
+def started(place):
+    """`started("run -m tiny @ --json")` -> a process of its own, in the folder with everything."""
+    from shell import environment
+
+    def start(line: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "attncli", *words(line)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=place,
+            env=environment(ATTNCLI_QUIET="1"),
+            text=True,
+        )
+
+    return start
+
+
+@pytest.mark.parametrize("line", quick_first(PIPED, "--json"))
+def test_a_document_is_all_that_is_printed(started, line):
+    process = started(line)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, "")
+    assert isinstance(json.loads(out), dict)
+
+
+@pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--json", "--help"), *quick_first(DRAWN, "", "--help")])
+def test_who_reads_one_line_ends_nothing_badly(started, line):
+    """As `| head -1` does it."""
+    with started(line) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")
+
+
+def test_every_command_is_piped():
+    """bench and train-align under the names of what they do."""
+    begun = {" ".join(words(line)[:2]) for line in [*PIPED, *DRAWN]}
+    assert all(any(f"{one} ".startswith(f"{name} ") for one in begun) for name in commands() if name)
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """stdin, stdout and stderr of real processes: open, closed, on a full disk, or read by nobody."""
 
+import getpass
 import os
 import subprocess
 import sys
@@ -116,6 +117,21 @@ def test_what_libraries_say_stays_inside(variables, tmp_path):
     for command in (("run", TEXT), ("heatmap", "-o", "out.svg", TEXT)):
         code, printed, said = attncli(tmp_path, *command, **variables)
         assert (code, said) == (0, "") and printed
+
+
+@pytest.mark.slow
+def test_no_folder_is_left_where_the_compiler_of_torch_was_imported(tmp_path):
+    """It makes one; transformers and optimizers import it. What somebody keeps there stays."""
+    pytest.importorskip("transformers")
+    command, temporary = ("run", "--engine", "transformers", TEXT), tmp_path / "temporary"
+    temporary.mkdir()
+    assert attncli(tmp_path / "here", *command, TMPDIR=str(temporary))[0] == 0
+    assert list(temporary.iterdir()) == []
+    kept = temporary / f"torchinductor_{getpass.getuser()}" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    assert attncli(tmp_path / "here", *command, TMPDIR=str(temporary))[0] == 0
+    assert kept.exists()
 
 
 @pytest.mark.slow
