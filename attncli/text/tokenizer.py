@@ -1,6 +1,7 @@
 """str -> Tokens: ids, strings, segments, word numbers, character offsets. `tokenizers` does the cutting."""
 
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line, quoted, shorten
 from attncli.base.untrusted import parse_json
 from attncli.text.shown import Notation
-from attncli.text.stretches import beginning, stretches
+from attncli.text.stretches import OVERLAP, beginning, stretches
 from attncli.text.tokens import NothingKept, Tokens, Unreadable, check_text, tokens_of
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ class Tokenizer:
         for part in whole:
             check_text(part)
         texts = tuple(beginning(part, self.max_tokens, self.cut) for part in whole)
+        known = texts == whole  # who has not tokenized all of a text does not know how many tokens it has
         encoding = self.encoding(*texts)
         total = len(encoding)
         if total > self.max_tokens:
+            texts = fitting(texts, encoding, self.max_tokens)
             encoding = self.encoding(*texts, most=self.max_tokens)
         tokens = tokens_of(encoding, self.notation, *texts)
         if total > self.max_tokens:
-            of = f" of {total} tokens"
-            if texts != whole:  # and who has not tokenized all of a text does not know how many it has
-                of = f" tokens: {left_out(tokens, whole):,} characters are left out"
+            of = f" of {total} tokens" if known else f" tokens: {left_out(tokens, whole):,} characters are left out"
             warnings.warn(f"kept the first {len(tokens)}{of}", Notice, stacklevel=2)
         self.check(tokens, text)
         return tokens if pad_to is None else self.pad(tokens, pad_to)
@@ -157,6 +158,21 @@ class Tokenizer:
             raise
         except Exception as error:
             raise RequestError(f"{name} can't be read: {first_line(error)}") from error
+
+
+def fitting(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
+    """So much of each text that its first tokens, so many, are as they are in the whole, and the longer one stays it.
+
+    Of a pair that is cut, the library makes everything that was left out of one beside everything of the other.
+    """
+    places = list(zip(encoding.offsets, encoding.sequence_ids, strict=True))
+    ends = [[end for (_, end), of in places if of == part] for part in range(len(texts))]
+    kept = list(texts)
+    for part in sorted(range(len(texts)), key=lambda part: len(ends[part])):
+        if len(ends[part]) > most:
+            kept[part] = texts[part][: ends[part][most - 1] + OVERLAP]
+            most = bisect_right(ends[part], len(kept[part])) + 1
+    return tuple(kept)
 
 
 def left_out(tokens: Tokens, texts: Sequence[str]) -> int:

@@ -225,3 +225,20 @@ def test_bytes_need_no_vocabulary(text, pair, pad_id):
     padded = tokenizer.pad(tokens, len(tokens) + 2)
     assert padded.text[-2:] == ["[PAD]"] * 2 and padded.ids[-2:] == [pad_id] * 2
     assert pad_id not in tokens.ids and "[UNK]" not in tokens.text
+
+
+@pytest.mark.parametrize(("first", "second"), [(2000, 1000), (700, 2000), (1501, 1500), (1000, 1000), (3, 2000)])
+def test_of_a_long_pair_no_more_is_cut_than_is_kept(minilm, monkeypatch, first, second):
+    """The library makes every combination of what it leaves out: hundreds of encodings here, gigabytes of longer ones."""
+    cut = minilm.tokenizer
+    made, encoding = [], cut.encoding
+    monkeypatch.setattr(cut, "encoding", lambda *texts, **most: made.append(encoding(*texts, **most)) or made[-1])
+    pair = "the cat, which sat " * first, "Embeddings! " * second
+    cut.backend.enable_truncation(512)
+    expected = cut.backend.encode(*pair)
+    cut.backend.no_truncation()
+    total = 3 + 5 * (first + second)
+    with pytest.warns(Notice, match=f"kept the first 512 of {total} tokens"):
+        tokens = cut.encode(*pair)
+    assert (tokens.ids, tokens.offsets, tokens.segments) == (expected.ids, expected.offsets, expected.type_ids)
+    assert sum(len(one.overflowing) for one in made) < len(expected.overflowing) / 2

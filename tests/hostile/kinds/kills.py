@@ -52,8 +52,9 @@ def look(case: Case, runner: Runner) -> Verdict:
         outcome = runner.run(case, RLIMIT_FSIZE=case.disturbed["RLIMIT_FSIZE"])
         return Verdict(outcome.code, wrong(case, outcome) or not_whole(case, outcome, runner))
     if "signal" not in case.disturbed:
-        (runner.folder / "loop.npz").symlink_to("loop.npz")
-        (runner.folder / "folder.npz").mkdir()
+        for suffix in {Path(word).suffix for word in case.arguments}:
+            (runner.folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
+            (runner.folder / f"folder{suffix}").mkdir()
         outcome = runner.run(case)
         return Verdict(outcome.code, wrong(case, outcome))
     return interrupted(case, runner)
@@ -92,7 +93,8 @@ def not_whole(case: Case, outcome: Outcome, runner: Runner, whole: bytes | None 
     found, before = read_target(case, runner), next(iter(case.files.values()), None)
     if outcome.code in (0, 2) and case.disturbed.get("RLIMIT_FSIZE") is not None:
         return None if outcome.code == 0 or found == before else "a full disk, and the file is another"
-    if found is None or found in (before, whole) or complete(case, found):
+    nothing = found == b"" and "--resume" in case.arguments  # a file that is held, with nothing in it yet
+    if nothing or found is None or found in (before, whole) or complete(case, found):
         return None
     return f"{case.disturbed}: the file is neither as before nor whole: {found[:30]!r}"
 

@@ -30,7 +30,8 @@ CALLS = (
     ("run", "-m", "minilm", "-o", "a.csv", "--", "{}"), ("run", "-m", "minilm", "-o", "a.npz", "--", "{}"),
     ("view", "-m", "tiny", "-o", "a.html", "--", "{}"), ("mask", "-m", "tiny", "--json", "--", "{}"),
     ("align", "--attention", "dot", "--json", "--", "{}"), ("align", "--attention", "dot", "--", "{}"),
-    ("diff", "-m", "tiny", "--words", "--json", "--", "{}", "{}"), ("flow", "-m", "minilm", "--json", "--", "{}"),
+    ("diff", "-m", "tiny", "--words", "--json", "--", "{}", "{}"),
+    ("flow", "-m", "minilm", "--method", "rollout", "--json", "--", "{}"),
     ("run", "-m", "json", "--json", "--", "{}"), ("run", "-m", "minilm", "--mask", "causal", "--", "{}"),
 )  # fmt: skip
 DRAWN = (
