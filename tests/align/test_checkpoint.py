@@ -160,6 +160,6 @@ def test_weights_of_the_package_know_dates_never_seen_and_texts_that_are_none(at
     about, _ = load(weights_path(WEIGHTS, attention))
     assert about == About(attention, seed=0, step=STEPS[attention], steps=STEPS[attention], sizes=SIZES[attention])
     measured = measure(weights_path(WEIGHTS, attention))
-    assert measured.exact >= 0.99
-    assert measured.dates.right >= 0.99 * TRIED and measured.dates.silent <= 2
-    assert measured.no_dates.right >= 0.9 * TRIED and measured.no_dates.silent <= 0.05 * TRIED
+    assert measured.exact >= 0.975
+    assert measured.dates.right >= 0.975 * TRIED and measured.dates.silent <= 2
+    assert measured.no_dates.right >= 0.88 * TRIED and measured.no_dates.silent <= 0.06 * TRIED
