@@ -81,7 +81,9 @@ def rows(made, tokens, keys):
         for head, name in enumerate(METHODS):
             one = next(maps)
             assert (one["layer"], one["head"], one["method"]) == (layer["layer"], head, name)
-            np.testing.assert_array_equal(one["weights"], np.float32([row[name] for row in layer["queries"]]))
+            np.testing.assert_array_equal(
+                np.float32(one["weights"]), np.float32([row[name] for row in layer["queries"]])
+            )
     assert next(maps, None) is None
 
 

@@ -125,7 +125,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
         ((CAT,), "it takes two saved records, two texts, or one text with --models"),
         ((CAT, DOG, "--masks", "none,causal"), "differ in one way"),
         ((CAT, "--masks", "none,causal", "--models", "minilm,minilm"), "differ in one way"),
-        ((CAT, "--masks", "causal"), "--masks causal: two names"),
+        ((CAT, "--masks", "causal"), "--masks 'causal': two names"),
         ((CAT, "--masks", "none,all"), "no mask 'all'"),
         ((CAT, "A cat."), "9 tokens and the other 5"),
         (("maps.npz", "other.npz"), "can't read maps.npz"),

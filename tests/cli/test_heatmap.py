@@ -152,7 +152,7 @@ def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
         (["--vmax", "0"], "--vmax"),
         (["--dpi", "1"], "--dpi"),
         (["--style", "line"], "it is one of matrix, lines"),
-        (["--width", "wide"], "--width wide"),
+        (["--width", "wide"], "--width 'wide'"),
         (["--font", "DejaVu Sand"], "DejaVu Sans"),
         (["--font-size", "500"], "--font-size"),
     ],

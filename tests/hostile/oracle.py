@@ -59,7 +59,7 @@ def said_badly(outcome: Outcome) -> str | None:
         for words in FORBIDDEN:
             if words in text:
                 line = next(line for line in text.splitlines() if words in line)
-                return f"{words!r}: {line[-200:]}"
+                return f"{words!r}: {line[-200:]} ... {text.strip()[-200:]}"
         found = HARMFUL.search(text)
         if found is not None:
             return f"prints the character U+{ord(found[0]):04X}"

@@ -25,6 +25,7 @@ WAITING = 60.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
 LINK = "-> "
 KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
 
 
@@ -149,12 +150,16 @@ def program(case: Case, arguments: tuple[str, ...], folder: Path) -> None:
         gone = tempfile.mkdtemp()
         os.chdir(gone)
         Path(gone).rmdir()
+    from attncli.__main__ import main
+
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    except KeyboardInterrupt:  # before it has begun
+        os._exit(130)
     if case.environment:
         command = [sys.executable, "-m", "attncli", *arguments]
         os.execve(sys.executable, command, {**os.environ, **case.environment})
     sys.argv = ["attncli", *arguments]
-    from attncli.__main__ import main
-
     main()
 
 
@@ -175,6 +180,7 @@ def forked(
     os.write(given, case.stdin or b"")
     os.lseek(given, 0, os.SEEK_SET)
     begun = time.monotonic()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the program begins
     child = os.fork()
     if child == 0:
         status = 70
@@ -190,6 +196,7 @@ def forked(
             traceback.print_exc()
         finally:
             os._exit(status)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if sent is not None:
         disturb(child, sent, begun + after, watched)
     status, used, late = waited(child)

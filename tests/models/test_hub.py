@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
+from attncli.base.printable import quoted
 from attncli.models import hub
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.hub import ALIASES, NotOnThisMachine, locate
@@ -119,7 +120,7 @@ def test_any_name_is_a_place_or_a_refusal(name):
     try:
         locate(name, download=False)
     except RequestError as error:
-        assert repr(name) in str(error) or name in str(error)
+        assert quoted(name) in str(error) or name in str(error)
 
 
 @pytest.mark.parametrize(
