@@ -10,11 +10,11 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path 
 
 
 def blocks():
-    """Every console block, with the scripts before it in its document, which take seconds."""
+    """Every console block, with the scripts before it in its document, which take seconds; README.md has quick ones."""
     for name, text in TEXTS.items():
         for block in BLOCK.finditer(text):
             before = scripts(text[: block.start()])
-            marks = [pytest.mark.slow] if before else []
+            marks = [pytest.mark.slow] if before or name != "README.md" else []
             yield pytest.param(block[1], before, marks=marks, id=f"{name}: {commands(block[1])[0][:50]}")
 
 

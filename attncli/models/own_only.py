@@ -14,8 +14,7 @@ NOT_GIVEN = "which transformers does not give of {}"
 LOOKING = {
     "explain": f"explain needs queries, keys, values and the output projection, {NOT_GIVEN}",
     "mechanisms": f"mechanisms needs queries, keys, values and their projections, {NOT_GIVEN}",
-    "compare": "compare holds attncli's own network against another, and for {} there is none, so that transformers "
-    "would run on both sides",
+    "compare": "compare needs a network of attncli's own, or transformers would run on both sides, and has none for {}",
 }
 
 

@@ -58,6 +58,7 @@ def test_what_was_saved_comes_back(attention, tmp_path):
     assert all(torch.equal(tensor, restored[name]) for name, tensor in network.state_dict().items())
 
 
+@pytest.mark.slow
 def test_reading_networks_leaves_nothing_behind_and_imports_no_compiler(tmp_path):
     """In a process of its own: what torch leaves in the temporary directory it leaves once."""
     for attention in ATTENTIONS:

@@ -97,6 +97,7 @@ def test_parts_of_a_date_as_written_by_hand(template, day, text):
     assert write(day, template) == text
 
 
+@pytest.mark.slow
 def test_every_text_has_one_reading():
     found: dict[str, date] = {}
     for day in (day for part in ("train", "validation", "test") for day in days(part)):

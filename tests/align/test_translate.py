@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from by_hand import DATES, NO_DATES
+from dates_by_hand import DATES, NO_DATES
 
 from attncli.align.characters import END, NONE, TARGET, UNKNOWN
 from attncli.align.checkpoint import SIZES, WEIGHTS, About, build, save

@@ -58,6 +58,7 @@ def test_spaces_by_hand():
 BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
+@pytest.mark.slow
 def test_every_single_character():
     for character in EVERY:
         safe = printable(character)

@@ -70,6 +70,7 @@ def test_a_relative_difference_by_hand():
 # --- claims ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 @pytest.mark.parametrize(("layer", "head"), [(0, 2), (2, 9), (4, 3), (5, 11)])
 def test_all_hold_on_these_heads_of_minilm(minilm, trained, layer, head, mask):
@@ -85,6 +86,7 @@ def test_one_does_not_hold_on_this_head_and_that_is_said(minilm, trained):
     assert [claim.name for claim in claims if not claim.holds] == ["saturation on this head"]
 
 
+@pytest.mark.slow
 def test_every_family_can_be_measured(tiny):
     for family in ONE_OF_EACH:
         model = load_model(str(tiny(family)), device="cpu")

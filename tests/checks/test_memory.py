@@ -12,6 +12,7 @@ CPU = torch.device("cpu")
 MIB = 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
 def test_the_peak_is_of_the_call_alone():
     held = np.ones(96 * MIB, dtype=np.uint8)  # in use before: not the call's
@@ -29,6 +30,7 @@ def test_the_peak_is_of_the_call_alone():
     assert held.all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
 def test_small_pieces_count_too():
     size = 4096

@@ -176,6 +176,7 @@ def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny, monkeypatch):
     assert json.loads(json.dumps([one.document(), two.document()], allow_nan=False))[1]["difference"] is None
 
 
+@pytest.mark.slow
 def test_layers_that_are_not_compared_may_differ(tiny, monkeypatch):
     both = both_of(tiny(max_position_embeddings=64), layers=[0, 1])
     with torch.no_grad():
@@ -184,6 +185,7 @@ def test_layers_that_are_not_compared_may_differ(tiny, monkeypatch):
     assert differing(both_of(tiny(max_position_embeddings=64), layers=[2])) == []
 
 
+@pytest.mark.slow
 def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     directory = tiny(max_position_embeddings=200)
     model = load_model(str(directory), device="cpu", dtype="float64")

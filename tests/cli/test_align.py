@@ -124,6 +124,7 @@ def test_bad_requests_are_refused_in_one_line(refused, tmp_path):
 # --- saving ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["additive", "transformer"])
 def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
     from attncli.record import load_records

@@ -147,6 +147,7 @@ def test_what_is_not_a_number_is_null_and_no(attncli, monkeypatch):
 # --- random weights ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_alias_that_can_not_be_had_is_compared_on_random_weights_and_says_so(attncli):
     result = attncli("compare", "-m", "electra-small", TEXT)
     assert result.code == 0

@@ -107,6 +107,7 @@ def test_words_of_other_pieces_are_made_as_many(attncli, refused):
     assert found["first"]["tokens"][2] == "embeddings" and len(found["first"]["tokens"]) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_it_is_drawn(attncli, tmp_path, suffix):
     path = tmp_path / f"diff{suffix}"

@@ -147,7 +147,7 @@ WAYS_FOR = [
     ("mask", way("mask -m t5 --which decoder @"), "target"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
-QUICK = 2  # ways of each command that are not left to the slow tests
+QUICK = 1  # ways of each command that are not left to the slow tests
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",

@@ -76,6 +76,7 @@ def test_norms_are_followed_as_shares_of_their_rows(attncli, minilm):
     assert found["measure"] == "norm"
 
 
+@pytest.mark.slow
 def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     whole, kept, picture = (tmp_path / name for name in ("maps.npz", "flow.safetensors", "flow.png"))
     attncli("run", TEXT, "-l", "all", "-o", str(whole))

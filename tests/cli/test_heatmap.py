@@ -53,6 +53,7 @@ def test_without_a_selection_all_heads_of_the_last_layer(attncli):
     assert {f"head {head}" for head in range(12)} < set(texts)
 
 
+@pytest.mark.slow
 def test_all_layers_and_heads(attncli):
     attncli("heatmap", "-l", "all", "-o", "out.svg", TEXT)
     texts = written("out.svg")

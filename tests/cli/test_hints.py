@@ -134,6 +134,7 @@ def test_quiet_says_nothing_at_a_terminal(option, variable, place):
     assert shown == "a.svg\n"
 
 
+@pytest.mark.slow
 def test_only_errors_are_not_quiet(attncli, refused, place, monkeypatch):
     plain = attncli("heatmap", "-m", "tiny", "-o", "a.svg")
     quiet = attncli("heatmap", "-m", "tiny", "-o", "a.svg", "--quiet")

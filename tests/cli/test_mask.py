@@ -34,6 +34,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     assert [law["name"] for law in text["laws"]] == ["padding", "forgotten padding mask", "causal", "permutation"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_drawn(attncli, tmp_path, suffix):
     path = tmp_path / f"masks{suffix}"

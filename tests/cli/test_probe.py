@@ -138,6 +138,7 @@ def test_the_terminal_says_what_the_document_says(attncli, probed):
     assert "9 sentences" in said and "looks better than it is" in said
 
 
+@pytest.mark.slow
 def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probed, tmp_path):
     blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")
     chosen, test = tmp_path / "chosen.conllu", tmp_path / "test.conllu"

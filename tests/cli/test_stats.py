@@ -145,6 +145,7 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
         assert attncli("stats", corpus) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_resumed_figures_are_those_of_an_uninterrupted_run(attncli, corpus, tmp_path):
     expected = json.loads(attncli("stats", "--json", "--dtype", "float64", corpus).out)
     asked = ["stats", "--json", "--dtype", "float64", "--resume", tmp_path / "state.npz", corpus]

@@ -55,6 +55,7 @@ def test_the_same_command_makes_the_same_weights(attncli, tmp_path):
     assert a == b != c
 
 
+@pytest.mark.slow
 def test_minutes_over_are_said_and_resumed(attncli, tmp_path):
     command = ("train-align", "--attention", "dot", "--steps", 4, "-o", tmp_path)
     stopped = attncli(*command, "--minutes", 0)

@@ -62,6 +62,7 @@ def test_figures_are_means_over_transformers_own_attentions(foreign, family):
     assert found.entropy_limit == pytest.approx(seen.mean(axis=-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*ENCODER_DECODERS, "encoder-decoder"])
 def test_a_decoder_is_counted_in_what_it_writes(foreign, family):
     model = foreign(family)

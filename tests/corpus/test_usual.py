@@ -11,6 +11,7 @@ from attncli.analysis.words import merge_words
 from attncli.corpus.usual import lines, usual_of
 
 
+@pytest.mark.slow
 def test_it_is_that_of_their_records(minilm):
     texts = lines()
     assert len(texts) == len(set(texts)) >= 10 and all(len(text) < 200 for text in texts)

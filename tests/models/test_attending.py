@@ -69,6 +69,7 @@ class Kept:
         return [] if name == "gates" else one.kept
 
 
+@pytest.mark.slow
 @given(
     names=st.permutations(KEEPERS).flatmap(lambda order: st.integers(1, len(order)).map(lambda few: order[:few])),
     layers=CHOSEN,

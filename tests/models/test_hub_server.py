@@ -43,6 +43,7 @@ def test_a_hub_out_of_reach_is_noticed_in_seconds(way, tmp_path):
 # --- a Hub on this machine ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_path):
     made = make_checkpoint(tmp_path / "made", "bert")
     for name in ("README.md", "modeling_evil.py", "pytorch_model.bin", "tf_model.h5"):

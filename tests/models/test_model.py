@@ -114,6 +114,7 @@ def test_under_the_causal_mask_a_prefix_knows_nothing_of_what_follows(minilm):
 # --- what is asked for ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=20)
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])

@@ -94,6 +94,7 @@ def test_a_token_is_text_and_no_mathematics():
     assert "$x_1 / cat" in words
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(cross_records())
 def test_queries_and_keys_may_be_other_texts(record):

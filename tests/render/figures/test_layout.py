@@ -79,6 +79,7 @@ def test_font_and_size_are_those_asked_for(style):
         assert label.get_size() == 8 and label.get_fontfamily()[0] == "STIXGeneral"
 
 
+@pytest.mark.slow
 def test_labels_that_nobody_could_read_are_not_drawn():
     assert "[CLS]" not in said(random_record(12, 12, 60).figure())
     assert said(random_record(12, 12, 5).figure()).count("[CLS]") == 24

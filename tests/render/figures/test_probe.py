@@ -53,6 +53,7 @@ def documents(draw):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
 def test_bars_and_marks_stand_for_the_shares(document):
@@ -67,6 +68,7 @@ def test_bars_and_marks_stand_for_the_shares(document):
     np.testing.assert_allclose(np.array(marks) - left, WHOLE * np.array(compared), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(documents())
 def test_bars_are_pale_where_there_are_too_few_words_and_have_their_intervals(document):
@@ -124,6 +126,7 @@ def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
     assert not any("most frequent" in word for word in said(probe_figure(document)))
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(document=documents())
 def test_the_same_document_is_the_same_bytes(tmp_path_factory, document):
