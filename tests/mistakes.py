@@ -57,7 +57,7 @@ MISTAKES = (
         "yield from islice(chain.from_iterable(every), self.limit)",
         "yield from chain.from_iterable(islice(some, self.limit) for some in every)",
     ),
-    Mistake("law of [PAD] has no [PAD]", "vectors(model, padded, mask))", "vectors(model, tokens, mask))"),
+    Mistake("law of [PAD] has no [PAD]", "model.hidden_states(padded, mask))", "model.hidden_states(tokens, mask))"),
     Mistake("first [END] ends all texts", "(written == END).any(dim=1).all()", "(written == END).any(dim=1).any()"),
     Mistake("run --json -o prints no record", "        records = iter(kept)\n", ""),
     Mistake(

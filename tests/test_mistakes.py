@@ -1,0 +1,20 @@
+"""The mistakes that `plant_mistakes.py` plants can be planted: their texts stand in the package."""
+
+from pathlib import Path
+
+import pytest
+from mistakes import FOR_COMPARE, MISTAKES, Mistake
+
+import attncli
+
+SOURCES = [
+    path.read_text(encoding="utf-8")
+    for path in sorted(Path(attncli.__file__).parent.rglob("*"))
+    if path.suffix in (".py", ".js")
+]
+
+
+@pytest.mark.parametrize("mistake", [*MISTAKES, *FOR_COMPARE], ids=lambda mistake: mistake.name)
+def test_what_would_be_replaced_stands_once_in_the_package(mistake: Mistake) -> None:
+    assert sum(source.count(mistake.old) for source in SOURCES) == 1
+    assert mistake.new != mistake.old
