@@ -1,6 +1,7 @@
 """What `attncli bench stats` measures: the same figures on both sides, and memory of a process of its own."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,5 +73,5 @@ def test_an_alias_that_is_not_here_gets_random_weights(monkeypatch, tmp_path, ti
 
 @pytest.mark.slow
 def test_a_process_that_fails_says_why(tmp_path):
-    with pytest.raises(RequestError, match=r"a process of the benchmark failed: .*no-model"):
-        run_apart(tmp_path / "no-model", tmp_path / "corpus.txt", torch.device("cpu"))
+    with pytest.raises(RequestError, match=r"a process of the benchmark failed: .*no model 'no-model'"):
+        run_apart(Path("no-model"), tmp_path / "corpus.txt", torch.device("cpu"))

@@ -68,8 +68,15 @@ def test_words_that_are_lost_change_no_exit_code(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [("models",), ("run", "--json", "-l", "0", TEXT), ("mask", TEXT)], ids=" ".join)
-@pytest.mark.parametrize("stdin", ["null", "closed", "silent"])
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        (("models",), "null"),
+        (("models",), "closed"),
+        (("models",), "silent"),
+        (("run", "--json", "-l", "0", TEXT), "null"),
+    ],
+)
 def test_all_combinations(command, stdin, tmp_path):
     _, expected, _ = attncli(tmp_path, *command)
     assert expected
