@@ -24,6 +24,7 @@ from attncli.record import ModelInfo
 
 SUFFIXES = (".csv", ".json", ".npz")
 LOADED = (".json", ".npz")  # those that are read again
+NEEDED = ("names", "figures", "spread", "about")  # of the arrays of a .npz
 SPREAD = "_spread"
 CSV_HEADER = ("layer", "head", "label", "strength", *FIGURES, *(name + SPREAD for name in FIGURES))
 
@@ -147,7 +148,7 @@ def load_statistics(path: Path) -> Statistics:
     """
     suffix = check_suffix(path, LOADED, "statistics to load")
     try:
-        loaded = of_document(read_json(path)) if suffix == ".json" else of_arrays(read_npz(path))
+        loaded = of_document(read_json(path)) if suffix == ".json" else of_arrays(read_npz(path, NEEDED))
         check_statistics(loaded)
         return loaded
     except OSError as error:
@@ -174,9 +175,6 @@ def of_document(found: Any) -> Statistics:
 
 def of_arrays(arrays: dict[str, Any]) -> Statistics:
     """Statistics from the arrays of a .npz. Raises ValueError where they are something else."""
-    for name in ("names", "figures", "spread", "about"):
-        if name not in arrays:
-            raise ValueError(f"it has no {name}")
     if listed("names", arrays["names"]) != list(FIGURES):
         raise ValueError("it has other figures")
     about = parse_json(str(arrays["about"]))

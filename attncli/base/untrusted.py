@@ -11,7 +11,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +67,11 @@ def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -
 # --- .npz -----------------------------------------------------------------------------------------------
 
 
-def read_npz(path: Path) -> dict[str, "npt.NDArray[Any]"]:
-    """All arrays of a .npz by their names.
+def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray[Any]"]:
+    """All arrays of a .npz by their names. One that is `needed` and not there is told of before anything is inflated.
 
-    Raises ValueError where it is none, an array's header and size do not agree, one holds objects, or together they are
-    larger than a file of this size has a reason to be.
+    Raises ValueError where it is none, such a one is missing, an array's header and size do not agree, one holds
+    objects, or together they are larger than a file of this size has a reason to be.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -79,6 +79,9 @@ def read_npz(path: Path) -> dict[str, "npt.NDArray[Any]"]:
             names = [member.filename.removesuffix(".npy") for member in members]
             if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
                 raise ValueError("its members are too many, or have one name twice")
+            for name in needed:
+                if name not in names:
+                    raise ValueError(f"it has no {name}")
             total = sum(member.file_size for member in members)
             if total > max(SMALL, INFLATED * path.stat().st_size):
                 raise ValueError(f"inflated it would be {total:,} bytes")

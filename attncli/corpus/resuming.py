@@ -23,7 +23,7 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.held import HeldFile
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, each, fields, maybe, text, whole
-from attncli.base.untrusted import GARBLED, parse_json, read_npz
+from attncli.base.untrusted import parse_json, read_npz
 from attncli.corpus.packed import TEXTS_SORTED
 from attncli.corpus.reading import Line
 
@@ -194,7 +194,7 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
     try:
         if path.stat().st_size == 0:
             return nothing
-        arrays = read_npz(path)
+        arrays = read_npz(path, needed=("about",))
         about = parse_json(str(arrays.pop("about")))
         ABOUT(about, "it")
         fields({}, dict.fromkeys(asked, anything))(about["asked"], "asked")
@@ -205,9 +205,8 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
         loaded = so_far_of(about, arrays, nothing.sums)
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-    except GARBLED as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise RequestError(f"{path} is nothing to go on from ({why}): name another file") from error
+    except ValueError as error:
+        raise RequestError(f"{path} is nothing to go on from ({first_line(error)}): name another file") from error
     if loaded.digest is None:
         warnings.warn(
             f"{path} is of an older version, which noted no texts: whether they are still the same can't be checked",
@@ -220,7 +219,7 @@ def load_so_far(path: Path, asked: dict[str, Any], nothing: SoFar) -> SoFar:
 def so_far_of(about: dict[str, Any], arrays: dict[str, Any], nothing: Sums) -> SoFar:
     """What a file says, with arrays of the shapes that `nothing` has.
 
-    Raises what GARBLED holds where there are no such sums, or they are not of these texts.
+    Raises ValueError where there are no such sums, or they are not of these texts.
     """
     texts, queries, done, ahead = (about[name] for name in ("texts", "queries", "done", "ahead"))
     read = about.get("read", max([done, *(number + 1 for number in ahead)]))

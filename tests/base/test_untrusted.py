@@ -146,3 +146,13 @@ def test_an_array_that_is_too_long_makes_no_list() -> None:
     assert listed("layers", np.arange(3)) == [0, 1, 2] and listed("kind", np.array("encoder")) == "encoder"
     with pytest.raises(ValueError, match="tokens has 2,000,000 entries"):
         listed("tokens", np.zeros(2_000_000, dtype="U1"))
+
+
+def test_what_is_needed_and_not_there_is_told_before_anything_is_inflated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = npz_of(tmp_path / "a.npz", a=npy(np.zeros(3)))
+    assert read_npz(path, needed=("a",)).keys() == {"a"}
+    monkeypatch.setattr(untrusted, "read_array", lambda *_: pytest.fail("it was inflated"))
+    with pytest.raises(ValueError, match="it has no b"):
+        read_npz(path, needed=("a", "b"))
