@@ -21,7 +21,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
-from attncli.base.schema import fields, one_of, whole
+from attncli.base.schema import anything, fields, one_of, whole
 from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"  # those that come with the package
@@ -44,7 +44,7 @@ ABOUT = fields(
         "seed": whole(-(2**63), 2**64 - 1),  # what torch's generators take
         "step": whole(),
         "steps": whole(),
-        "sizes": fields({}, dict.fromkeys((name for sizes in SIZES.values() for name in sizes), whole(1, LARGEST))),
+        "sizes": anything,  # which they are depends on the attention
     }
 )
 
@@ -101,6 +101,7 @@ def read_about(path: Path, metadata: Mapping[str, str]) -> About:
         )
     said = {name: parse_json(value) for name, value in metadata.items() if name != "format"}
     ABOUT(said, "it")
+    fields(dict.fromkeys(SIZES[said["attention"]], whole(1, LARGEST)))(said["sizes"], "sizes")
     about = About(**said)
     if about.step > about.steps:
         raise ValueError(f"it has done {about.step} of {about.steps} steps")

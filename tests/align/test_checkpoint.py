@@ -133,6 +133,14 @@ def test_metadata_that_make_no_sense_are_refused(path, metadata):
     assert "damaged" in refusal(path)
 
 
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_sizes_that_are_left_out_are_refused_though_the_tensors_fit(attention, tmp_path):
+    about = About(attention, seed=0, step=1, steps=1, sizes={})
+    save(tmp_path / "some.safetensors", about, build(attention, SIZES[attention]).state_dict())
+    with pytest.raises(RequestError, match=r"damaged \(sizes has no d_"):
+        load(tmp_path / "some.safetensors")
+
+
 @pytest.mark.parametrize(
     "tensor", [None, torch.zeros(7), torch.full((15,), torch.nan), torch.zeros(15, dtype=torch.int64)]
 )
