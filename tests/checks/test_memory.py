@@ -20,13 +20,13 @@ def test_the_peak_is_of_the_call_alone():
     del earlier  # a higher peak, but before the call
 
     def passing():
-        np.ones(64 * MIB, dtype=np.uint8)  # given back before the call ends
+        np.ones(64 * MIB, dtype=np.uint8)  # freed before the call ends; the allocator may keep it
         return np.ones(16 * MIB, dtype=np.uint8)
 
     for _ in range(2):  # whoever comes second has nothing to reuse
         peak = peak_added(passing, CPU)
         assert peak is not None
-        assert 60 * MIB < peak < 76 * MIB
+        assert 60 * MIB < peak < (64 + 16 + 12) * MIB  # less than what was held, or once was
     assert held.all()
 
 
