@@ -82,6 +82,8 @@ def align(
     if output_path is not None:
         check_suffix(output_path, (*SUFFIXES, PAGE, *PICTURES), "an alignment")
     texts = read_dates(text, file)
+    if output_path is not None:
+        check_holds(output_path, len(texts), attention)
     from attncli.align.checkpoint import WEIGHTS
     from attncli.align.translate import load_aligner
     from attncli.cli.progress import one_by_one
@@ -112,11 +114,25 @@ def align(
         hints.offer(context, "its maps as a page", "align", output_path="align.html")
 
 
+def kinds(attention: str) -> tuple[str, ...]:
+    """The attentions of a network: of each a text's maps are a record."""
+    return choices.names(choices.Kind) if attention == "transformer" else ("cross",)
+
+
 def check_which(which: str, attention: str) -> None:
     """Raises RequestError for an attention that there is not."""
-    there = choices.names(choices.Kind) if attention == "transformer" else ("cross",)
+    there = kinds(attention)
     if which not in there:
         raise RequestError(f"--which {which}: with --attention {attention} it is {' or '.join(there)}")
+
+
+def check_holds(path: Path, texts: int, attention: str) -> None:
+    """Raises RequestError when a file of that suffix can't hold the maps of so many texts."""
+    from attncli.record.files import check_record_count
+
+    if path.suffix.lower() in PICTURES:
+        check_one(texts, "give the one to draw as TEXT")
+    check_record_count(path, texts * len(kinds(attention)))
 
 
 def save(aligner: "Aligner", alignments: "list[Alignment]", which: str, path: Path) -> None:
@@ -135,7 +151,6 @@ def save(aligner: "Aligner", alignments: "list[Alignment]", which: str, path: Pa
         from attncli.render.figures.heatmap import heatmap
         from attncli.render.figures.saving import save_figure
 
-        check_one(len(alignments), "give the one to draw as TEXT")
         [chosen] = [record for record in by_text[0] if record.kind == which]
         save_figure(heatmap(chosen), path)
     else:

@@ -69,7 +69,7 @@ def run(
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source
     from attncli.record import save_records
-    from attncli.record.files import LOADED, SUFFIXES
+    from attncli.record.files import LOADED, SUFFIXES, check_record_count
     from attncli.record.record import document_text
 
     if output_path is not None:
@@ -82,6 +82,8 @@ def run(
         refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
     first = layer is None and head is None and not json and output_path is None
     source = Source.of(context, layers="all" if first else "-1", stdin=True)
+    if output_path is not None:
+        check_record_count(output_path, len(source))
     records = source.records()
     if words:
         from attncli.analysis.words import merge_words

@@ -9,6 +9,7 @@ import numpy as np
 
 from attncli.base import untrusted
 from attncli.base.documents import write_table
+from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, each
 from attncli.base.untrusted import Tensors
@@ -22,6 +23,12 @@ CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
 PLAIN = "attentions"  # in a .npz that no attncli wrote: its weights, beside "tokens"
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
+
+
+def check_record_count(path: Path, count: int) -> None:
+    """Raises RequestError when a file of that suffix can't hold so many texts."""
+    if path.suffix.lower() == ".npz" and count != 1:
+        raise RequestError(f"{path}: .npz holds one text and there are {count}; .safetensors holds many")
 
 
 class Contents(NamedTuple):

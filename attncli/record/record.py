@@ -260,8 +260,7 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
     suffix = check_suffix(path, files.SUFFIXES, "a record")
     if not records:
         raise RequestError(f"{path}: there is no record to save")
-    if suffix == ".npz" and len(records) != 1:
-        raise RequestError(f"{path}: .npz holds one text and there are {len(records)}; .safetensors holds many")
+    files.check_record_count(path, len(records))
     if suffix == ".json":
         write_whole(path, lambda temporary: files.write_text(document_text(records), temporary))
     else:

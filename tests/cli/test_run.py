@@ -116,6 +116,12 @@ def test_pair_has_two_segments(attncli):
     assert sorted(set(entry["segments"])) == [0, 1]
 
 
+def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, tmp_path):
+    (tmp_path / "two.txt").write_text("one\ntwo\n")
+    said = refused("run", "-f", tmp_path / "two.txt", "-m", tmp_path / "nowhere", "-o", tmp_path / "a.npz")
+    assert ".npz holds one text and there are 2; .safetensors holds many" in said
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_saved_record_is_the_same(attncli, minilm, tmp_path, suffix):
     path = tmp_path / f"maps{suffix}"
