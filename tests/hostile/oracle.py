@@ -103,9 +103,9 @@ def left_behind(typed: tuple[str, ...], outcome: Outcome, unsaid: bool = False) 
     """Files that nobody asked for; any, where the request was refused. `unsaid`: where a file's name can't be printed,
     it may be there all the same.
     """
-    asked = {Path(after).name for before, after in pairwise(typed) if before in WRITES}
-    asked |= {word.partition("=")[2] for word in typed if word.startswith("--output=")}
-    if outcome.code == 2 and not unsaid and "--resume" not in typed:  # which is kept up to date until it is refused
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    asked = {Path(after).name for before, after in pairwise(words) if before in WRITES}
+    if outcome.code == 2 and not unsaid and "--resume" not in words:  # which is kept up to date until it is refused
         asked = set()
     if "samples" in typed:
         return None
