@@ -1,6 +1,7 @@
 """The members of a .npz: read as text, put back as text, and whole archives written in one go."""
 
 import io
+import warnings
 import zipfile
 
 import numpy as np
@@ -36,7 +37,8 @@ def raw_members(archive: bytes) -> dict[str, bytes]:
 def zipped(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip file of these members, in this order; a name may be there twice."""
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", compression) as file:
+    with warnings.catch_warnings(), zipfile.ZipFile(written, "w", compression) as file:
+        warnings.simplefilter("ignore")
         for name, content in members:
             file.writestr(zipfile.ZipInfo(name), content, compression)
     return written.getvalue()
