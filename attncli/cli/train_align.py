@@ -11,6 +11,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
+from attncli.base.schema import LARGEST
 from attncli.cli import hints, options, output
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def train_align(
             "--steps",
             metavar="N",
             min=1,
+            max=LARGEST,
             help="Batches to train on.",
             show_default="what the kind needs",
         ),
