@@ -37,7 +37,7 @@ def any_records(draw) -> AttentionRecord:
         tokens=dataclasses.replace(record.tokens, text=[words[place % len(words)] for place in range(length)]),
         masks=masks,
         mask_name=draw(st.sampled_from(["padding", "causal", "none"])),
-        kind=draw(st.sampled_from(["encoder", "decoder", "cross"])),
+        kind="cross" if record.key_tokens is not None else draw(st.sampled_from(["encoder", "decoder"])),
         measure=measure,
     )
     pairs = [(layer, head) for layer in record.layers for head in record.heads]

@@ -63,9 +63,16 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
 
 def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
     """Raises RequestError and ValueError for what is no record."""
-    if suffix == ".json":
-        yield from of_document(read_json(path))
-        return
+    for record in of_document(read_json(path)) if suffix == ".json" else of_contents(path, suffix):
+        if (record.kind == "cross") != (record.key_tokens is not None):
+            raise ValueError(
+                f"its kind is {record.kind}, and {'no' if record.kind == 'cross' else 'other'} tokens are its keys"
+            )
+        yield record
+
+
+def of_contents(path: Path, suffix: str) -> Iterator[AttentionRecord]:
+    """The records of a .npz or .safetensors. Raises RequestError and ValueError as `read_records`."""
     for contents in [read_npz(path)] if suffix == ".npz" else read_safetensors(path):
         yield build(*contents) if isinstance(contents, Contents) else of_arrays(contents)
 

@@ -48,7 +48,10 @@ CALLS = {
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
         "flow --from maps.npz --query big",
     ],
-    "stats": ["stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz"],
+    "stats": [
+        "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
+        "stats -m t5 --which decoder lines.txt",
+    ],
     "probe": [
         "probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu",
         "probe -m t5 --which decoder trees.conllu",
