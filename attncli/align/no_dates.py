@@ -138,6 +138,7 @@ def other_month(part: Part, generator: random.Random) -> str:
         name = generator.choice([
             one[: generator.randint(1, 5)] + other[generator.randint(2, 4) :],
             one[: generator.randint(1, 5)] + other[generator.randint(2, 4) :],
+            one[: generator.randint(1, 5)] + other[generator.randint(2, 4) :],
             generator.choice(pool(MONTHS_ELSEWHERE, part)),
             generator.choice(pool(MONTHS_ELSEWHERE, part))[:3],
             "".join(generator.choices(FOREIGN_LETTERS, k=generator.randint(3, 9))),

@@ -20,7 +20,7 @@ from attncli.align.network import Network
 from attncli.align.no_dates import draw_no_date
 from attncli.base.errors import RequestError
 
-STEPS = {"additive": 2000, "dot": 2000, "general": 2000, "concat": 1500, "transformer": 2500}
+STEPS = {"additive": 4000, "dot": 4000, "general": 4000, "concat": 3000, "transformer": 5000}
 BATCH = 64  # dates a step
 RATE = 2e-3  # Adam's learning rate at its highest
 WARM_UP = 0.05  # the share of the steps in which it rises to that
