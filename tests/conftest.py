@@ -26,7 +26,7 @@ for name in (
 ):
     os.environ.pop(name, None)
 
-settings.register_profile("attncli", deadline=None, max_examples=25)
+settings.register_profile("attncli", deadline=None, max_examples=16)
 settings.load_profile("attncli")
 
 

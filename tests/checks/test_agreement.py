@@ -25,7 +25,7 @@ TEXTS = (
 )
 LAYERS = 4
 MASKS = choices.names(choices.Mask)
-DTYPES = ["float32", "bfloat16", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float64", "float16"))]
+DTYPES = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float64", "float16"))]
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,14 @@ time.sleep(30)
 """
 
 
+@pytest.fixture(autouse=True)
+def hang_up():
+    """HUP is not ignored, as it would be under a `nohup` around the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def started(program: str, *arguments: object, **more):
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
