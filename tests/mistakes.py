@@ -92,7 +92,9 @@ FOR_COMPARE = (
         "scaled_dot without its scale", "return dot(query / query.shape[-1] ** 0.5, key)", "return dot(query, key)"
     ),
     Mistake(
-        "stored maps without the scale", "torch.matmul(query / query.shape[-1] ** 0.5, key", "torch.matmul(query, key"
+        "stored maps without the scale",
+        "torch.matmul(queries / query.shape[-1] ** 0.5, keys",
+        "torch.matmul(queries, keys",
     ),
     Mistake(
         "K for V in the fused kernel",
@@ -104,7 +106,7 @@ FOR_COMPARE = (
         "(query, key, value, attn_mask=mask)",
         "(query, key, key, attn_mask=mask)",
     ),
-    Mistake("K for V where maps are stored", "    return weights @ value\n", "    return weights @ key\n"),
+    Mistake("K for V where maps are stored", "    return (weights @ values).to", "    return (weights @ keys).to"),
     Mistake("mask forgotten in the fused kernel", "(query, key, value, attn_mask=mask)", "(query, key, value)"),
     Mistake(
         "mask forgotten where maps are stored",

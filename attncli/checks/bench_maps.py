@@ -1,55 +1,50 @@
 """How fast attncli is, and how much memory it takes, beside transformers in the same run.
 
-Three programs do the same work on the same token ids with the same random weights (only arithmetic matters):
-
-- attncli, by the library call that yields the records: `Model.attend_tokens`, which decides for itself how
-  many texts go through the network together;
-- eager: transformers with `output_attentions`, the texts in one batch, all maps kept;
-- sdpa: transformers on torch's fused kernel, which gives no maps.
-
-What attncli keeps is varied. transformers can't keep one head or stop early, so that all rows of one shape
-have the same peers. Tokenizing is in nobody's time.
+Three programs (`attncli.checks.contestants`) do the same work on the same token ids with the same random weights (only
+arithmetic matters). What attncli keeps is varied. transformers can't keep one head or stop early, so that all rows of
+one shape have the same peers. Tokenizing is in nobody's time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.checks import timing
+from attncli.checks.contestants import (
+    ALL_MAPS,
+    FIRST_HEAD,
+    KEPT,
+    LAST_HEAD,
+    NO_MAPS,
+    PEERS,
+    Contestants,
+    Shape,
+    random_texts,
+)
 from attncli.checks.flops import encoder_flops
+from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
-from attncli.checks.timing import Run
-from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
-from attncli.models.devices import pick_device
-from attncli.models.model import Model
-from attncli.models.random import architecture, random_model
-from attncli.models.transformers_peer import peer
-from attncli.models.walk import walk
-from attncli.record import Request
-from attncli.text.tokens import Tokens
+from attncli.models.devices import pick_device, pick_dtype
+from attncli.models.network import empty_network
+from attncli.models.random import architecture
 
 MODELS = ("minilm", "bert-base")
-EAGER, SDPA = PEERS = ("eager", "sdpa")
-ALL_MAPS, FIRST_HEAD, LAST_HEAD, NO_MAPS = KEPT = ("all", "one, first layer", "one, last layer", "none")
-
-
-class Shape(NamedTuple):
-    """So many texts of so many tokens, run so many times."""
-
-    texts: int
-    tokens: int
-    rounds: int
-    quick_rounds: int
-
-
-SHAPES = (Shape(1, 16, 30, 12), Shape(1, 128, 18, 6), Shape(1, 512, 12, 3), Shape(8, 512, 6, 3))
+SHAPES = (
+    Shape(1, 16, 30, 12),
+    Shape(1, 128, 18, 6),
+    Shape(1, 512, 12, 3),
+    Shape(8, 512, 6, 3),
+    Shape(256, 62, 4, 2, shortest=6),
+    Shape(1, 16, 30, 12, dtype="bfloat16"),
+    Shape(1, 512, 6, 3, dtype="bfloat16"),
+)
 QUICK_FLOPS = 2e11  # --quick leaves out what takes more than this in one pass: seconds a run
+MAP_BYTES = 4  # of a number in a record
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,6 @@ class Row:
     seconds: dict[str, float]  # medians
     peak_bytes: dict[str, int | None]
     flops: int  # of what attncli computes
-    share: float  # of the matrix-product rate, that attncli reaches
 
     def ratio(self, name: str) -> float:
         """attncli's time over a peer's: below 1, attncli is faster."""
@@ -88,22 +82,63 @@ class Bench:
     """All rows, and what they were measured on."""
 
     rows: list[Row]
-    product_rates: dict[str, float]  # the best seen, in floating-point operations a second, by way of computing
+    product_rates: dict[str, dict[str, float]]  # by dtype: the best seen, in operations a second, by way of computing
     device: str
+    machine: dict[str, Any]
 
     def document(self) -> dict[str, Any]:
         """What `bench --json` prints."""
+        every = [rates for _, rates in sorted(self.product_rates.items(), key=lambda one: one[0] != "float32")]
         return {
             "versions": {name: version(name) for name in ("attncli", "torch", "transformers")},
             "device": self.device,
+            "machine": self.machine,
             "dtype": "float32",
             "threads": torch.get_num_threads(),
             "weights": "random",
             "models": [
                 architecture_document(case) for case in {row.case.model: row.case for row in self.rows}.values()
             ],
-            "matrix_product": {"shape": list(timing.PRODUCT), "flops_per_second": self.product_rates},
-            "rows": [row_document(row) for row in self.rows],
+            "matrix_product": {
+                "shape": list(timing.PRODUCT),
+                "flops_per_second": {name: rate for rates in every for name, rate in rates.items()},
+            },
+            "rows": [self.row_document(row) for row in self.rows],
+        }
+
+    def row_document(self, row: Row) -> dict[str, Any]:
+        shape, rate = row.case.shape, max(self.product_rates[row.case.shape.dtype].values())
+        return {
+            "model": row.case.model,
+            "texts": shape.texts,
+            "tokens": shape.tokens,
+            "shortest": shape.shortest or shape.tokens,
+            "dtype": shape.dtype,
+            "kept": row.kept,
+            "rounds": row.case.rounds,
+            "seconds": row.seconds,
+            "ratio": {name: row.ratio(name) for name in PEERS},
+            "peak_bytes": row.peak_bytes,
+            "flops": row.flops,
+            "matrix_product_share": row.flops / row.seconds["attncli"] / rate,
+            "floor": self.floor(row, rate),
+        }
+
+    def floor(self, row: Row, rate: float) -> dict[str, float]:
+        """Seconds that nobody can do without at the rates measured here: for the matrix products, for reading the
+        layers' weights once, and for writing the maps once.
+        """
+        config = ModelConfig.from_dict(row.case.config)
+        layers, heads = walked(config, row.kept)
+        whole = sum(parameter.numel() for parameter in empty_network(config).layer(0).parameters())
+        read = layers * whole + 2 * config.hidden_size * config.head_dim * heads
+        maps = (layers + 1) * heads if row.kept == ALL_MAPS else heads
+        written = maps * sum(length**2 for length in row.case.shape.lengths)
+        rates = self.machine["bytes_per_second"]
+        return {
+            "products": row.flops / rate,
+            "weights": read * pick_dtype(row.case.shape.dtype).itemsize / rates["read"],
+            "maps": written * MAP_BYTES / rates["write"],
         }
 
 
@@ -117,21 +152,6 @@ def architecture_document(case: Case) -> dict[str, Any]:
         "layers": config.layers,
         "heads": config.heads,
         "hidden_size": config.hidden_size,
-    }
-
-
-def row_document(row: Row) -> dict[str, Any]:
-    return {
-        "model": row.case.model,
-        "texts": row.case.shape.texts,
-        "tokens": row.case.shape.tokens,
-        "kept": row.kept,
-        "rounds": row.case.rounds,
-        "seconds": row.seconds,
-        "ratio": {name: row.ratio(name) for name in PEERS},
-        "peak_bytes": row.peak_bytes,
-        "flops": row.flops,
-        "matrix_product_share": row.share,
     }
 
 
@@ -149,7 +169,7 @@ def plan(models: Sequence[str], quick: bool) -> list[Case]:
         _, config = architecture(model)
         numbers = ModelConfig.from_dict(config)
         for shape in SHAPES:
-            large = encoder_flops(numbers, shape.texts, shape.tokens, numbers.layers) > QUICK_FLOPS
+            large = kept_flops(numbers, shape, NO_MAPS) > QUICK_FLOPS
             if shape.tokens <= numbers.max_tokens and not (quick and large):
                 cases.append(Case(model, config, shape, shape.quick_rounds if quick else shape.rounds))
     if not cases:
@@ -157,79 +177,19 @@ def plan(models: Sequence[str], quick: bool) -> list[Case]:
     return cases
 
 
-def kept_flops(config: ModelConfig, shape: Shape, kept: str) -> int:
-    """`encoder_flops` of what attncli computes when this is kept."""
-    layers, map_heads = {
+def walked(config: ModelConfig, kept: str) -> tuple[int, int]:
+    """The layers that attncli goes through when this is kept, and the heads whose maps it makes in the next."""
+    return {
         ALL_MAPS: (config.layers - 1, config.heads),
         FIRST_HEAD: (0, 1),
         LAST_HEAD: (config.layers - 1, 1),
         NO_MAPS: (config.layers, 0),
     }[kept]
-    return encoder_flops(config, shape.texts, shape.tokens, layers, map_heads)
 
 
-# --- the contestants ------------------------------------------------------------------------------------
-
-
-class Contestants:
-    """One architecture in all three programs, on the same random weights (seed 0)."""
-
-    def __init__(self, name: str, config: dict[str, Any], device: str) -> None:
-        self.model, reference = random_model(name, device)
-        self.config = self.model.config
-        eager = reference.network
-        sdpa = peer(config, eager.state_dict(), SDPA).to(self.model.device)
-        self.peers: dict[str, nn.Module] = {EAGER: eager, SDPA: sdpa}
-
-    def runs(self, texts: Sequence[Tokens]) -> dict[str, Run]:
-        """What each does with these texts, by the names in PEERS and KEPT."""
-        ids = torch.tensor([tokens.ids for tokens in texts], device=self.model.device)
-        return {
-            EAGER: lambda: run_peer(self.peers[EAGER], ids, output_attentions=True),
-            SDPA: lambda: run_peer(self.peers[SDPA], ids),
-            ALL_MAPS: lambda: list(self.model.attend_tokens(texts)),
-            FIRST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=0, heads=0))),
-            LAST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=-1, heads=0))),
-            NO_MAPS: lambda: last_states(self.model, texts),
-        }
-
-
-def run_peer(network: nn.Module, ids: Tensor, **options: Any) -> Any:
-    with torch.inference_mode():
-        return network(ids, **options)
-
-
-def last_states(model: Model, texts: Iterable[Tokens]) -> list[Tensor]:
-    """The last layer's vectors of each text, `[token, hidden_size]`; nothing else is kept."""
-    model.need(model.config.layers)
-    states = []
-    with torch.inference_mode():
-        for group in model.groups(texts):
-            rows = model.rows(group, "padding")
-            for x in walk(model.network, rows, attend_heads):
-                last = x
-            states += rows.texts(last)
-    return states
-
-
-def random_texts(config: ModelConfig, shape: Shape) -> list[Tokens]:
-    """Texts of random tokens (seed 0), none of them [PAD]."""
-    source = torch.Generator().manual_seed(0)
-    first = config.pad_id + 1
-    ids = torch.randint(first, config.vocab_size, (shape.texts, shape.tokens), generator=source).tolist()
-    count = shape.tokens
-    return [
-        Tokens(
-            text=[str(number) for number in one],
-            ids=one,
-            segments=[0] * count,
-            words=list(range(count)),
-            offsets=[(0, 0)] * count,
-            special=[False] * count,
-            padding=[False] * count,
-        )
-        for one in ids
-    ]
+def kept_flops(config: ModelConfig, shape: Shape, kept: str) -> int:
+    """`encoder_flops` of what attncli computes when this is kept."""
+    return sum(encoder_flops(config, 1, length, *walked(config, kept)) for length in shape.lengths)
 
 
 # --- measuring ------------------------------------------------------------------------------------------
@@ -241,14 +201,18 @@ def bench_maps(cases: Sequence[Case], device: str = "auto", done: Callable[[], N
     Raises RequestError when the device is not there.
     """
     where = pick_device(device)
-    times: dict[str, list[float]] = {}
-    measured: list[tuple[Case, dict[str, float], dict[str, int | None]]] = []
+    machine = machine_document(where)
+    times: dict[str, dict[str, list[float]]] = {}
+    rows: list[Row] = []
     contestants: Contestants | None = None
     for number, case in enumerate(cases):
-        if contestants is None or case.model != cases[number - 1].model:
-            contestants = Contestants(case.model, case.config, device)
-        for name, taken in timing.product_seconds(where).items():
-            times.setdefault(name, []).extend(taken)
+        dtype = case.shape.dtype
+        before = cases[number - 1]
+        if contestants is None or (case.model, dtype) != (before.model, before.shape.dtype):
+            contestants = Contestants(case.model, case.config, device, dtype)
+        for name, taken in timing.product_seconds(where, pick_dtype(dtype)).items():
+            way = name if dtype == "float32" else f"{name}, {dtype}"
+            times.setdefault(dtype, {}).setdefault(way, []).extend(taken)
         runs = contestants.runs(random_texts(contestants.config, case.shape))
         for run in runs.values():
             run()
@@ -257,22 +221,18 @@ def bench_maps(cases: Sequence[Case], device: str = "auto", done: Callable[[], N
         for name, run in runs.items():
             peaks[name] = peak_added(run, where)
             done()
-        measured.append((case, timing.median_seconds(runs, case.rounds, where, done), peaks))
+        seconds = timing.median_seconds(runs, case.rounds, where, done)
+        rows += [row_of(case, kept, seconds, peaks) for kept in KEPT]
     work = timing.product_flops()
-    rates = {name: work / min(taken) for name, taken in times.items()}
-    rows = [
-        row_of(case, kept, seconds, peaks, max(rates.values())) for case, seconds, peaks in measured for kept in KEPT
-    ]
-    return Bench(rows, rates, str(where))
+    rates = {dtype: {way: work / min(taken) for way, taken in ways.items()} for dtype, ways in times.items()}
+    return Bench(rows, rates, str(where), machine)
 
 
-def row_of(case: Case, kept: str, seconds: dict[str, float], peaks: dict[str, int | None], rate: float) -> Row:
-    flops = kept_flops(ModelConfig.from_dict(case.config), case.shape, kept)
+def row_of(case: Case, kept: str, seconds: dict[str, float], peaks: dict[str, int | None]) -> Row:
     return Row(
         case=case,
         kept=kept,
         seconds={"attncli": seconds[kept], **{name: seconds[name] for name in PEERS}},
         peak_bytes={"attncli": peaks[kept], **{name: peaks[name] for name in PEERS}},
-        flops=flops,
-        share=flops / seconds[kept] / rate,
+        flops=kept_flops(ModelConfig.from_dict(case.config), case.shape, kept),
     )

@@ -3,6 +3,7 @@
 - speed: texts of mixed lengths, all figures of all heads. The peer is what one would write: transformers with
   `output_attentions`, padded batches of 16 in the file's order, and the same figures in numpy. Reading the file,
   tokenizing it and finding its words is the same code on both sides, and in the time of both.
+- half: the same texts in bfloat16, and how far each figure moves.
 - memory: the peak of a whole process, for few lines and for ten times as many.
 - long text: one of 8,192 tokens, through the same architecture with so many positions and random weights.
 """
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attncli.analysis.statistics import Sums
+from attncli.analysis.statistics import FIGURES, Sums
 from attncli.analysis.window_sums import plain_part
 from attncli.base.errors import RequestError
-from attncli.checks.timing import median_seconds
+from attncli.checks.machine import machine_document
+from attncli.checks.timing import Run, median_seconds
 from attncli.corpus.reading import Reading
 from attncli.corpus.reducer import Reducer
 from attncli.models.hub import NotOnThisMachine, find_alias, locate
@@ -36,6 +38,7 @@ from attncli.text.windows import Window
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 NOWHERE = {"path": None, "sha256": None}  # of a model whose weights are random
+HALF = "bfloat16"
 BATCH = 16  # texts that the peer pads to the longest of them
 FREQUENT = 2000  # words that a corpus is made of
 MARK = 0.1  # of the words have a comma or a full stop after them
@@ -52,7 +55,7 @@ class Plan(NamedTuple):
     @property
     def steps(self) -> int:
         """How often `bench_stats` says that something is done."""
-        return 2 * (self.rounds + 1) + 3
+        return 3 * (self.rounds + 1) + 3
 
 
 WHOLE, QUICK = Plan(256, 5, (1000, 10_000), 8192), Plan(64, 3, (100, 1000), 2048)
@@ -72,7 +75,8 @@ def bench_stats(
         folder = Path(temporary)
         directory, weights = checkpoint(name, folder)
         model = load_own(str(directory), device)
-        speed = measure_speed(model, make_corpus(model, folder / "speed.txt", plan.texts), plan.rounds, done)
+        corpus = make_corpus(model, folder / "speed.txt", plan.texts)
+        speed, half = measure_speed(model, corpus, plan.rounds, done)
         memory = []
         for lines in plan.lines:
             measured = run_apart(directory, make_corpus(model, folder / f"{lines}.txt", lines), model.device)
@@ -83,6 +87,7 @@ def bench_stats(
         return {
             "versions": {name: version(name) for name in ("attncli", "torch", "transformers", "numpy")},
             "device": str(model.device),
+            "machine": machine_document(model.device),
             "dtype": "float32",
             "threads": torch.get_num_threads(),
             "model": name,
@@ -90,6 +95,7 @@ def bench_stats(
             "weights": weights,
             "lengths": [SHORTEST, min(LONGEST, model.config.max_tokens)],
             "speed": speed,
+            "half": half,
             "memory": memory,
             "long": long,
         }
@@ -133,13 +139,18 @@ def make_corpus(model: Model, path: Path, lines: int) -> Path:
 # --- speed ----------------------------------------------------------------------------------------------
 
 
-def measure_speed(model: Model, path: Path, rounds: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Both over the same file, in turns; and how far their figures are apart."""
+def measure_speed(
+    model: Model, path: Path, rounds: int, done: Callable[[], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both over the same file, in turns, and attncli in HALF too; and how far their figures are apart."""
     reference = load_reference(model.place.path, model.device, torch.float32)
-    reducer = Reducer(model)
+    reducer, halved = Reducer(model), Reducer(load_own(str(model.place.path), str(model.device), HALF))
 
     def ours() -> Sums:
         return reducer.reduce(read(model, path))
+
+    def in_half() -> Sums:
+        return halved.reduce(read(model, path))
 
     def theirs() -> Sums:
         return by_transformers(reference, [window for [window] in read(model, path)], model.config.pad_id)
@@ -148,16 +159,28 @@ def measure_speed(model: Model, path: Path, rounds: int, done: Callable[[], None
     done()
     expected = theirs()
     done()
-    seconds = median_seconds({"attncli": ours, "transformers": theirs}, rounds, model.device, done)
+    moved = np.abs(in_half().figures - found.figures).max(axis=(0, 1))
+    done()
+    runs: dict[str, Run] = {"attncli": ours, "transformers": theirs, HALF: in_half}
+    seconds = median_seconds(runs, rounds, model.device, done)
+    half = seconds.pop(HALF)
     apart = np.abs(found.figures - expected.figures) / np.maximum(1, np.abs(expected.figures))
-    return {
-        "texts": found.texts,
-        "tokens": found.queries,
-        "rounds": rounds,
-        "seconds": seconds,
-        "ratio": seconds["transformers"] / seconds["attncli"],
-        "largest_difference": float(apart.max()),
-    }
+    return (
+        {
+            "texts": found.texts,
+            "tokens": found.queries,
+            "rounds": rounds,
+            "seconds": seconds,
+            "ratio": seconds["transformers"] / seconds["attncli"],
+            "largest_difference": float(apart.max()),
+        },
+        {
+            "dtype": HALF,
+            "seconds": half,
+            "ratio": seconds["attncli"] / half,
+            "moved": dict(zip(FIGURES, moved.tolist(), strict=True)),
+        },
+    )
 
 
 def read(model: Model, path: Path) -> Any:

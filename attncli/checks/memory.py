@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from attncli.models.storage import STORAGE
+
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -35,6 +37,7 @@ def forget_peak() -> bool:
     What was freed is first given back to the system: whoever reused it would seem to need less.
     """
     gc.collect()
+    STORAGE.forget()
     if sys.platform != "linux":
         return False
     try:

@@ -51,12 +51,13 @@ def product_flops() -> int:
     return 2 * rows * width * out
 
 
-def product_seconds(device: torch.device) -> dict[str, list[float]]:
+def product_seconds(device: torch.device, dtype: torch.dtype = torch.float32) -> dict[str, list[float]]:
     """Times of one large matrix product: torch's own way, and the one that attncli's linear layers take."""
     rows, width, out = PRODUCT
-    x = torch.randn(rows, width, device=device)
-    linear = Linear(width, out, bias=False, device=device).requires_grad_(False)
+    x = torch.randn(rows, width, device=device, dtype=dtype)
+    linear = Linear(width, out, bias=False, device=device).requires_grad_(False).to(dtype)
     linear.weight.normal_()
+    linear.pack()
     ways: dict[str, Run] = {"torch.mm": lambda: torch.mm(x, linear.weight.T), "attncli": lambda: linear(x)}
     with torch.inference_mode():
         for way in ways.values():

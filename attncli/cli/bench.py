@@ -37,10 +37,10 @@ def bench(
 ) -> None:
     """Measure attncli beside transformers: time and memory.
 
-    maps: four shapes and four things to keep, with random weights, since only arithmetic matters. stats: all
-    statistics over a corpus of mixed lengths beside the same in numpy; memory, of few lines and of many; and a text
-    of 8,192 tokens. All programs take turns in every round; the times are medians. On a machine that does something
-    else meanwhile they mean little. Nothing is fetched.
+    maps: four shapes, texts of mixed lengths, and half precision; four things to keep; random weights, since only
+    arithmetic matters. stats: all statistics over a corpus of mixed lengths beside the same in numpy, and in half
+    precision; memory, of few lines and of many; and a text of 8,192 tokens. All programs take turns in every round; the
+    times are medians. On a machine that does something else meanwhile they mean little. Nothing is fetched.
 
     \b
     Examples:

@@ -1,8 +1,9 @@
 """Windows of many texts as batches: which of them go through the network together (`attncli.models.rows`)."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from attncli.models import rows
 from attncli.text.windows import Window
 
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # what is sorted by length together; all of it is in memory at once
@@ -54,18 +55,11 @@ def some(windows: Iterator[Window]) -> tuple[list[Window], int]:
     return part, size
 
 
-def batches(group: Iterable[Window], most_tokens: int) -> list[list[Window]]:
-    """Windows of near length, as many together as have no more tokens, and one at the least.
+def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
+    """Windows of near length, as `attncli.models.rows.batches` has them.
 
-    The batches are shuffled (seed 0): who interrupts a group has not only its short texts.
+    They are shuffled (seed 0): who interrupts a group has not only its short texts.
     """
-    made: list[list[Window]] = []
-    room = 0
-    for window in sorted(group, key=len):
-        if len(window) > room:
-            made.append([])
-            room = max(most_tokens, len(window))
-        made[-1].append(window)
-        room -= len(window)
+    made = [[group[number] for number in numbers] for numbers in rows.batches(group, most_tokens)]
     random.Random(0).shuffle(made)
     return made

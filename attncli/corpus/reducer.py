@@ -13,7 +13,6 @@ from attncli.corpus.packed import batches, groups
 from attncli.corpus.record_sums import RecordSums
 from attncli.corpus.resuming import SoFar
 from attncli.models.engine import Engine
-from attncli.models.linear import Linear
 from attncli.models.model import Model
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
@@ -47,7 +46,7 @@ class Reducer:
         if isinstance(model, Model):
             at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
             self.sums = BatchSums(model, counting, at_once)
-            pack(model, batch_tokens or self.sums.batch_tokens)
+            model.need(model.config.layers)
         else:
             self.sums = RecordSums(model, counting, self.which)
         self.tokenizer = self.sums.tokenizer
@@ -127,11 +126,3 @@ class Reducer:
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(cores)
-
-
-def pack(model: Model, batch_tokens: int) -> None:
-    """Read all of a network, and lay out its matrices for batches of so many tokens."""
-    model.need(model.config.layers)
-    for module in model.network.modules():
-        if isinstance(module, Linear) and module.packed is None:
-            module.pack(batch_tokens)

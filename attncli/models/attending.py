@@ -13,11 +13,13 @@ What is kept has the dtype and the device of `like`.
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from attncli.models.kernels import attend_into, attend_output
 from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows
+from attncli.models.storage import STORAGE
 from attncli.models.walk import Attend, Heads
 
 CACHED = 2**20  # weights that a processor's cache holds until they are multiplied with the values
@@ -27,16 +29,16 @@ def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
     """The formula; by torch's fused kernel where nobody looks at the weights, else as many texts as fit the cache."""
     if weights is None:
         return attend_output(heads.query, heads.key, heads.value, heads.mask)
-    output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
     together = max(1, CACHED // weights[0].numel()) if weights.device.type == "cpu" else len(weights)
+    outputs = []
     for start in range(0, len(weights), together):
         texts = slice(start, start + together)
         some, place = heads.some_texts(texts), weights[texts]
         room = place if place.is_contiguous() else place.new_empty(place.shape)
-        output[texts] = attend_into(room, some.query, some.key, some.value, some.mask)
+        outputs.append(attend_into(room, some.query, some.key, some.value, some.mask))
         if room is not place:
             place.copy_(room)
-    return output
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def attend_apart(heads: Heads, places: Sequence[int], weights: Tensor, inside: Attend) -> Tensor:
@@ -75,7 +77,7 @@ class KeepMaps:
         self.heads = list(heads)
         self.inside = inside
         self.kept = [
-            like.new_empty(len(run.texts), len(layers), len(heads), run.length, run.length) for run in rows.runs
+            STORAGE.empty((len(run.texts), len(layers), len(heads), run.length, run.length), like) for run in rows.runs
         ]
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:

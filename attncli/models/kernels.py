@@ -30,13 +30,15 @@ def attend_into(weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask
 
     Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing
     is recorded for gradients. A map is written once, where it will stay, and multiplied with the values
-    while it is still in the processor's cache.
+    while it is still in the processor's cache. It is computed in the dtype of `weights`: where that is wider
+    than the queries', nothing between them and the output is rounded to theirs.
     """
     check_shapes(key, value, mask)
-    torch.matmul(query / query.shape[-1] ** 0.5, key.transpose(-2, -1), out=weights)
+    queries, keys, values = (part.to(weights.dtype) for part in (query, key, value))
+    torch.matmul(queries / query.shape[-1] ** 0.5, keys.transpose(-2, -1), out=weights)
     if mask is not None:
         weights.masked_fill_(~mask, -torch.inf)
     torch.softmax(weights, dim=-1, out=weights)
     if mask is not None:
         weights.masked_fill_(~mask, 0.0)
-    return weights @ value
+    return (weights @ values).to(query.dtype)

@@ -4,7 +4,7 @@ What is done token by token (projections, the feed-forward part) is done to all 
 texts of one length at a time. A single text is a batch of one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
@@ -67,6 +67,23 @@ class Rows:
         for run, of_run in zip(self.runs, of_runs, strict=True):
             parts.update(zip(run.texts, of_run, strict=True))
         return [parts[text] for text in sorted(parts)]
+
+
+def batches(texts: Sequence[Sized], most_tokens: int) -> list[list[int]]:
+    """The numbers of texts of near length that go through the network together, the shortest first.
+
+    As many together as have no more tokens, and one at the least; their numbers ascend.
+    """
+    made: list[list[int]] = []
+    room = 0
+    for number in sorted(range(len(texts)), key=lambda number: len(texts[number])):
+        size = len(texts[number])
+        if size > room:
+            made.append([])
+            room = max(most_tokens, size)
+        made[-1].append(number)
+        room -= size
+    return [sorted(numbers) for numbers in made]
 
 
 def every_text(length: int) -> int:

@@ -14,7 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from attncli.base.errors import RequestError
 from attncli.checks import bench_maps as measuring
 from attncli.checks import timing
-from attncli.checks.bench_maps import (
+from attncli.checks.bench_maps import bench_maps, kept_flops, plan
+from attncli.checks.contestants import (
     ALL_MAPS,
     EAGER,
     FIRST_HEAD,
@@ -24,9 +25,6 @@ from attncli.checks.bench_maps import (
     SDPA,
     Contestants,
     Shape,
-    bench_maps,
-    kept_flops,
-    plan,
     random_texts,
 )
 from attncli.checks.flops import encoder_flops
@@ -73,7 +71,8 @@ def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
     monkeypatch.setattr("attncli.models.model.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
     runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
     results = {name: run() for name, run in runs.items()}
-    theirs = torch.stack(results[EAGER].attentions, dim=1).numpy()  # [batch, layer, head, query, key]
+    [eager], [sdpa] = results[EAGER], results[SDPA]
+    theirs = torch.stack(eager.attentions, dim=1).numpy()  # [batch, layer, head, query, key]
 
     def weights(name):
         return np.stack([record.weights for record in results[name]])
@@ -83,9 +82,30 @@ def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
     np.testing.assert_allclose(weights(FIRST_HEAD), theirs[:, :1, :1], atol=1e-5)
     np.testing.assert_allclose(weights(LAST_HEAD), theirs[:, -1:, :1], atol=1e-5)
     ours = torch.stack(results[NO_MAPS])
-    torch.testing.assert_close(ours, results[EAGER].last_hidden_state, atol=1e-4, rtol=0)
-    torch.testing.assert_close(ours, results[SDPA].last_hidden_state, atol=1e-4, rtol=0)
-    assert not results[SDPA].attentions
+    torch.testing.assert_close(ours, eager.last_hidden_state, atol=1e-4, rtol=0)
+    torch.testing.assert_close(ours, sdpa.last_hidden_state, atol=1e-4, rtol=0)
+    assert not sdpa.attentions
+
+
+def test_of_mixed_lengths_all_contestants_compute_the_same_thing(contestants):
+    """The peers in padded batches, in the order of the texts."""
+    texts = random_texts(contestants.config, Shape(40, 30, 1, 1, shortest=3))
+    assert len({len(tokens) for tokens in texts}) > 20
+    assert [len(tokens) for tokens in texts] != sorted(len(tokens) for tokens in texts)
+    runs = contestants.runs(texts)
+    results = {name: run() for name, run in runs.items()}
+    assert [len(one.last_hidden_state) for one in results[EAGER]] == [16, 16, 8]
+    theirs = [
+        torch.stack([layer[place] for layer in batch.attentions])
+        for batch in results[EAGER]
+        for place in range(len(batch.last_hidden_state))
+    ]
+    for tokens, record, eager in zip(texts, results[ALL_MAPS], theirs, strict=True):
+        np.testing.assert_allclose(record.weights, eager[..., : len(tokens), : len(tokens)].numpy(), atol=1e-5)
+    states = [[text for one in results[name] for text in one.last_hidden_state] for name in (EAGER, SDPA)]
+    for tokens, ours, *others in zip(texts, results[NO_MAPS], *states, strict=True):
+        for other in others:
+            torch.testing.assert_close(ours, other[: len(tokens)], atol=1e-4, rtol=0)
 
 
 def test_the_weights_are_in_memory_once(contestants):
@@ -138,19 +158,22 @@ def test_whole_layers_are_what_transformers_computes(contestants):
 @pytest.mark.slow
 def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(FAMILIES["bert"]))
-    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1)))
+    monkeypatch.setattr(measuring, "SHAPES", (Shape(1, 8, 2, 1), Shape(3, 16, 3, 1, dtype="bfloat16")))
     monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
     cases = plan([str(tmp_path)], quick=False)
     steps: list[None] = []
     document = bench_maps(cases, "cpu", lambda: steps.append(None)).document()
     assert len(steps) == sum(case.runs for case in cases)
     assert json.loads(json.dumps(document)) == document
-    assert [(row["texts"], row["tokens"], row["kept"], row["rounds"]) for row in document["rows"]] == [
-        *((1, 8, kept, 2) for kept in KEPT),
-        *((3, 16, kept, 3) for kept in KEPT),
+    assert [(row["texts"], row["tokens"], row["dtype"], row["kept"], row["rounds"]) for row in document["rows"]] == [
+        *((1, 8, "float32", kept, 2) for kept in KEPT),
+        *((3, 16, "bfloat16", kept, 3) for kept in KEPT),
     ]
-    rate = max(document["matrix_product"]["flops_per_second"].values())
+    rates = document["matrix_product"]["flops_per_second"]
+    assert set(rates) == {"torch.mm", "attncli", "torch.mm, bfloat16", "attncli, bfloat16"}
     for row in document["rows"]:
+        rate = max(value for name, value in rates.items() if ("bfloat16" in name) == (row["dtype"] == "bfloat16"))
+        assert row["floor"]["products"] == pytest.approx(row["flops"] / rate)
         seconds = row["seconds"]
         assert row["ratio"] == {name: seconds["attncli"] / seconds[name] for name in (EAGER, SDPA)}
         assert row["matrix_product_share"] == pytest.approx(row["flops"] / seconds["attncli"] / rate)
@@ -161,9 +184,8 @@ def test_a_document_holds_every_row_and_its_ratios(monkeypatch, tmp_path):
 
 
 def test_every_shape_through_both_models():
-    cases = [(case.model, case.shape.texts, case.shape.tokens) for case in plan(measuring.MODELS, False)]
-    shapes = [(1, 16), (1, 128), (1, 512), (8, 512)]
-    assert cases == [(model, *shape) for model in ("minilm", "bert-base") for shape in shapes]
+    cases = [(case.model, case.shape) for case in plan(measuring.MODELS, False)]
+    assert cases == [(model, shape) for model in ("minilm", "bert-base") for shape in measuring.SHAPES]
 
 
 def test_quick_is_fewer_rounds_and_not_the_largest():
@@ -171,12 +193,12 @@ def test_quick_is_fewer_rounds_and_not_the_largest():
     rounds = {(case.model, case.shape): case.rounds for case in full}
     assert all(case.rounds < rounds[case.model, case.shape] for case in quick)
     left_out = rounds.keys() - {(case.model, case.shape) for case in quick}
-    assert [(model, *shape[:2]) for model, shape in left_out] == [("bert-base", 8, 512)]
+    assert {(model, *shape[:2]) for model, shape in left_out} == {("bert-base", 8, 512), ("bert-base", 256, 62)}
 
 
 def test_no_text_is_longer_than_the_model_reads(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(FAMILIES["roberta"]))  # 32 positions, the first two unused
-    assert [case.shape.tokens for case in plan([str(tmp_path)], False)] == [16]
+    assert {case.shape.tokens for case in plan([str(tmp_path)], False)} == {16}
 
 
 def test_a_model_for_which_no_shape_is_left_is_refused(tmp_path):

@@ -178,7 +178,7 @@ def test_divergences_are_those_of_the_records(minilm, measure, words):
 def test_scores_that_are_no_numbers_are_refused(tiny):
     model = attncli.load_model(str(tiny()), device="cpu")
     model.need(2)
-    model.network.layer(1).attention.query.weight.fill_(math.nan)
+    model.network.layer(1).attention.query.bias.fill_(math.nan)
     reducer = Reducer(model)
     with pytest.raises(RequestError, match="layer 1, head 0"):
         sums_of(reducer, corpus(model, ["the cat"]))

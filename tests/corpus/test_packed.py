@@ -22,7 +22,7 @@ def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
     group = [window(number, length) for number, length in enumerate(lengths)]
     batches = packed.batches(group, most)
     assert sorted(one.text for batch in batches for one in batch) == list(range(len(lengths)))
-    neighbours = sorted([len(one) for one in batch] for batch in batches)
+    neighbours = sorted(sorted(len(one) for one in batch) for batch in batches)
     assert [length for batch in neighbours for length in batch] == sorted(lengths)
     assert all(len(batch) == 1 or sum(map(len, batch)) <= most for batch in batches)
 

@@ -45,7 +45,7 @@ def test_it_is_torchs_in_every_mode(leading, inputs, outputs, bias, activation, 
     exact = ACTIVATIONS[activation](product)
     with torch.inference_mode():
         by_onednn = linear(x)
-        linear.pack(rows=8)
+        linear.pack()
         by_packed = linear(x)
     for found in (by_onednn, by_packed, linear(x)):
         assert found.shape == (*leading, outputs)

@@ -12,6 +12,7 @@ from vectors import OTHER, TEXT
 
 from attncli import Notice, RequestError, load_model
 from attncli.models.hub import ALIASES, locate
+from attncli.models.model import AHEAD_TOKENS
 
 TEXTS = [TEXT, "Short.", OTHER, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b", "naïve café"]
 
@@ -153,10 +154,24 @@ def test_records_come_as_they_are_ready(tiny):
     model = load_model(str(tiny("bert")), "cpu")
 
     def corpus():
-        yield from ["the cat"] * (1 + model.batch_tokens // 4)  # one more than go through the network together
+        yield from ["the cat"] * (1 + AHEAD_TOKENS // 4)  # one more than are read ahead
         raise AssertionError("read too far")
 
     assert next(model.attend_many(corpus())).tokens.text == ["[CLS]", "the", "cat", "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "weights", "sizes"),
+    [(24, 10**9, [6, 3]), (10**9, 64 * 16, [4, 4, 1]), (10**9, 10**9, [9]), (0, 0, [3, 3, 3])],
+)
+def test_texts_are_read_ahead_up_to_so_many_tokens_and_weights(tokens, weights, sizes, tiny, monkeypatch):
+    """But never fewer than go through the network together; of each four tokens and four maps."""
+    monkeypatch.setattr("attncli.models.model.AHEAD_TOKENS", tokens)
+    monkeypatch.setattr("attncli.models.model.AHEAD_WEIGHTS", weights // 4)
+    monkeypatch.setattr("attncli.models.model.BATCH_TOKENS", {"cpu": 12})
+    model = load_model(str(tiny("bert")), "cpu")
+    texts = list(model.tokenize([("the cat", None)] * 9, None))
+    assert [len(group) for group in model.groups(iter(texts), maps=4)] == sizes
 
 
 def test_texts_and_pairs_of_different_number(tiny):

@@ -13,11 +13,12 @@ COLUMNS = (
     *("attncli\nms", "eager\nms", "SDPA\nms"),
     *("of\neager", "of\nSDPA"),
     *("attncli\nMB", "eager\nMB", "SDPA\nMB"),
-    "of\nrate",
+    *("products\nms", "weights\nms", "maps\nms"),
 )
 # What a narrow terminal does without first.
-GOES = ("eager\nMB", "SDPA\nMB", "of\nrate", "attncli\nMB", "eager\nms", "SDPA\nms")
+GOES = ("eager\nMB", "SDPA\nMB", "attncli\nMB", "maps\nms", "weights\nms", "products\nms", "eager\nms", "SDPA\nms")
 PROGRAMS = ("attncli", "eager", "sdpa")
+FLOOR = ("products", "weights", "maps")
 
 
 def bench_table(document: dict[str, Any]) -> Table:
@@ -35,7 +36,9 @@ def bench_table(document: dict[str, Any]) -> Table:
 
 
 def shape_of(row: dict[str, Any]) -> str:
-    return printable(f"{row['model']} {row['texts']} x {row['tokens']}")
+    lengths = f"{row['tokens']}" if row["shortest"] == row["tokens"] else f"{row['shortest']}-{row['tokens']}"
+    dtype = "" if row["dtype"] == "float32" else f" {row['dtype']}"
+    return printable(f"{row['model']} {row['texts']} x {lengths}{dtype}")
 
 
 def row_texts(row: dict[str, Any]) -> tuple[str, ...]:
@@ -44,30 +47,41 @@ def row_texts(row: dict[str, Any]) -> tuple[str, ...]:
         *(three_digits(row["seconds"][name] * 1e3) for name in PROGRAMS),
         *(three_digits(row["ratio"][name]) for name in PROGRAMS[1:]),
         *(megabytes(row["peak_bytes"][name]) for name in PROGRAMS),
-        f"{row['matrix_product_share']:.0%}",
+        *(three_digits(row["floor"][name] * 1e3) for name in FLOOR),
     )
 
 
 def bench_legend(document: dict[str, Any]) -> Prose:
     """What the columns mean, and what it was all measured on."""
-    versions = document["versions"]
+    versions, machine = document["versions"], document["machine"]
     rates = document["matrix_product"]["flops_per_second"]
     rows, width, out = document["matrix_product"]["shape"]
     return Prose(
         "\nms: median time. of eager: attncli's time over that of transformers with output_attentions, which "
         "keeps all maps; of SDPA: without, which keeps none.\n"
         "MB: the peak of what a call adds to the memory in use, its result included.\n"
-        "of rate: attncli's matrix products a second, as a share of what a product of "
-        f"{rows} x {width} x {out} reaches here: {max(rates.values()) / 1e9:.0f} GFLOP/s.\n"
-        f"Random weights, float32, {document['device']}, {document['threads']} threads; "
-        + ", ".join(f"{name} {number}" for name, number in versions.items())
-        + "."
+        "products, weights, maps: what the matrix products alone take at the rate that one of "
+        f"{rows} x {width} x {out} reaches here, what reading the layers' weights once takes, and writing the maps.\n"
+        "256 x 6-62: texts of 6 to 62 tokens in no order; transformers takes them in padded batches of 16.\n"
+        f"GFLOP/s: {', '.join(f'{name} {rate / 1e9:.0f}' for name, rate in rates.items())}.\n"
+        f"Random weights, float32 unless said, {document['device']}, {document['threads']} threads; "
+        f"{machine_text(machine)}; " + ", ".join(f"{name} {number}" for name, number in versions.items()) + "."
+    )
+
+
+def machine_text(machine: dict[str, Any]) -> str:
+    """What it was measured on."""
+    rates = machine["bytes_per_second"]
+    does = f" ({', '.join(machine['instructions'])})" if machine["instructions"] else ""
+    return (
+        f"{printable(machine['processor'])}{does}, memory read at {rates['read'] / 1e9:.1f} GB/s "
+        f"and written at {rates['write'] / 1e9:.1f}"
     )
 
 
 def stats_lines(document: dict[str, Any]) -> Text:
     """What `attncli bench stats` measured, in words; `document` is what its --json prints."""
-    speed, memory, long = document["speed"], document["memory"], document["long"]
+    speed, half, memory, long = (document[name] for name in ("speed", "half", "memory", "long"))
     lines = [
         f"{printable(document['model'])}, {document['weights']} weights: {speed['texts']:,} texts of "
         f"{document['lengths'][0]} to {document['lengths'][1]} tokens, {speed['tokens']:,} tokens"
@@ -77,6 +91,9 @@ def stats_lines(document: dict[str, Any]) -> Text:
     lines += [
         f"  {speed['ratio']:.2f} x as fast as transformers and numpy; figures at most "
         f"{speed['largest_difference']:.0e} apart",
+        f"  {half['dtype']:<13}{half['seconds']:8.2f} s",
+        f"  {half['ratio']:.2f} x as fast as float32, and at most so far from it:",
+        *("    " + ", ".join(f"{name} {moved:.1e}" for name, moved in some) for some in lines_of(half["moved"])),
         "",
         "peak memory of a whole process",
     ]
@@ -92,11 +109,18 @@ def stats_lines(document: dict[str, Any]) -> Text:
         f"  {long['seconds']:.1f} s, peak of the process {megabytes(long['peak_bytes'])} MB; one layer's maps would be "
         f"{megabytes(long['map_bytes'])} MB",
         "",
-        f"float32, {document['device']}, {document['threads']} threads; "
-        + ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+        f"float32 unless said, {document['device']}, {document['threads']} threads",
+        machine_text(document["machine"]),
+        ", ".join(f"{name} {number}" for name, number in document["versions"].items())
         + f"; medians of {speed['rounds']} rounds",
     ]
     return Text("\n".join(lines))
+
+
+def lines_of(values: dict[str, float], most: int = 4) -> list[list[tuple[str, float]]]:
+    """Names and values, so many in a line."""
+    every = list(values.items())
+    return [every[start : start + most] for start in range(0, len(every), most)]
 
 
 def three_digits(value: float) -> str:

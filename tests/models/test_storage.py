@@ -1,0 +1,93 @@
+"""Memory for maps: somebody's as long as anything looks at it, and used again after that."""
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli.models import storage
+from attncli.models.storage import LARGE, LINE, Storage
+
+LIKE = torch.empty(0)
+ENOUGH = LARGE // 4  # float32 numbers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, ENOUGH), (0, ENOUGH)])
+def test_it_is_as_asked_for_and_can_be_written(dtype, shape):
+    made = Storage().empty(shape, torch.empty(0, dtype=dtype))
+    assert (tuple(made.shape), made.dtype, made.device.type) == (shape, dtype, "cpu")
+    assert made.is_contiguous() and made.data_ptr() % LINE == 0
+    assert (made.fill_(2) == 2).all()
+
+
+def test_it_is_used_again_when_the_last_view_is_gone():
+    pool = Storage()
+    first = pool.empty((2, ENOUGH), LIKE)
+    where = first.data_ptr()
+    part = first[1, 7:9].numpy()[:1]
+    del first
+    gc.collect()
+    assert not pool.waiting
+    assert pool.empty((2, ENOUGH), LIKE).data_ptr() != where
+    del part
+    gc.collect()
+    assert pool.empty((ENOUGH, 2), LIKE).data_ptr() == where
+
+
+def test_what_is_small_does_not_take_what_is_large():
+    pool = Storage()
+    pool.empty((9, ENOUGH), LIKE)
+    [waiting] = pool.waiting
+    made = pool.empty((2, ENOUGH), LIKE)
+    assert pool.waiting == [waiting]
+    del made
+    assert len(pool.waiting) == 2
+    pool.empty((5, ENOUGH), LIKE)
+    assert len(pool.waiting) == 2  # in the large one, and back
+    pool.forget()
+    assert not pool.waiting
+
+
+def test_those_that_have_waited_longest_go(monkeypatch):
+    monkeypatch.setattr(storage, "WAITING", 5 * LARGE)
+    pool = Storage()
+    made = [pool.empty((parts, ENOUGH), LIKE) for parts in (1, 2, 3)]
+    for _ in range(3):
+        del made[0]
+    assert [len(piece) // LARGE for piece in pool.waiting] == [2, 3]
+
+
+def test_small_ones_do_not_wait():
+    pool = Storage()
+    pool.empty((ENOUGH - 1,), LIKE)
+    assert not pool.waiting
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=25))
+def test_no_two_have_the_same(turns):
+    """Some come, some go: each holds what was written there."""
+    pool = Storage()
+    held: list[tuple[int, np.ndarray]] = []
+    for number, (parts, gone) in enumerate(turns):
+        if gone < len(held):
+            held.pop(gone)
+        held.append((number, pool.empty((parts, ENOUGH), LIKE).fill_(number).numpy()[-1:, ::512]))
+        assert all((array == value).all() for value, array in held)
+
+
+def test_threads_do_not_share_one():
+    pool = Storage()
+
+    def one(number: int) -> bool:
+        made = pool.empty((ENOUGH,), LIKE).fill_(number)
+        return bool((made == number).all())
+
+    with ThreadPoolExecutor(4) as workers:
+        assert all(workers.map(one, range(100)))
+    assert 1 <= len(pool.waiting) <= 4
