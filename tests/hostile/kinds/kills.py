@@ -39,7 +39,9 @@ def make(random: Random, place: Place) -> Case:
         most = random.choice((0, 100, 1000, 4096))
         return Case("kills", tuple(words(line)), files, disturbed={"RLIMIT_FSIZE": most}, note=f"room for {most} bytes")
     if way == 1:
-        where = random.choice(NOWHERE) + Path(target).suffix
+        where = random.choice(NOWHERE)
+        if where or "--resume" not in line:  # which has no need of a name before the dot
+            where += Path(target).suffix
         typed = tuple(where if word == target else word for word in words(line))
         return Case("kills", typed, expects="refused", note="a place that can't be written to")
     return Case(
