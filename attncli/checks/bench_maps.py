@@ -88,7 +88,6 @@ class Bench:
 
     def document(self) -> dict[str, Any]:
         """What `bench --json` prints."""
-        every = [rates for _, rates in sorted(self.product_rates.items(), key=lambda one: one[0] != "float32")]
         return {
             "versions": {name: version(name) for name in ("attncli", "torch", "transformers")},
             "device": self.device,
@@ -101,7 +100,9 @@ class Bench:
             ],
             "matrix_product": {
                 "shape": list(timing.PRODUCT),
-                "flops_per_second": {name: rate for rates in every for name, rate in rates.items()},
+                "flops_per_second": {
+                    name: rate for rates in self.product_rates.values() for name, rate in rates.items()
+                },
             },
             "rows": [self.row_document(row) for row in self.rows],
         }

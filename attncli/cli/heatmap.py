@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from attncli.base import choices
-from attncli.base.schema import LARGEST
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 
@@ -68,8 +67,7 @@ def heatmap(
         ),
     ] = None,
     dpi: Annotated[
-        int,
-        options.option(options.OUTPUT, "--dpi", rare=True, metavar="N", min=20, max=LARGEST, help="Dots an inch."),
+        int, options.option(options.OUTPUT, "--dpi", rare=True, metavar="N", min=20, help="Dots an inch.")
     ] = 150,
     title: Annotated[
         str | None,

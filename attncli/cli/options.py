@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from attncli.base import choices
+from attncli.base.schema import LARGEST
 from attncli.cli import completion, output
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
@@ -24,7 +25,12 @@ def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None
 def option(
     group: str, *names: str, rare: bool = False, complete: Callable[..., Any] | None = None, **others: Any
 ) -> Any:
-    """An option of a group. complete: what gives its values to the shell; without it they are files, or a choice's."""
+    """An option of a group. complete: what gives its values to the shell; without it they are files, or a choice's.
+
+    A number that has a least has a most too: what it counts fits a list, and a float.
+    """
+    if "min" in others:
+        others.setdefault("max", LARGEST)
     return typer.Option(*names, rich_help_panel=group, hidden=rare, autocompletion=complete, **others)
 
 

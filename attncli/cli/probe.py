@@ -7,7 +7,6 @@ import typer
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.base.schema import LARGEST
 from attncli.cli import hints, options, output
 
 
@@ -23,9 +22,7 @@ def probe(
     ] = None,
     limit: Annotated[
         int | None,
-        options.option(
-            options.TEXT, "--limit", metavar="N", min=1, max=LARGEST, help="Read the first N sentences of a treebank."
-        ),
+        options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
     ] = None,
     engine: options.Engine = "auto",
     which: options.OwnWhich = None,

@@ -11,7 +11,6 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.base.schema import LARGEST
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import stdin_is_piped
@@ -49,8 +48,7 @@ def stats(
         ),
     ] = False,
     limit: Annotated[
-        int | None,
-        options.option(options.TEXT, "--limit", min=1, max=LARGEST, metavar="N", help="Only the first N texts."),
+        int | None, options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")
     ] = None,
     stride: Annotated[
         int | None,

@@ -11,7 +11,6 @@ import typer
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.schema import LARGEST
 from attncli.cli import hints, options, output
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ def train_align(
             "--steps",
             metavar="N",
             min=1,
-            max=LARGEST,
             help="Batches to train on.",
             show_default="what the kind needs",
         ),
