@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ import torch
 from attncli.analysis.statistics import FIGURES, Sums
 from attncli.analysis.window_sums import plain_part
 from attncli.base.errors import RequestError
+from attncli.checks.contestants import BATCH, padded, run_peer
 from attncli.checks.machine import machine_document
 from attncli.checks.timing import Run, median_seconds
 from attncli.corpus.reading import Reading
@@ -39,7 +41,6 @@ from attncli.text.windows import Window
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 NOWHERE = {"path": None, "sha256": None}  # of a model whose weights are random
 HALF = "bfloat16"
-BATCH = 16  # texts that the peer pads to the longest of them
 FREQUENT = 2000  # words that a corpus is made of
 MARK = 0.1  # of the words have a comma or a full stop after them
 
@@ -190,17 +191,11 @@ def read(model: Model, path: Path) -> Any:
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:
     """Padded batches in the order of the texts; the figures of each text's part of the maps, in numpy."""
     sums: Sums | None = None
-    for start in range(0, len(texts), BATCH):
-        batch = texts[start : start + BATCH]
-        longest = max(map(len, batch))
-        ids = torch.tensor([text.tokens.ids + [pad_id] * (longest - len(text)) for text in batch])
-        real = torch.tensor([[1] * len(text) + [0] * (longest - len(text)) for text in batch])
-        with torch.inference_mode():
-            made = reference.network(
-                ids.to(reference.device), attention_mask=real.to(reference.device), output_attentions=True
-            )
+    left = iter(texts)
+    for batch in padded([text.tokens for text in texts], BATCH, pad_id, reference.device):
+        made = run_peer(reference.network, *batch, output_attentions=True)
         weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
-        for place, text in enumerate(batch):
+        for place, text in enumerate(islice(left, len(weights[0]))):
             length = len(text)
             one = plain_part(text, np.stack([layer[place, :, :length, :length] for layer in weights])).of_text()
             sums = one if sums is None else sums + one

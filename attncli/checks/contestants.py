@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from attncli.checks.timing import Run
 from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
+from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.models.random import random_model
 from attncli.models.rows import batches
@@ -65,32 +66,38 @@ class Contestants:
         eager = reference.network
         sdpa = peer(config, eager.state_dict(), SDPA).to(self.model.device, self.model.dtype)
         self.peers: dict[str, nn.Module] = {EAGER: eager, SDPA: sdpa}
+        self.model.need(self.config.layers)
+        lay_out(self.model.network)  # as for whoever asks often
 
     def runs(self, texts: Sequence[Tokens]) -> dict[str, Run]:
         """What each does with these texts, by the names in PEERS and KEPT."""
-        padded = self.padded(texts)
+        together = len(texts) if len({len(tokens) for tokens in texts}) == 1 else BATCH
+        given = padded(texts, together, self.config.pad_id, self.model.device)
         return {
-            EAGER: lambda: [run_peer(self.peers[EAGER], *batch, output_attentions=True) for batch in padded],
-            SDPA: lambda: [run_peer(self.peers[SDPA], *batch) for batch in padded],
+            EAGER: lambda: [run_peer(self.peers[EAGER], *batch, output_attentions=True) for batch in given],
+            SDPA: lambda: [run_peer(self.peers[SDPA], *batch) for batch in given],
             ALL_MAPS: lambda: list(self.model.attend_tokens(texts)),
             FIRST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=0, heads=0))),
             LAST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=-1, heads=0))),
             NO_MAPS: lambda: last_states(self.model, texts),
         }
 
-    def padded(self, texts: Sequence[Tokens]) -> list[tuple[Tensor, Tensor | None]]:
-        """The peers' batches: ids and whether they are no [PAD], `[text, token]`; None where there is none."""
-        together = len(texts) if len({len(tokens) for tokens in texts}) == 1 else BATCH
-        found: list[tuple[Tensor, Tensor | None]] = []
-        for start in range(0, len(texts), together):
-            batch = texts[start : start + together]
-            longest = max(map(len, batch))
-            spare = [longest - len(tokens) for tokens in batch]
-            ids = [tokens.ids + [self.config.pad_id] * left for tokens, left in zip(batch, spare, strict=True)]
-            real = [[1] * len(tokens) + [0] * left for tokens, left in zip(batch, spare, strict=True)]
-            mask = torch.tensor(real, device=self.model.device) if any(spare) else None
-            found.append((torch.tensor(ids, device=self.model.device), mask))
-        return found
+
+def padded(
+    texts: Sequence[Tokens], together: int, pad_id: int, device: torch.device
+) -> list[tuple[Tensor, Tensor | None]]:
+    """So many texts at a time in their order, padded to the longest of them: ids and whether they are no [PAD],
+    `[text, token]`; None where all are none.
+    """
+    found: list[tuple[Tensor, Tensor | None]] = []
+    for start in range(0, len(texts), together):
+        batch = texts[start : start + together]
+        spare = [max(map(len, batch)) - len(tokens) for tokens in batch]
+        ids = [tokens.ids + [pad_id] * left for tokens, left in zip(batch, spare, strict=True)]
+        real = [[1] * len(tokens) + [0] * left for tokens, left in zip(batch, spare, strict=True)]
+        mask = torch.tensor(real, device=device) if any(spare) else None
+        found.append((torch.tensor(ids, device=device), mask))
+    return found
 
 
 def run_peer(network: nn.Module, ids: Tensor, mask: Tensor | None, **options: Any) -> Any:
@@ -100,7 +107,6 @@ def run_peer(network: nn.Module, ids: Tensor, mask: Tensor | None, **options: An
 
 def last_states(model: Model, texts: Sequence[Tokens]) -> list[Tensor]:
     """The last layer's vectors of each text, `[token, hidden_size]`; nothing else is kept."""
-    model.need(model.config.layers)
     states: dict[int, Tensor] = {}
     with torch.inference_mode():
         for numbers in batches(texts, model.batch_tokens):

@@ -13,6 +13,7 @@ from attncli.corpus.packed import batches, groups
 from attncli.corpus.record_sums import RecordSums
 from attncli.corpus.resuming import SoFar
 from attncli.models.engine import Engine
+from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
@@ -47,6 +48,7 @@ class Reducer:
             at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
             self.sums = BatchSums(model, counting, at_once)
             model.need(model.config.layers)
+            lay_out(model.network)
         else:
             self.sums = RecordSums(model, counting, self.which)
         self.tokenizer = self.sums.tokenizer

@@ -78,6 +78,13 @@ class Linear(nn.Linear):
         return function(ONEDNN_LINEAR(input, weight, self.bias, "none", [], None))
 
 
+def lay_out(module: nn.Module) -> None:
+    """Every linear layer in it, unless that has happened."""
+    for part in module.modules():
+        if isinstance(part, Linear) and part.packed is None:
+            part.pack()
+
+
 class Embedding(nn.Embedding):
     """A table of vectors, `[...]` of row numbers -> `[..., embedding_dim]`."""
 

@@ -12,7 +12,8 @@ from vectors import OTHER, TEXT
 
 from attncli import Notice, RequestError, load_model
 from attncli.models.hub import ALIASES, locate
-from attncli.models.model import AHEAD_TOKENS
+from attncli.models.linear import ONEDNN_PACK
+from attncli.models.model import AHEAD_TOKENS, OFTEN
 
 TEXTS = [TEXT, "Short.", OTHER, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b", "naïve café"]
 
@@ -172,6 +173,18 @@ def test_texts_are_read_ahead_up_to_so_many_tokens_and_weights(tokens, weights, 
     model = load_model(str(tiny("bert")), "cpu")
     texts = list(model.tokenize([("the cat", None)] * 9, None))
     assert [len(group) for group in model.groups(iter(texts), maps=4)] == sizes
+
+
+def test_weights_are_laid_out_when_they_are_needed_often_and_the_maps_stay(tiny):
+    model = load_model(str(tiny("bert")), "cpu")
+    first, every = model.network.layer(0), model.network.layer(3)
+    maps = [model.attend("the cat sat", layers=1).weights for _ in range(OFTEN - 1)]
+    assert first.feed_forward.up.packed is None
+    maps.append(model.attend("the cat sat", layers=1).weights)
+    assert (first.feed_forward.up.packed is not None) == (ONEDNN_PACK is not None)
+    assert every.feed_forward.up.packed is None  # nobody has needed it
+    for one in maps[1:]:
+        np.testing.assert_allclose(one, maps[0], atol=1e-6)
 
 
 def test_texts_and_pairs_of_different_number(tiny):

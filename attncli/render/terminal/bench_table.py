@@ -19,6 +19,7 @@ COLUMNS = (
 GOES = ("eager\nMB", "SDPA\nMB", "attncli\nMB", "maps\nms", "weights\nms", "products\nms", "eager\nms", "SDPA\nms")
 PROGRAMS = ("attncli", "eager", "sdpa")
 FLOOR = ("products", "weights", "maps")
+MIXED = "Texts of several lengths are in no order; transformers takes them in padded batches.\n"
 
 
 def bench_table(document: dict[str, Any]) -> Table:
@@ -62,7 +63,7 @@ def bench_legend(document: dict[str, Any]) -> Prose:
         "MB: the peak of what a call adds to the memory in use, its result included.\n"
         "products, weights, maps: what the matrix products alone take at the rate that one of "
         f"{rows} x {width} x {out} reaches here, what reading the layers' weights once takes, and writing the maps.\n"
-        "256 x 6-62: texts of 6 to 62 tokens in no order; transformers takes them in padded batches of 16.\n"
+        f"{MIXED if any(row['shortest'] < row['tokens'] for row in document['rows']) else ''}"
         f"GFLOP/s: {', '.join(f'{name} {rate / 1e9:.0f}' for name, rate in rates.items())}.\n"
         f"Random weights, float32 unless said, {document['device']}, {document['threads']} threads; "
         f"{machine_text(machine)}; " + ", ".join(f"{name} {number}" for name, number in versions.items()) + "."
