@@ -16,6 +16,7 @@ from attncli.base.errors import RequestError
 from attncli.checks import timing
 from attncli.checks.contestants import (
     ALL_MAPS,
+    EAGER,
     FIRST_HEAD,
     KEPT,
     LAST_HEAD,
@@ -32,6 +33,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.network import empty_network
 from attncli.models.random import architecture
+from attncli.models.transformers_peer import has_sdpa
 
 MODELS = ("minilm", "bert-base")
 SHAPES = (
@@ -55,26 +57,37 @@ class Case:
     config: dict[str, Any]  # what a config.json holds
     shape: Shape
     rounds: int
+    peers: tuple[str, ...] = PEERS  # those that run this architecture
 
     @property
     def runs(self) -> int:
         """How often something is run: to warm up, to measure memory, and in every round."""
-        return len(PEERS + KEPT) * (self.rounds + 2)
+        return len(self.peers + KEPT) * (self.rounds + 2)
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one case took when attncli kept `kept`; the keys are "attncli", "eager" and "sdpa"."""
+    """What one case took when attncli kept `kept`; the keys are "attncli", "eager" and "sdpa".
+
+    seconds: medians; None for a peer that does not run this architecture.
+    """
 
     case: Case
     kept: str
-    seconds: dict[str, float]  # medians
+    seconds: dict[str, float | None]
     peak_bytes: dict[str, int | None]
     flops: int  # of what attncli computes
 
-    def ratio(self, name: str) -> float:
+    @property
+    def own_seconds(self) -> float:
+        seconds = self.seconds["attncli"]
+        assert seconds is not None
+        return seconds
+
+    def ratio(self, name: str) -> float | None:
         """attncli's time over a peer's: below 1, attncli is faster."""
-        return self.seconds["attncli"] / self.seconds[name]
+        theirs = self.seconds[name]
+        return None if theirs is None else self.own_seconds / theirs
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ class Bench:
             "ratio": {name: row.ratio(name) for name in PEERS},
             "peak_bytes": row.peak_bytes,
             "flops": row.flops,
-            "matrix_product_share": row.flops / row.seconds["attncli"] / rate,
+            "matrix_product_share": row.flops / row.own_seconds / rate,
             "floor": self.floor(row, rate),
         }
 
@@ -169,10 +182,11 @@ def plan(models: Sequence[str], quick: bool) -> list[Case]:
     for model in models:
         _, config = architecture(model)
         numbers = ModelConfig.from_dict(config)
+        peers = PEERS if has_sdpa(config) else (EAGER,)
         for shape in SHAPES:
             large = kept_flops(numbers, shape, NO_MAPS) > QUICK_FLOPS
             if shape.tokens <= numbers.max_tokens and not (quick and large):
-                cases.append(Case(model, config, shape, shape.quick_rounds if quick else shape.rounds))
+                cases.append(Case(model, config, shape, shape.quick_rounds if quick else shape.rounds, peers))
     if not cases:
         raise RequestError("nothing to measure: every shape is too long for this model, or too large for --quick")
     return cases
@@ -233,7 +247,7 @@ def row_of(case: Case, kept: str, seconds: dict[str, float], peaks: dict[str, in
     return Row(
         case=case,
         kept=kept,
-        seconds={"attncli": seconds[kept], **{name: seconds[name] for name in PEERS}},
-        peak_bytes={"attncli": peaks[kept], **{name: peaks[name] for name in PEERS}},
+        seconds={"attncli": seconds[kept], **{name: seconds.get(name) for name in PEERS}},
+        peak_bytes={"attncli": peaks[kept], **{name: peaks.get(name) for name in PEERS}},
         flops=kept_flops(ModelConfig.from_dict(case.config), case.shape, kept),
     )

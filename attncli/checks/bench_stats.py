@@ -193,7 +193,7 @@ def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) 
     sums: Sums | None = None
     left = iter(texts)
     for batch in padded([text.tokens for text in texts], BATCH, pad_id, reference.device):
-        made = run_peer(reference.network, *batch, output_attentions=True)
+        [made] = run_peer(reference.network, [batch], output_attentions=True)
         weights = [layer.cpu().numpy() for layer in made.attentions]  # [text, head, query, key] each
         for place, text in enumerate(islice(left, len(weights[0]))):
             length = len(text)

@@ -3,7 +3,7 @@
 - attncli, by the library call that yields the records: `Model.attend_tokens`, which decides for itself how many texts
   go through the network together;
 - eager: transformers with `output_attentions`, all maps kept;
-- sdpa: transformers on torch's fused kernel, which gives no maps.
+- sdpa: transformers on torch's fused kernel, which gives no maps; not of every architecture.
 
 transformers is given texts of one length in one batch, and others as people do: in their order, so many at a time,
 padded to the longest of them.
@@ -11,6 +11,7 @@ padded to the longest of them.
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.models.random import random_model
 from attncli.models.rows import batches
-from attncli.models.transformers_peer import peer
+from attncli.models.transformers_peer import has_sdpa, peer
 from attncli.models.walk import walk
 from attncli.record import Request
 from attncli.text.tokens import Tokens
@@ -64,8 +65,9 @@ class Contestants:
         self.model, reference = random_model(name, device, dtype)
         self.config = self.model.config
         eager = reference.network
-        sdpa = peer(config, eager.state_dict(), SDPA).to(self.model.device, self.model.dtype)
-        self.peers: dict[str, nn.Module] = {EAGER: eager, SDPA: sdpa}
+        self.peers: dict[str, nn.Module] = {EAGER: eager}
+        if has_sdpa(config):
+            self.peers[SDPA] = peer(config, eager.state_dict(), SDPA).to(self.model.device, self.model.dtype)
         self.model.need(self.config.layers)
         lay_out(self.model.network)  # as for whoever asks often
 
@@ -73,9 +75,10 @@ class Contestants:
         """What each does with these texts, by the names in PEERS and KEPT."""
         together = len(texts) if len({len(tokens) for tokens in texts}) == 1 else BATCH
         given = padded(texts, together, self.config.pad_id, self.model.device)
+        maps = {EAGER: {"output_attentions": True}, SDPA: {}}
+        theirs = {name: partial(run_peer, network, given, **maps[name]) for name, network in self.peers.items()}
         return {
-            EAGER: lambda: [run_peer(self.peers[EAGER], *batch, output_attentions=True) for batch in given],
-            SDPA: lambda: [run_peer(self.peers[SDPA], *batch) for batch in given],
+            **theirs,
             ALL_MAPS: lambda: list(self.model.attend_tokens(texts)),
             FIRST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=0, heads=0))),
             LAST_HEAD: lambda: list(self.model.attend_tokens(texts, Request(layers=-1, heads=0))),
@@ -100,9 +103,9 @@ def padded(
     return found
 
 
-def run_peer(network: nn.Module, ids: Tensor, mask: Tensor | None, **options: Any) -> Any:
+def run_peer(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor | None]], **options: Any) -> list[Any]:
     with torch.inference_mode():
-        return network(ids, attention_mask=mask, **options)
+        return [network(ids, attention_mask=mask, **options) for ids, mask in batches]
 
 
 def last_states(model: Model, texts: Sequence[Tokens]) -> list[Tensor]:
@@ -120,7 +123,7 @@ def last_states(model: Model, texts: Sequence[Tokens]) -> list[Tensor]:
 def random_texts(config: ModelConfig, shape: Shape) -> list[Tokens]:
     """Texts of random tokens (seed 0), none of them [PAD]."""
     source = torch.Generator().manual_seed(0)
-    first = config.pad_id + 1
+    words = torch.tensor([number for number in range(config.vocab_size) if number != config.pad_id])
     return [
         Tokens(
             text=[str(number) for number in ids],
@@ -132,5 +135,5 @@ def random_texts(config: ModelConfig, shape: Shape) -> list[Tokens]:
             padding=[False] * len(ids),
         )
         for length in shape.lengths
-        for ids in [torch.randint(first, config.vocab_size, (length,), generator=source).tolist()]
+        for ids in [words[torch.randint(len(words), (length,), generator=source)].tolist()]
     ]

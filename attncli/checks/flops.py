@@ -1,6 +1,7 @@
 """How many floating-point operations an encoder takes."""
 
 from attncli.models.config import ModelConfig
+from attncli.models.families.parts import Disentangling
 
 
 def encoder_flops(config: ModelConfig, texts: int, tokens: int, layers: int, map_heads: int = 0) -> int:
@@ -11,16 +12,26 @@ def encoder_flops(config: ModelConfig, texts: int, tokens: int, layers: int, map
         query, key, value and output projections   4 x 2 n d d
         scores and weighted sum                    2 x 2 n t d
         feed-forward, up and down                  2 x 2 n d m, or 3 x 2 n d m where it is gated
+        each disentangled term                     2 n (2 t - 1) d, of all offsets from a token to the others
 
     After `layers` whole layers, the maps of `map_heads` heads of the next one take 2 x 2 n d (h e) for their
-    queries and keys and 2 n t (h e) for their scores, with h heads of e numbers each: where the last maps
+    queries and keys and 2 n t (h e) for their scores (and terms), with h heads of e numbers each: where the last maps
     asked for are made, nothing else is computed. ELECTRA's widening of its token vectors is counted; softmax,
-    LayerNorm and the like, about a hundredth of all, are not.
+    LayerNorm and the like, about a hundredth of all, are not; nor is what depends on no text and is made once.
     """
     rows, width = texts * tokens, config.hidden_size
     wide = (6 if config.gated else 4) * rows * width * config.intermediate_size
     layer = 8 * rows * width * width + 4 * rows * tokens * width + wide
     mapped = map_heads * config.head_dim
     maps = 4 * rows * width * mapped + 2 * rows * tokens * mapped
+    terms = sum(2 * rows * (2 * tokens - 1) * width * terms_of(config, number) for number in range(layers))
+    if map_heads:
+        terms += 2 * rows * (2 * tokens - 1) * mapped * terms_of(config, layers)
     widening = 2 * rows * config.embedding_size * width if config.widens else 0
-    return widening + layers * layer + maps
+    return widening + layers * layer + maps + terms
+
+
+def terms_of(config: ModelConfig, layer: int) -> int:
+    """How many terms of a layer's scores are products of their own."""
+    positions = config.positions[layer]
+    return len(positions.kinds) if isinstance(positions, Disentangling) else 0

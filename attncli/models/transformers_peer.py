@@ -41,16 +41,28 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
 
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
     """transformers' own encoder with these tensors, which it shares; `attention` is "eager" or "sdpa"."""
-    from transformers import AutoModel
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    settings = reference_config(config)
-    with torch.device("meta"):
-        kind = type(AutoModel.from_config(settings))
-    return kind.from_pretrained(
-        None, config=settings, state_dict=dict(tensors), attn_implementation=attention, dtype=torch.float32
+    return peer_class(config).from_pretrained(
+        None,
+        config=reference_config(config),
+        state_dict=dict(tensors),
+        attn_implementation=attention,
+        dtype=torch.float32,
     )
+
+
+def has_sdpa(config: dict[str, Any]) -> bool:
+    """Whether transformers runs this architecture on torch's fused kernel: where scores have terms it can't."""
+    return bool(peer_class(config)._supports_sdpa)
+
+
+def peer_class(config: dict[str, Any]) -> Any:
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        return type(AutoModel.from_config(reference_config(config)))
 
 
 def reference_config(config: dict[str, Any]) -> Any:

@@ -53,7 +53,19 @@ FAMILIES = {
         "vocab_size": 50,
         "max_position_embeddings": 32,
     },
+    "modernbert": SMALL
+    | {
+        **{"model_type": "modernbert", "pad_token_id": 3, "local_attention": 8},
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 1),
+    },
+    "mpnet": SMALL | {"model_type": "mpnet", "max_position_embeddings": 34},
+    "deberta-v2": SMALL
+    | {
+        **{"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p", "position_buckets": 8},
+        **{"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False},
+    },
 }
+WITHOUT_SDPA = ("mpnet", "deberta-v2")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -71,7 +83,7 @@ def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
     monkeypatch.setattr("attncli.models.model.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
     runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
     results = {name: run() for name, run in runs.items()}
-    [eager], [sdpa] = results[EAGER], results[SDPA]
+    [eager] = results[EAGER]
     theirs = torch.stack(eager.attentions, dim=1).numpy()  # [batch, layer, head, query, key]
 
     def weights(name):
@@ -83,8 +95,10 @@ def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
     np.testing.assert_allclose(weights(LAST_HEAD), theirs[:, -1:, :1], atol=1e-5)
     ours = torch.stack(results[NO_MAPS])
     torch.testing.assert_close(ours, eager.last_hidden_state, atol=1e-4, rtol=0)
-    torch.testing.assert_close(ours, sdpa.last_hidden_state, atol=1e-4, rtol=0)
-    assert not sdpa.attentions
+    assert (SDPA in results) == (contestants.config.model_type not in WITHOUT_SDPA)
+    for sdpa in results.get(SDPA, []):
+        torch.testing.assert_close(ours, sdpa.last_hidden_state, atol=1e-4, rtol=0)
+        assert not sdpa.attentions
 
 
 def test_of_mixed_lengths_all_contestants_compute_the_same_thing(contestants):
@@ -102,15 +116,16 @@ def test_of_mixed_lengths_all_contestants_compute_the_same_thing(contestants):
     ]
     for tokens, record, eager in zip(texts, results[ALL_MAPS], theirs, strict=True):
         np.testing.assert_allclose(record.weights, eager[..., : len(tokens), : len(tokens)].numpy(), atol=1e-5)
-    states = [[text for one in results[name] for text in one.last_hidden_state] for name in (EAGER, SDPA)]
+    states = [[text for one in results[name] for text in one.last_hidden_state] for name in contestants.peers]
     for tokens, ours, *others in zip(texts, results[NO_MAPS], *states, strict=True):
         for other in others:
             torch.testing.assert_close(ours, other[: len(tokens)], atol=1e-4, rtol=0)
 
 
 def test_the_weights_are_in_memory_once(contestants):
-    [one, other] = (network.state_dict() for network in contestants.peers.values())
-    assert all(tensor.data_ptr() == other[name].data_ptr() for name, tensor in one.items())
+    own = {name: tensor.data_ptr() for name, tensor in contestants.peers[EAGER].state_dict().items()}
+    for network in contestants.peers.values():
+        assert {name: tensor.data_ptr() for name, tensor in network.state_dict().items()} == own
 
 
 def test_texts_are_the_same_in_every_run_and_hold_no_padding(contestants):
@@ -140,10 +155,13 @@ def test_operations_are_as_torch_counts_them(contestants, texts, tokens):
         patch.setattr(rows, "ROWS", 1)  # no idle rows
         runs = contestants.runs(random_texts(contestants.config, shape))
         for kept in KEPT:
+            runs[kept]()  # what is made once is made
             assert operations(runs[kept]) == kept_flops(contestants.config, shape, kept)
 
 
 def test_whole_layers_are_what_transformers_computes(contestants):
+    if contestants.config.model_type == "deberta-v2":
+        pytest.skip("transformers makes disentangled terms of every vector of an offset, for every text anew")
     shape = Shape(2, 20, 1, 1)
     network = contestants.peers[EAGER]
     runs = contestants.runs(random_texts(contestants.config, shape))

@@ -18,6 +18,7 @@ from attncli.models import linear, rows
 def model(request, tiny):
     loaded = load_model(str(tiny(request.param)), device="cpu")
     loaded.need(loaded.config.layers)
+    walked(loaded.network, [made_up([10, 11])], layers=[], whole=True)  # what is made once is made
     return loaded
 
 

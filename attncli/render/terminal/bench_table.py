@@ -45,8 +45,8 @@ def shape_of(row: dict[str, Any]) -> str:
 def row_texts(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"  {row['kept']}",
-        *(three_digits(row["seconds"][name] * 1e3) for name in PROGRAMS),
-        *(three_digits(row["ratio"][name]) for name in PROGRAMS[1:]),
+        *(milliseconds(row["seconds"][name]) for name in PROGRAMS),
+        *("-" if row["ratio"][name] is None else three_digits(row["ratio"][name]) for name in PROGRAMS[1:]),
         *(megabytes(row["peak_bytes"][name]) for name in PROGRAMS),
         *(three_digits(row["floor"][name] * 1e3) for name in FLOOR),
     )
@@ -59,7 +59,7 @@ def bench_legend(document: dict[str, Any]) -> Prose:
     rows, width, out = document["matrix_product"]["shape"]
     return Prose(
         "\nms: median time. of eager: attncli's time over that of transformers with output_attentions, which "
-        "keeps all maps; of SDPA: without, which keeps none.\n"
+        "keeps all maps; of SDPA: without, which keeps none (-: it has none of this architecture).\n"
         "MB: the peak of what a call adds to the memory in use, its result included.\n"
         "products, weights, maps: what the matrix products alone take at the rate that one of "
         f"{rows} x {width} x {out} reaches here, what reading the layers' weights once takes, and writing the maps.\n"
@@ -131,6 +131,10 @@ def three_digits(value: float) -> str:
     if value >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else three_digits(seconds * 1e3)
 
 
 def megabytes(count: int | None) -> str:
