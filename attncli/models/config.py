@@ -107,9 +107,6 @@ class ModelConfig:
             )
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
-        if data.get("position_embedding_type", "absolute") != "absolute":
-            kind = reprlib.repr(data["position_embedding_type"])
-            raise NoEncoder(f"position_embedding_type {kind} is not supported, only 'absolute'")
         values = Values(data, family.keys, family.types[str(model_type)])
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:

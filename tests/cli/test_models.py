@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from attncli.models.hub import ALIASES
+from attncli.models.aliases import ALIASES
 
 # Python's audit events come before the deed: whoever asks for a connection, or for torch, ends here.
 GUARDED = """

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from attncli import RequestError, load_model
 from attncli.base.printable import quoted
 from attncli.models import hub
+from attncli.models.aliases import ALIASES
 from attncli.models.checkpoint_files import weight_files
-from attncli.models.hub import ALIASES, NotOnThisMachine, locate
+from attncli.models.hub import NotOnThisMachine, locate
 
 
 @pytest.fixture
