@@ -1,4 +1,4 @@
-"""Checkpoints that bring code: none of it is run, and what needs it is refused instead of being run as something else."""
+"""Checkpoints that bring code: none of it is run, and what needs it is refused, not run as something else."""
 
 import warnings
 from pathlib import Path
