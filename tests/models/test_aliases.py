@@ -1,5 +1,7 @@
 """Short names: what is said of a model that is not here is what its authors say."""
 
+import itertools
+
 import pytest
 import torch
 import transformers
@@ -9,9 +11,9 @@ from attncli.models.aliases import ALIASES, find_alias
 # Millions of parameters, as papers and model cards give them: every number of an architecture is in them.
 PUBLISHED = {
     "minilm": 22.7, "minilm-l12": 33.4, "bert-base": 110, "bert-large": 335, "bge-small": 33.4, "bge-base": 109,
-    "bge-large": 335, "e5-small": 33.4, "e5-base": 109, "e5-large": 335, "multilingual-e5-small": 118, "gte-small": 33.4,
-    "gte-base": 109, "gte-large": 335, "distilbert": 66, "electra-small": 13.5, "roberta-base": 125,
-    "roberta-large": 355, "distilroberta": 82, "xlm-roberta-base": 278, "multilingual-e5": 278,
+    "bge-large": 335, "e5-small": 33.4, "e5-base": 109, "e5-large": 335, "multilingual-e5-small": 118,
+    "gte-small": 33.4, "gte-base": 109, "gte-large": 335, "distilbert": 66, "electra-small": 13.5,
+    "roberta-base": 125, "roberta-large": 355, "distilroberta": 82, "xlm-roberta-base": 278, "multilingual-e5": 278,
     "multilingual-e5-large": 560, "bge-m3": 568, "modernbert": 149, "modernbert-large": 395, "gte-modernbert": 149,
     "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
     "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
@@ -48,4 +50,4 @@ def test_no_two_names_mean_the_same_repository():
 def test_those_of_a_model_type_stand_together():
     """`attncli models` lists them in this order."""
     types = [entry.config["model_type"] for entry in ALIASES.values()]
-    assert len([1 for before, after in zip(types, types[1:], strict=False) if before != after]) + 1 == len(set(types))
+    assert len([1 for before, after in itertools.pairwise(types) if before != after]) + 1 == len(set(types))
