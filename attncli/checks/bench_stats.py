@@ -31,7 +31,8 @@ from attncli.checks.machine import machine_document
 from attncli.checks.timing import Run, median_seconds
 from attncli.corpus.reading import Reading
 from attncli.corpus.reducer import Reducer
-from attncli.models.hub import NotOnThisMachine, find_alias, locate
+from attncli.models.aliases import find_alias
+from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.loading import load_own
 from attncli.models.model import Model
 from attncli.models.random import architecture, write_random_checkpoint

@@ -132,7 +132,8 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
     Raises RequestError as `load_model` does, save that with "auto" an alias needs no files.
     """
     from attncli.cli.source import open_own
-    from attncli.models.hub import NotOnThisMachine, find_alias
+    from attncli.models.aliases import find_alias
+    from attncli.models.hub import NotOnThisMachine
     from attncli.models.own_only import looking_into
 
     why = "as asked"

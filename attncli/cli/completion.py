@@ -67,14 +67,14 @@ def segments(incomplete: str) -> list[str]:
 
 def model(incomplete: str) -> list[str]:
     """The aliases; a directory is the shell's own business."""
-    from attncli.models.hub import ALIASES
+    from attncli.models.aliases import ALIASES
 
     return begun(ALIASES, incomplete)
 
 
 def models(incomplete: str) -> list[str]:
     """Two aliases with a comma between them."""
-    from attncli.models.hub import ALIASES
+    from attncli.models.aliases import ALIASES
 
     return last_of_list(ALIASES, incomplete)
 
@@ -114,13 +114,14 @@ def counts(context: Context) -> tuple[int, int]:
     name = options.get("model")
     if not name or options.get("saved"):
         return 0, 0
+    from attncli.models.aliases import find_alias
     from attncli.models.config import ModelConfig
-    from attncli.models.hub import find_alias
+    from attncli.models.description import said_of
 
     known = find_alias(name)
     if known is not None:
-        config = ModelConfig.from_dict(known[1].config)
-        return config.layers, config.heads
+        said = said_of(known[1].config)
+        return said["layers"], said["heads"]
     path = config_file(name)
     if path is None:
         return 0, 0

@@ -9,7 +9,10 @@ from attncli.cli import completion, hints, options, output
 from attncli.cli.help import Command, Commands
 
 if TYPE_CHECKING:
-    from attncli.models.hub import Alias, Place
+    from rich.console import RenderableType
+
+    from attncli.models.aliases import Alias
+    from attncli.models.hub import Place
 
 models = typer.Typer(name="models", cls=Commands, rich_markup_mode=None)
 
@@ -23,7 +26,8 @@ def list_models(
 ) -> None:
     """List the models with a short name, and which of them are here.
 
-    Here is on this machine. Any other model is named by its Hub repository (owner/name) or its directory.
+    Here is on this machine; naming another one fetches it. A model without a short name is named by its Hub repository
+    (owner/name) or its directory.
     ATTNCLI_MODEL sets another default.
 
     \b
@@ -34,7 +38,7 @@ def list_models(
     """
     if context.invoked_subcommand is not None:
         return
-    from attncli.models.hub import ALIASES
+    from attncli.models.aliases import ALIASES
 
     entries = [alias_entry(name, alias) for name, alias in ALIASES.items()]
     if json:
@@ -76,11 +80,12 @@ def show(
 
 def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """What is known of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
+    from attncli.models.aliases import DEFAULT_MODEL
     from attncli.models.checkpoint_files import weight_files
-    from attncli.models.config import ModelConfig
-    from attncli.models.hub import DEFAULT_MODEL, NotOnThisMachine, locate
+    from attncli.models.description import said_of
+    from attncli.models.hub import NotOnThisMachine, locate
 
-    config = ModelConfig.from_dict(alias.config)
+    said = said_of(alias.config)
     try:
         place = locate(name, download=False)
     except NotOnThisMachine:
@@ -89,9 +94,10 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "name": name,
         "repo": alias.repo,
         "default": name == DEFAULT_MODEL,
-        "layers": config.layers,
-        "heads": config.heads,
-        "hidden_size": config.hidden_size,
+        "model_type": said["model_type"],
+        "layers": said["layers"],
+        "heads": said["heads"],
+        "hidden_size": said["hidden_size"],
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
         "path": str(place.path) if place else None,
@@ -104,9 +110,10 @@ def place_entry(place: "Place") -> dict[str, Any]:
 
     Raises RequestError when its files are no model's, or the default model's are not the published ones.
     """
+    from attncli.models.aliases import find_alias
     from attncli.models.checkpoint_files import weight_files
     from attncli.models.description import describe
-    from attncli.models.hub import check_sha256, find_alias, weights_sha256
+    from attncli.models.hub import check_sha256, weights_sha256
 
     described = describe(place.path)
     files = weight_files(place.path)
@@ -148,23 +155,42 @@ def megabytes(count: int | None) -> str:
 
 
 def print_list(entries: list[dict[str, Any]]) -> None:
-    """A line a model; the places, which may be long, stand below."""
+    """A line for each that is here, and its place, which may be long, below; then the others by what they are."""
     from rich.text import Text
 
     from attncli.base.printable import printable
     from attncli.render.terminal.tables import plain_table
 
-    table = plain_table("model", "layers x heads", "weights", "here", goes=["layers x heads", "weights"])
-    for entry in entries:
-        cells = (
-            entry["name"] + (" (default)" if entry["default"] else ""),
-            f"{entry['layers']} x {entry['heads']}",
-            megabytes(entry["bytes"]),
-            entry["origin"] or "no",
-        )
-        table.add_row(*(Text(cell) for cell in cells), style=None if entry["on_this_machine"] else "dim")
-    places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in entries if entry["on_this_machine"]]
-    output.show(table, *places)
+    table = plain_table("here", "layers x heads", "weights", "from", goes=["layers x heads", "weights"])
+    here = [entry for entry in entries if entry["on_this_machine"]]
+    for entry in here:
+        cells = title(entry), f"{entry['layers']} x {entry['heads']}", megabytes(entry["bytes"]), entry["origin"]
+        table.add_row(*(Text(cell) for cell in cells))
+    places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in here]
+    others = [entry for entry in entries if not entry["on_this_machine"]]
+    output.show(*([table, *places] if here else ()), *([table_of(others)] if others else ()))
+
+
+def table_of(others: list[dict[str, Any]]) -> "RenderableType":
+    """The names of those that are not here: a line for each model type and number of layers and heads."""
+    from rich.text import Text
+
+    from attncli.render.terminal.tables import plain_table
+
+    names: dict[tuple[str, str], list[str]] = {}  # those of a model type stand together in ALIASES
+    for entry in others:
+        size = f"{entry['layers']} x {entry['heads']}"
+        names.setdefault((entry["model_type"], size), []).append(title(entry))
+    table = plain_table("not here", "layers x heads", "names", prose=["names"])
+    before = None
+    for (model_type, size), group in names.items():
+        table.add_row(*map(Text, ("" if model_type == before else model_type, size, ", ".join(group))))
+        before = model_type
+    return table
+
+
+def title(entry: dict[str, Any]) -> str:
+    return str(entry["name"]) + (" (default)" if entry["default"] else "")
 
 
 def print_entry(entry: dict[str, Any]) -> None:

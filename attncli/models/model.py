@@ -1,6 +1,5 @@
 """Model: a checkpoint with its tokenizer, ready to be asked for the attention of texts."""
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from attncli.base import choices
 from attncli.base.arrays import Floats
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
@@ -21,7 +20,7 @@ from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
 from attncli.models.rows import Rows, as_rows, batches
 from attncli.models.walk import Attend, Ending, walk
-from attncli.models.weights import Checkpoint, check_shapes, load_parameters, some_of
+from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
 from attncli.record.named_heads import select_heads
 from attncli.record.selection import select
@@ -84,9 +83,7 @@ class Model(Engine):
         self.dtype = dtype
         self.network = empty_network(config)
         self.needed: Counter[str] = Counter()  # how often, by module; it is read when it first is
-        surplus = check_shapes(checkpoint, self.network, config.family)
-        if surplus:
-            warnings.warn(f"{checkpoint.where}: not used: {some_of(surplus)}", Notice, stacklevel=2)
+        self.surplus = check_shapes(checkpoint, self.network, config.family)  # tensors that are not used
 
     @property
     def parts(self) -> tuple[str, ...]:

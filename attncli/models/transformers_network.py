@@ -1,5 +1,6 @@
 """A checkpoint as transformers reads it: a network with eager attention and its tokenizer, if it reads text."""
 
+import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
@@ -8,9 +9,12 @@ from typing import Any
 import torch
 
 from attncli.base.errors import RequestError
-from attncli.base.panics import quiet_panics
+from attncli.models.checkpoint_files import CONFIG_FILE
+from attncli.models.config import ModelConfig, read_config
+from attncli.models.families.values import NoNetwork
 from attncli.models.hub import Place
-from attncli.models.transformers_peer import quiet, refusals
+from attncli.models.own_code import left_aside, needs_its_code, own_code
+from attncli.models.transformers_peer import peer_tokenizer, quiet, refusals
 
 TEXT_INPUT = "input_ids"
 # What else a network may be called with, in words; transformers has some twenty names, most of them of these kinds.
@@ -21,34 +25,63 @@ BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # a part of a n
 def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
     """transformers' network, with eager attention, and its tokenizer.
 
-    Raises RequestError when it can't load them, doesn't find all of the network in the weights, or the network reads
-    something else than text.
+    Raises RequestError when it can't load them, doesn't find all of the network in the weights, the network reads
+    something else than text, or the checkpoint needs code of its own.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
+    data = read_config(place.path / CONFIG_FILE)
+    check_known(place, data)
     safely = {"trust_remote_code": False, "local_files_only": True}
     with quiet(), refusals(f"transformers can't load {place.path}"):
         config = AutoConfig.from_pretrained(str(place.path), **safely)
     check_reads_text(place, config)
-    with quiet(), refusals(f"transformers can't load {place.path}"):
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
-        network, found = kind.from_pretrained(
-            str(place.path),
-            config=config,
-            dtype=dtype,
-            attn_implementation="eager",
-            output_loading_info=True,
-            **safely,
-        )
-        with quiet_panics():
-            tokenizer = AutoTokenizer.from_pretrained(str(place.path), **safely)
-    # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
+    with left_aside(place.name, data) as code:
+        with quiet(), refusals(f"transformers can't load {place.path}"):
+            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
+            network, found = kind.from_pretrained(
+                str(place.path),
+                config=config,
+                dtype=dtype,
+                attn_implementation="eager",
+                output_loading_info=True,
+                **safely,
+            )
+        # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
+        missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+        if missing:
+            raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
+        surplus = sorted(name for name in found["unexpected_keys"] if is_of_body(name, network))
+        if surplus and code is not None:
+            raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
+    tokenizer = peer_tokenizer(place.path)
     if getattr(tokenizer, "separate_vocabs", False):
         raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
     return network, tokenizer
+
+
+def check_known(place: Place, data: dict[str, Any]) -> None:
+    """Raises RequestError for a network that transformers has not: of a model type that only the checkpoint's own code
+    knows, or another one than its model type says.
+    """
+    from transformers import CONFIG_MAPPING
+
+    code, model_type = own_code(data), data.get("model_type")
+    if code is not None and model_type not in CONFIG_MAPPING:
+        why = f"transformers has no model type {reprlib.repr(model_type)}"
+        raise RequestError(f"{place.name}: {needs_its_code(code, why)}")
+    try:
+        ModelConfig.from_dict(data)
+    except NoNetwork as error:
+        raise RequestError(f"{place.name}: {error}") from error
+    except RequestError:
+        pass  # what attncli can't run, transformers may
+
+
+def is_of_body(name: str, network: Any) -> bool:
+    """Whether a tensor of a checkpoint lies in what a network consists of, and not in a head upon it."""
+    parts = dict(network.named_children())
+    return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
 
 
 def check_reads_text(place: Place, config: Any) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
+# What transformers reads sentencepiece models with: what pip calls it, and what Python does.
+SENTENCEPIECE_READERS = {"sentencepiece": "sentencepiece", "protobuf": "google.protobuf"}
+
 
 def last_resort_tokenizer(directory: Path) -> Any:
     """A `tokenizers.Tokenizer` made by transformers, for files that this program has no reader of its own for
@@ -25,9 +29,7 @@ def last_resort_tokenizer(directory: Path) -> Any:
         raise RequestError(
             f"{directory} has no tokenizer: neither tokenizer.json, nor vocab.txt, nor vocab.json with merges.txt"
         )
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False).backend_tokenizer
+    return peer_tokenizer(directory).backend_tokenizer
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
@@ -132,8 +134,23 @@ def peer_tokenizer(directory: Path) -> Any:
     """The tokenizer of a checkpoint as transformers reads it. Raises RequestError when it can't."""
     from transformers import AutoTokenizer
 
-    with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"), quiet_panics():
-        return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
+    try:
+        with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"), quiet_panics():
+            return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
+    except RequestError as error:
+        lacking = [package for package in SENTENCEPIECE_READERS if not is_installed(package)]
+        model = next(directory.glob("*.model"), None)
+        if model is None or not lacking or (directory / "tokenizer.json").is_file():
+            raise
+        installed = " ".join(lacking)
+        raise RequestError(f"{model} is a sentencepiece model, which takes pip install {installed}") from error
+
+
+def is_installed(package: str) -> bool:
+    try:
+        return find_spec(SENTENCEPIECE_READERS[package]) is not None
+    except ModuleNotFoundError:  # what it lies in is not there either
+        return False
 
 
 def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) -> Reference:

@@ -29,8 +29,8 @@ from attncli.checks.contestants import (
 )
 from attncli.checks.flops import encoder_flops
 from attncli.models import linear, rows
+from attncli.models.aliases import ALIASES
 from attncli.models.config import ModelConfig
-from attncli.models.hub import ALIASES
 
 SMALL = {
     "num_hidden_layers": 3,

@@ -15,7 +15,7 @@ import pytest
 import shell
 
 from attncli.base import choices
-from attncli.models.hub import ALIASES
+from attncli.models.aliases import ALIASES
 
 FILES = ()  # nothing is offered: the shell completes the names of files
 LAYERS = ("all", "0", "1", "2", "3", "4", "5")  # of minilm

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from attncli.models.hub import ALIASES
+from attncli.models.aliases import ALIASES
 
 # Python's audit events come before the deed: whoever asks for a connection, or for torch, ends here.
 GUARDED = """
@@ -66,6 +67,8 @@ def test_the_list_names_every_alias_without_network_or_torch(guarded):
     assert shapes["bert-large"] == (24, 16, 1024)
     assert shapes["distilbert"] == (6, 12, 768)
     assert shapes["electra-small"] == (12, 4, 256)
+    assert shapes["modernbert"] == (22, 12, 768)  # whoever runs it
+    assert shapes["deberta-v3-large"] == (24, 16, 1024)
 
 
 def test_what_is_here_is_said_with_its_place_and_size(guarded, cached_bert_base, minilm):
@@ -111,7 +114,12 @@ def test_show_a_directory(guarded, tiny):
 
 def test_for_people(attncli):
     listed = attncli("models").out
-    assert all(alias in listed for alias in ALIASES)
+    here, _, others = listed.partition(" not here")
+    assert "minilm (default)" in here
+    named = {name for name in re.findall(r"[\w-]+", others) if name in ALIASES}
+    assert named | {"minilm"} == set(ALIASES)
+    assert re.search(r"modernbert +22 x 12 +modernbert, gte-modernbert, granite-r2, ettin, mmbert\n", others)
+    assert len(others.splitlines()) < 30
     assert "90.9 MB" in listed
     shown = attncli("models", "show", "minilm").out
     assert ALIASES["minilm"].sha256 in shown

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from attncli import RequestError, load_model
 from attncli.base.printable import quoted
 from attncli.models import hub
+from attncli.models.aliases import ALIASES
 from attncli.models.checkpoint_files import weight_files
-from attncli.models.hub import ALIASES, NotOnThisMachine, locate
+from attncli.models.hub import NotOnThisMachine, locate
 
 
 @pytest.fixture
@@ -109,10 +110,20 @@ def test_near_names_are_suggested(name, near, cache):
     assert not isinstance(caught.value, NotOnThisMachine)
 
 
-def test_where_none_is_near_all_are_named(cache):
-    with pytest.raises(RequestError) as caught:
+def test_where_none_is_near_the_list_is_named(cache):
+    with pytest.raises(RequestError, match=r"attncli models lists the aliases$"):
         locate("zzzzzzzz")
-    assert all(alias in str(caught.value) for alias in ALIASES)
+
+
+def test_a_directory_of_an_alias_name_is_pointed_at(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotOnThisMachine) as caught:
+        locate("modernbert")
+    assert "./modernbert" not in str(caught.value)
+    (tmp_path / "modernbert").mkdir()
+    with pytest.raises(NotOnThisMachine, match=r"a directory \(-m \./modernbert\)") as caught:
+        locate("modernbert")
+    assert len(str(caught.value)) <= 300
 
 
 @given(name=st.text(max_size=20) | st.from_regex(r"[\w.~-]{0,9}/[\w.-]{0,9}", fullmatch=True))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from vectors import OTHER, TEXT
 
 from attncli import Notice, RequestError, load_model
-from attncli.models.hub import ALIASES, locate
+from attncli.models.aliases import ALIASES
+from attncli.models.hub import locate
 from attncli.models.linear import ONEDNN_PACK
 from attncli.models.model import AHEAD_TOKENS, OFTEN
 

@@ -7,10 +7,11 @@ import sys
 import pytest
 import torch
 from checkpoints import FAMILIES, edit_config, make_checkpoint
-from transformers import AutoModel, AutoTokenizer, BertModel
+from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
 from transformers.utils import logging
 
 from attncli import RequestError, load_model
+from attncli.models import transformers_peer
 from attncli.models.transformers_peer import load_reference, quiet
 
 CPU = torch.device("cpu")
@@ -139,3 +140,15 @@ def test_afterwards_transformers_speaks_as_before():
         assert logging.get_verbosity() == logging.ERROR and not logging.is_progress_bar_enabled()
         raise ZeroDivisionError
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (level, bars)
+
+
+def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeypatch):
+    """DeBERTa-v3 is published so, without a tokenizer.json."""
+    DebertaV2Config().save_pretrained(tmp_path)
+    (tmp_path / "spm.model").write_bytes(b"\x0a\x00")
+    monkeypatch.setattr(transformers_peer, "is_installed", lambda package: package == "sentencepiece")
+    with pytest.raises(RequestError, match=r"spm\.model is a sentencepiece model, which takes pip install protobuf$"):
+        transformers_peer.peer_tokenizer(tmp_path)
+    monkeypatch.setattr(transformers_peer, "is_installed", lambda package: True)
+    with pytest.raises(RequestError, match="transformers can't load the tokenizer"):
+        transformers_peer.peer_tokenizer(tmp_path)

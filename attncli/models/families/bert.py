@@ -1,6 +1,9 @@
 """BERT (Devlin et al. 2019): the family that the others are told from. MiniLM is one too."""
 
+from typing import Any
+
 from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
 
 TENSORS = {
     "embeddings.tokens": whole("embeddings.word_embeddings"),
@@ -17,4 +20,17 @@ TENSORS = {
     "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.output.LayerNorm"),
 }
 
-FAMILY = Family(name="bert", types={"bert": {}}, tensors=TENSORS, prefix="bert.", body=("embeddings.", "encoder."))
+
+def settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    return {}
+
+
+FAMILY = Family(
+    name="bert",
+    types={"bert": {}},
+    tensors=TENSORS,
+    prefix="bert.",
+    body=("embeddings.", "encoder."),
+    settings=settings,
+)

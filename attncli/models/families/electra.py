@@ -8,6 +8,7 @@ from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
     size = values.count("embedding_size")
     return {"embedding_size": size, "widens": size != values.count("hidden_size")}
 

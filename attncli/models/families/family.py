@@ -60,7 +60,8 @@ class Family:
     prefix: before every name, where the encoder is a part of a larger model; body: how names within the encoder begin.
     keys: BERT's words in config.json, and the family's for the same; None for what it can't be told.
     settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
-    mask of each layer, the kind of the feed-forward part. It raises NoEncoder for what our network can't do.
+    mask of each layer, the kind of the feed-forward part. It raises NoEncoder for what our network can't do, NoNetwork
+    for what transformers' can't do either.
     """
 
     name: str

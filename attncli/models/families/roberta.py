@@ -12,6 +12,7 @@ from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
     return {"padding_position": values.pad_id, "tells_segments": False}
 
 

