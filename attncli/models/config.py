@@ -119,9 +119,6 @@ class ModelConfig:
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
         values = Values(data, family.keys, family.types[str(model_type)])
-        if values.value("position_embedding_type") != "absolute":
-            kind = reprlib.repr(values.value("position_embedding_type"))
-            raise NoEncoder(f"position_embedding_type {kind} is not supported, only 'absolute'")
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")

@@ -17,8 +17,7 @@ from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
-# What transformers reads sentencepiece models with: what pip calls it, and what Python does.
-SENTENCEPIECE_READERS = {"sentencepiece": "sentencepiece", "protobuf": "google.protobuf"}
+SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
 
 
 def last_resort_tokenizer(directory: Path) -> Any:
@@ -138,17 +137,16 @@ def peer_tokenizer(directory: Path) -> Any:
         with quiet(), refusals(f"transformers can't load the tokenizer in {directory}"), quiet_panics():
             return AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
     except RequestError as error:
-        lacking = [package for package in SENTENCEPIECE_READERS if not is_installed(package)]
         model = next(directory.glob("*.model"), None)
-        if model is None or not lacking or (directory / "tokenizer.json").is_file():
+        if model is None or all(map(is_installed, SENTENCEPIECE_READERS)) or (directory / "tokenizer.json").is_file():
             raise
-        installed = " ".join(lacking)
-        raise RequestError(f"{model} is a sentencepiece model, which takes pip install {installed}") from error
+        extra = 'pip install "attncli[sentencepiece]"'
+        raise RequestError(f"{model} is a sentencepiece model, which takes {extra}") from error
 
 
 def is_installed(package: str) -> bool:
     try:
-        return find_spec(SENTENCEPIECE_READERS[package]) is not None
+        return find_spec(package) is not None
     except ModuleNotFoundError:  # what it lies in is not there either
         return False
 

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import sentencepiece
 import torch
 from checkpoints import FAMILIES, edit_config, make_checkpoint
 from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
@@ -144,11 +146,33 @@ def test_afterwards_transformers_speaks_as_before():
 
 def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeypatch):
     """DeBERTa-v3 is published so, without a tokenizer.json."""
-    DebertaV2Config().save_pretrained(tmp_path)
-    (tmp_path / "spm.model").write_bytes(b"\x0a\x00")
+    (tmp_path / "spm.model").write_bytes(b"")
+
+    def lacks(*_, **__):
+        raise ImportError("requires the protobuf library")
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lacks)
     monkeypatch.setattr(transformers_peer, "is_installed", lambda package: package == "sentencepiece")
-    with pytest.raises(RequestError, match=r"spm\.model is a sentencepiece model, which takes pip install protobuf$"):
+    with pytest.raises(RequestError, match=r"spm\.model is .*, which takes pip install \"attncli\[sentencepiece\]\"$"):
         transformers_peer.peer_tokenizer(tmp_path)
     monkeypatch.setattr(transformers_peer, "is_installed", lambda package: True)
     with pytest.raises(RequestError, match="transformers can't load the tokenizer"):
         transformers_peer.peer_tokenizer(tmp_path)
+
+
+def test_a_sentencepiece_model_alone_is_read_as_sentencepiece_reads_it(tmp_path):
+    lines = Path("sample_inputs/coreference.txt").read_text(encoding="utf-8").splitlines()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_prefix=str(tmp_path / "spm"),
+        vocab_size=120,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **{"pad_id": 0, "bos_id": 1, "bos_piece": "[CLS]", "eos_id": 2, "eos_piece": "[SEP]"},
+        **{"unk_id": 3, "unk_piece": "[UNK]", "pad_piece": "[PAD]"},
+    )
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
+    DebertaV2Config().save_pretrained(tmp_path)
+    made = transformers_peer.last_resort_tokenizer(tmp_path)
+    for line in lines:
+        assert made.encode(line, add_special_tokens=False).ids == model.encode(line)

@@ -97,6 +97,6 @@ FAMILY = Family(
     },
     prefix="deberta.",
     body=("embeddings.", "encoder."),
-    keys={"type_vocab_size": None, "segments": "type_vocab_size", "position_embedding_type": None},
+    keys={"type_vocab_size": None, "segments": "type_vocab_size"},
     settings=settings,
 )

@@ -99,7 +99,6 @@ FAMILY = Family(
         "hidden_act": "hidden_activation",
         "layer_norm_eps": "norm_eps",
         "type_vocab_size": None,
-        "position_embedding_type": None,
     },
     settings=settings,
 )

@@ -41,6 +41,6 @@ FAMILY = Family(
     },
     prefix="mpnet.",
     body=("embeddings.", "encoder."),
-    keys={"type_vocab_size": None, "position_embedding_type": None},
+    keys={"type_vocab_size": None},
     settings=settings,
 )

@@ -19,7 +19,6 @@ DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "layer_norm_eps": 1e-12,
     "pad_token_id": 0,
-    "position_embedding_type": "absolute",
 }
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
