@@ -2,15 +2,36 @@
 
 Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom), `normalise` (from scores
 to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (many of them side by
-side), `positions` (how a network that sees a set learns of an order), `transformer` (layers of encoder and decoder).
+side), `positions` (how a network that sees a set learns of an order), `layers` (what stands beside attention),
+`transformer` (layers of encoder and decoder).
 """
 
 from attncli.attention.attend import Attention, attend
-from attncli.attention.masks import MASKS, Window, causal_mask, combine_masks, memory_mask, padding_mask, self_mask
+from attncli.attention.layers import FeedForward, GatedFeedForward, RMSNorm
+from attncli.attention.masks import (
+    MASKS,
+    Window,
+    causal_mask,
+    combine_masks,
+    memory_mask,
+    padding_mask,
+    self_mask,
+    window_mask,
+)
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
-from attncli.attention.scores import SCORES, Additive, Bilinear, Concat, Content, Location, dot, scaled_dot
+from attncli.attention.scores import (
+    SCORES,
+    Additive,
+    Bilinear,
+    Concat,
+    Content,
+    Location,
+    QueryKeyNorm,
+    dot,
+    scaled_dot,
+)
 from attncli.attention.transformer import DecoderStep, EncoderStep, TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
@@ -24,9 +45,13 @@ __all__ = [
     "Content",
     "DecoderStep",
     "EncoderStep",
+    "FeedForward",
+    "GatedFeedForward",
     "LearnedPositions",
     "Location",
     "MultiHeadAttention",
+    "QueryKeyNorm",
+    "RMSNorm",
     "SinusoidalPositions",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
@@ -42,4 +67,5 @@ __all__ = [
     "padding_mask",
     "scaled_dot",
     "self_mask",
+    "window_mask",
 ]
