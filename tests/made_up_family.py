@@ -15,7 +15,6 @@ from checkpoints import write_tokenizer
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncli.attention import Window
 from attncli.models.families.family import Family, fuse, split, transpose, whole
 from attncli.models.families.values import Values
 
@@ -25,14 +24,13 @@ LAYERS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 4, 12, 24, 40, 120, 64
 
 def settings(values: Values) -> dict[str, Any]:
     layers = values.count("num_hidden_layers")
-    window = (Window(values.count("window")),)
     return {
         "embedding_size": NARROW,
         "widens": True,
         "segments": 0,
         "norm_first": True,
         "gated": True,
-        "rules": tuple(window if layer % 2 else () for layer in range(layers)),
+        "reach": tuple(values.count("window") if layer % 2 else None for layer in range(layers)),
     }
 
 

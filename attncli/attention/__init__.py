@@ -2,8 +2,8 @@
 
 Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom), `normalise` (from scores
 to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (many of them side by
-side), `positions` (how a network that sees a set learns of an order), `layers` (what stands beside attention),
-`transformer` (layers of encoder and decoder).
+side), `positions` (how a network that sees a set learns of an order), `positional` with `rotary` and `relative` (scores
+that know of it), `layers` (what stands beside attention), `transformer` (layers of encoder and decoder).
 """
 
 from attncli.attention.attend import Attention, attend
@@ -20,7 +20,10 @@ from attncli.attention.masks import (
 )
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
+from attncli.attention.positional import PositionalScore, Where
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
+from attncli.attention.relative import Alibi, Disentangled, RelativeBias
+from attncli.attention.rotary import Rotary, RotaryScore
 from attncli.attention.scores import (
     SCORES,
     Additive,
@@ -39,22 +42,29 @@ __all__ = [
     "NORMALISERS",
     "SCORES",
     "Additive",
+    "Alibi",
     "Attention",
     "Bilinear",
     "Concat",
     "Content",
     "DecoderStep",
+    "Disentangled",
     "EncoderStep",
     "FeedForward",
     "GatedFeedForward",
     "LearnedPositions",
     "Location",
     "MultiHeadAttention",
+    "PositionalScore",
     "QueryKeyNorm",
     "RMSNorm",
+    "RelativeBias",
+    "Rotary",
+    "RotaryScore",
     "SinusoidalPositions",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "Where",
     "Window",
     "attend",
     "causal_mask",

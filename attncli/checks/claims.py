@@ -52,7 +52,7 @@ def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
         bilinear_is_the_heads_score(head),
         key_value_with_one_matrix_is_plain(head),
         heads_alike_are_one_head(head),
-        *([] if any(model.config.rules) else [order_is_unknown_without_positions(model, head, seed)]),
+        *([] if model.config.goes_by_order else [order_is_unknown_without_positions(model, head, seed)]),
     ]
 
 

@@ -155,7 +155,9 @@ def in_order(head: HeadInLayer, name: str, told: Told, temperature: float, seed:
     orders = [head.shuffled(generator) for _ in range(DRAWS)]
     look = head.look(told.score, told.mask, temperature)
     controls = [head.look(told.score, told.mask, temperature, order=order) for order in orders]
-    return Design(name, told.described, told.trained, look, SHUFFLED, controls, verdict_on_distance(head, look, controls))
+    return Design(
+        name, told.described, told.trained, look, SHUFFLED, controls, verdict_on_distance(head, look, controls)
+    )
 
 
 def verdict_on_distance(head: HeadInLayer, look: Look, controls: Sequence[Look]) -> str:

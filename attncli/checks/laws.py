@@ -126,10 +126,10 @@ def prefix_is_independent(model: Engine, tokens: Tokens) -> Law:
 def order_needs_positions(model: Engine, tokens: Tokens, seed: int = 0) -> Law:
     """Without positions in the input, self-attention commutes with a permutation of the tokens.
 
-    `holds` is None for a network whose layers have rules of their own: a window goes by the order of the tokens.
+    `holds` is None for a network that has windows or a convolution, which go by the order of the tokens.
     """
-    if isinstance(model, Model) and any(model.config.rules):
-        return law("permutation", None, "a layer's window goes by the order of the tokens")
+    if isinstance(model, Model) and model.config.goes_by_order:
+        return law("permutation", None, "a window or a convolution goes by the order of the tokens")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
     try:
         straight = model.hidden_states(tokens, "none", positions=False)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attncli.models.kernels import attend_into, attend_output
+from attncli.models.kernels import attend_into, attend_output, map_dtype
 from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows
 from attncli.models.storage import STORAGE
@@ -27,16 +27,22 @@ CACHED = 2**20  # weights that a processor's cache holds until they are multipli
 
 def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
     """The formula; by torch's fused kernel where nobody looks at the weights, else as many texts as fit the cache."""
-    if weights is None:
-        return attend_output(heads.query, heads.key, heads.value, heads.mask)
-    together = max(1, CACHED // weights[0].numel()) if weights.device.type == "cpu" else len(weights)
-    outputs = []
-    for start in range(0, len(weights), together):
-        texts = slice(start, start + together)
-        some, place = heads.some_texts(texts), weights[texts]
-        room = place if place.is_contiguous() else place.new_empty(place.shape)
-        outputs.append(attend_into(room, some.query, some.key, some.value, some.mask))
-        if room is not place:
+    if weights is None and not heads.has_terms:
+        return attend_output(heads.query, heads.key, heads.value, heads.mask, heads.scale)
+    texts, maps = len(heads.query), heads.query.shape[1] * heads.query.shape[2] * heads.key.shape[2]
+    together = max(1, CACHED // maps) if heads.query.device.type == "cpu" else texts
+    outputs, room = [], None
+    for start in range(0, texts, together):
+        some = heads.some_texts(slice(start, start + together))
+        place = None if weights is None else weights[start : start + together]
+        if place is not None and place.is_contiguous():
+            room = place
+        elif room is None or len(room) != len(some.query):
+            room = heads.query.new_empty(*some.query.shape[:3], heads.key.shape[2], dtype=map_dtype(heads.query))
+        outputs.append(
+            attend_into(room, some.query, some.key, some.value, some.mask, some.scale, some.terms().values())
+        )
+        if place is not None and room is not place:
             place.copy_(room)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 

@@ -3,7 +3,7 @@
 import reprlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
@@ -11,12 +11,8 @@ from attncli.base.untrusted import read_json
 from attncli.models.checkpoint_files import LONGEST_SETTINGS
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family
+from attncli.models.families.parts import Biases, Conv, Positions
 from attncli.models.families.values import NoEncoder, Values
-
-if TYPE_CHECKING:
-    from attncli.attention.masks import Rule
-
-ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish")
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,12 @@ class ModelConfig:
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
     norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
     gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
-    rules: for each layer what it hides besides what is asked for, such as what lies outside a window.
+    position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
+    trained for. positions: for each layer what else its attention is told of them (`attncli.models.families.parts`).
+    reach: for each layer how many tokens it sees to either side; None where it sees everything.
+    biases: whether the attention's projections, the feed-forward part and the norms add one. first_norm: whether, of
+    pre-norm layers, the first has one before its attention. conv: beside the first layer, of tokens and their
+    neighbours.
     """
 
     model_type: str
@@ -52,11 +53,21 @@ class ModelConfig:
     norm_first: bool
     gated: bool
     pad_id: int
-    rules: "tuple[tuple[Rule, ...], ...]"
+    position_table: bool
+    positions: tuple[Positions | None, ...]
+    reach: tuple[int | None, ...]
+    biases: Biases
+    first_norm: bool
+    conv: Conv | None
 
     @property
     def head_dim(self) -> int:
         return self.hidden_size // self.heads
+
+    @property
+    def goes_by_order(self) -> bool:
+        """Whether anything besides positions does: windows, a convolution."""
+        return self.conv is not None or any(reach is not None for reach in self.reach)
 
     @property
     def max_tokens(self) -> int:
@@ -107,16 +118,13 @@ class ModelConfig:
             )
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
-        if data.get("position_embedding_type", "absolute") != "absolute":
-            kind = reprlib.repr(data["position_embedding_type"])
-            raise NoEncoder(f"position_embedding_type {kind} is not supported, only 'absolute'")
         values = Values(data, family.keys, family.types[str(model_type)])
+        if values.value("position_embedding_type") != "absolute":
+            kind = reprlib.repr(values.value("position_embedding_type"))
+            raise NoEncoder(f"position_embedding_type {kind} is not supported, only 'absolute'")
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
-        activation = values.value("hidden_act")
-        if activation not in ACTIVATIONS:
-            raise RequestError(f"activation {reprlib.repr(activation)} is not one of {', '.join(ACTIVATIONS)}")
         layers = values.count("num_hidden_layers", most=1000)
         fields: dict[str, Any] = {
             "layers": layers,
@@ -130,12 +138,17 @@ class ModelConfig:
             "padding_position": None,
             "segments": values.count("type_vocab_size"),
             "tells_segments": True,
-            "activation": activation,
+            "activation": values.activation("hidden_act"),
             "layer_norm_eps": values.small("layer_norm_eps"),
             "norm_first": False,
             "gated": False,
             "pad_id": values.pad_id,
-            "rules": ((),) * layers,
+            "position_table": True,
+            "positions": (None,) * layers,
+            "reach": (None,) * layers,
+            "biases": Biases(),
+            "first_norm": True,
+            "conv": None,
         }
         config = cls(str(model_type), family, **{**fields, **family.settings(values)})
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair

@@ -5,6 +5,8 @@
 the same thing, and so does `attncli compare`.
 """
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,33 +14,57 @@ from torch import Tensor
 from attncli.attention.attend import check_shapes
 
 
-def attend_output(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def attend_output(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
+) -> Tensor:
     """The output of `attend` with the scaled dot product, and no weights: torch's fused kernel.
 
-    Same shapes and rules as `attend`. Returns `[..., query, d_v]`.
+    Same shapes and rules as `attend`. scale: of the dot product, by default 1 / sqrt(d_k). Returns `[..., query, d_v]`.
     """
     check_shapes(key, value, mask)
     if mask is None:
-        return F.scaled_dot_product_attention(query, key, value)
+        return F.scaled_dot_product_attention(query, key, value, scale=scale)
     mask = mask[(None,) * (2 - mask.dim())]  # some of torch's kernels take no fewer dimensions
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
     return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # some of torch's kernels leave NaN there
 
 
-def attend_into(weights: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def attend_into(
+    weights: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    terms: Iterable[Tensor] = (),
+) -> Tensor:
     """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
 
     Same shapes and rules as `attend`, with one leading dimension (the heads). For inference only: nothing
     is recorded for gradients. A map is written once, where it will stay, and multiplied with the values
     while it is still in the processor's cache. It is computed in the dtype of `weights`: where that is wider
     than the queries', nothing between them and the output is rounded to theirs.
+
+    scale: of the dot product, by default 1 / sqrt(d_k); terms: what is added to it then, broadcasts to `weights`.
     """
     check_shapes(key, value, mask)
     queries, keys, values = (part.to(weights.dtype) for part in (query, key, value))
-    torch.matmul(queries / query.shape[-1] ** 0.5, keys.transpose(-2, -1), out=weights)
+    scaled = queries / query.shape[-1] ** 0.5 if scale is None else queries * scale
+    torch.matmul(scaled, keys.transpose(-2, -1), out=weights)
+    for term in terms:
+        weights += term
     if mask is not None:
         weights.masked_fill_(~mask, -torch.inf)
     torch.softmax(weights, dim=-1, out=weights)
     if mask is not None:
         weights.masked_fill_(~mask, 0.0)
     return (weights @ values).to(query.dtype)
+
+
+def map_dtype(like: Tensor) -> torch.dtype:
+    """What maps of these vectors are made in: their dtype; on a CPU not less than the float32 that records have.
+
+    Less is rounded then, nothing is copied, and without instructions for half precision it is several times as fast.
+    """
+    halves = like.device.type == "cpu" and like.dtype.itemsize < torch.float32.itemsize
+    return torch.float32 if halves else like.dtype

@@ -27,6 +27,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,
+    "tanh": torch.tanh,
 }  # by their names in config.json
 ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}  # those that it applies: name and algorithm
 ROWS = 64  # of a product, about: the layout for one number of them serves the others too
@@ -83,6 +84,16 @@ def lay_out(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, Linear) and part.packed is None:
             part.pack()
+
+
+class Convolution(nn.Conv1d):
+    """Over each token and as many to either side, `[text, size, token]` -> the same shape; tokens: an odd number."""
+
+    def __init__(self, size: int, tokens: int, groups: int) -> None:
+        super().__init__(size, size, tokens, padding=(tokens - 1) // 2, groups=groups)
+
+    def reset_parameters(self) -> None:
+        pass
 
 
 class Embedding(nn.Embedding):

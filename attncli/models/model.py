@@ -16,6 +16,7 @@ from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
 from attncli.models.hub import Place
+from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
 from attncli.models.rows import Rows, as_rows, batches
@@ -107,11 +108,8 @@ class Model(Engine):
 
     @property
     def map_dtype(self) -> torch.dtype:
-        """What maps are made in: the model's dtype; on a CPU not less than the float32 that records have. Less is
-        rounded then, nothing is copied, and without instructions for half precision it is several times as fast.
-        """
-        halves = self.device.type == "cpu" and self.dtype.itemsize < torch.float32.itemsize
-        return torch.float32 if halves else self.dtype
+        """What maps are made in."""
+        return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
 
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
@@ -245,8 +243,7 @@ class Model(Engine):
 
         What is needed OFTEN is laid out then (`attncli.models.linear`).
         """
-        parts = self.network.parts
-        for module in parts if layers == self.config.layers else parts[: 1 + layers]:
+        for module in self.network.parts_of(layers):
             if not self.needed[module]:
                 family = self.config.family
                 load_parameters(self.checkpoint, self.network, family, module, self.dtype, self.device)

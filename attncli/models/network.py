@@ -15,9 +15,15 @@ dropout.
 import torch
 from torch import Tensor, nn
 
-from attncli.attention import LearnedPositions, MultiHeadAttention
+from attncli.attention import Disentangled, LearnedPositions, MultiHeadAttention, PositionalScore
 from attncli.models.config import ModelConfig
-from attncli.models.linear import FUNCTIONS, NO_ACTIVATION, Embedding, Linear
+from attncli.models.families.parts import Conv
+from attncli.models.linear import FUNCTIONS, NO_ACTIVATION, Convolution, Embedding, Linear
+from attncli.models.scoring import layer_scores
+
+
+def layer_norm(config: ModelConfig, size: int) -> nn.LayerNorm:
+    return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.biases.norms)
 
 
 class Embeddings(nn.Module):
@@ -26,10 +32,11 @@ class Embeddings(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.tokens = Embedding(config.vocab_size, config.embedding_size)
-        self.positions = LearnedPositions(config.position_rows, config.embedding_size, Embedding)
-        self.segments = Embedding(config.segments, config.embedding_size) if config.segments else None
-        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
-        self.project = Linear(config.embedding_size, config.hidden_size) if config.widens else None
+        size, rows = config.embedding_size, config.position_rows
+        self.positions = LearnedPositions(rows, size, Embedding) if config.position_table else None
+        self.segments = Embedding(config.segments, size) if config.segments else None
+        self.norm = layer_norm(config, size)
+        self.project = Linear(size, config.hidden_size) if config.widens else None
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor | None) -> Tensor:
         """Numbers of tokens, segments and positions, `[row]` each -> `[row, hidden_size]`.
@@ -39,7 +46,7 @@ class Embeddings(nn.Module):
         x: Tensor = self.tokens(ids)
         if self.segments is not None:
             x = x + self.segments(segments)
-        if positions is not None:
+        if positions is not None and self.positions is not None:
             x = x + self.positions(positions)
         x = self.norm(x)
         return x if self.project is None else self.project(x)
@@ -52,8 +59,9 @@ class FeedForward(nn.Module):
         super().__init__()
         self.gate = FUNCTIONS[config.activation] if config.gated else None
         wide = config.intermediate_size * (2 if config.gated else 1)
-        self.up = Linear(config.hidden_size, wide, activation=NO_ACTIVATION if config.gated else config.activation)
-        self.down = Linear(config.intermediate_size, config.hidden_size)
+        activation, bias = NO_ACTIVATION if config.gated else config.activation, config.biases.feed_forward
+        self.up = Linear(config.hidden_size, wide, bias, activation=activation)
+        self.down = Linear(config.intermediate_size, config.hidden_size, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[row, hidden_size]` -> the same shape."""
@@ -68,13 +76,25 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """An encoder layer, drawn at the head of this file: what comes before its attention, and what follows."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, number: int, score: PositionalScore) -> None:
         super().__init__()
+        size = config.hidden_size
         self.norm_first = config.norm_first
-        self.attention = MultiHeadAttention(config.hidden_size, config.heads, linear=Linear)
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.attention = MultiHeadAttention(
+            size, config.heads, bias=config.biases.attention, score=score, linear=Linear
+        )
+        if isinstance(score, Disentangled):
+            score.share(self.attention.query, self.attention.key)
+        self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward_norm = layer_norm(config, size)
+
+    @property
+    def score(self) -> PositionalScore:
+        """The attention's."""
+        score = self.attention.score
+        assert isinstance(score, PositionalScore)
+        return score
 
     def before(self, x: Tensor) -> Tensor:
         """What the attention is given; x `[row, hidden_size]`."""
@@ -92,6 +112,27 @@ class Layer(nn.Module):
         return x
 
 
+class NeighbourMix(nn.Module):
+    """Beside the first layer, y = LayerNorm(layer(x) + f(conv(x))), conv over each token and those next to it.
+
+    Source: He et al. 2021, the published DeBERTa of version 2; its largest models have it.
+    """
+
+    def __init__(self, config: ModelConfig, conv: Conv) -> None:
+        super().__init__()
+        self.conv = Convolution(config.hidden_size, conv.tokens, conv.groups)
+        self.function = FUNCTIONS[conv.activation]
+        self.norm = layer_norm(config, config.hidden_size)
+
+    def forward(self, x: Tensor, y: Tensor, shown: Tensor | None) -> Tensor:
+        """What goes into the first layer, and what comes out, of texts of one length, `[text, token, hidden_size]` ->
+        the same shape. shown: bool `[text, token, 1]`, False at what is hidden from all, which counts as nothing.
+        """
+        x = x if shown is None else x * shown
+        mixed: Tensor = self.norm(y + self.function(self.conv(x.mT).mT))
+        return mixed
+
+
 class Network(nn.Module):
     """Embeddings, then layers; of pre-norm ones, a norm after the last."""
 
@@ -99,19 +140,20 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
-        self.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.norm_first else None
+        self.layers = nn.ModuleList(Layer(config, *one) for one in enumerate(layer_scores(config)))
+        self.neighbours = None if config.conv is None else NeighbourMix(config, config.conv)
+        self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
 
     def layer(self, number: int) -> Layer:
         layer = self.layers[number]
         assert isinstance(layer, Layer)
         return layer
 
-    @property
-    def parts(self) -> list[str]:
-        """What a checkpoint is read by, in the order in which a text goes through them."""
-        layers = [f"layers.{number}" for number in range(len(self.layers))]
-        return ["embeddings", *layers, *(["final_norm"] if self.final_norm is not None else [])]
+    def parts_of(self, layers: int) -> list[str]:
+        """Those that a walk through the first layers needs: all of them, and it needs what follows them."""
+        mixed = ["neighbours"] if self.neighbours is not None else []
+        last = ["final_norm"] if self.final_norm is not None and layers == len(self.layers) else []
+        return ["embeddings", *mixed, *(f"layers.{number}" for number in range(layers)), *last]
 
 
 def empty_network(config: ModelConfig) -> Network:

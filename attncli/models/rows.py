@@ -12,7 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from attncli.attention import MASKS, self_mask
+from attncli.attention import MASKS, Window, self_mask
+from attncli.attention.masks import no_padding
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
@@ -27,6 +28,8 @@ class Run:
 
     texts: their numbers in the batch, as it was given; rows: their rows.
     masks: for each layer bool `[1 or text, 1, 1 or query, key]`, True = may attend; None where nothing is hidden.
+    shown: bool `[1 or text, token, 1]`, False at [PAD] where that is hidden; None where nothing is.
+    ordered: whether the network is told the order of the tokens.
     """
 
     number: int
@@ -34,6 +37,8 @@ class Run:
     rows: slice
     length: int
     masks: list[Tensor | None]
+    shown: Tensor | None
+    ordered: bool
 
     def tokens(self, rows: Tensor) -> Tensor:
         """Its part of `[row, size]`, as `[text, token, size]`."""
@@ -113,7 +118,9 @@ def as_rows(
             some = numbers[start : start + most]
             ids, segments, real = numbers_of([texts[number] for number in some], config, device)
             rows = slice(row, row + ids.numel())
-            runs.append(Run(len(runs), some, rows, length, layer_masks(real, config, mask)))
+            masks = layer_masks(real, config, mask)
+            hides = no_padding in MASKS[mask] and not bool(real.all())
+            runs.append(Run(len(runs), some, rows, length, masks, real[..., None] if hides else None, positions))
             parts.append((ids.flatten(), segments.flatten(), position_numbers(ids, config).flatten()))
             row = rows.stop
     joined_ids, joined_segments, joined_positions = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -134,17 +141,18 @@ def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
     """`[text, token]`: 0, 1, 2, ...; in RoBERTa [PAD] has its own number and real tokens count on from there."""
     if config.padding_position is None:
         return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-    real = (ids != config.pad_id).long()
+    real = (ids != config.padding_position).long()
     return real.cumsum(dim=1) * real + config.padding_position
 
 
 def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[Tensor | None]:
-    """For each layer, what the mask of this name and the layer's own rules allow; None where that is everything.
+    """For each layer, what the mask of this name and the layer's own window allow; None where that is everything.
 
-    real: whether a token is no [PAD], bool `[text, token]`. Layers with the same rules share a mask, and so do texts
+    real: whether a token is no [PAD], bool `[text, token]`. Layers that see as far share a mask, and so do texts
     without [PAD].
     """
     real = real[:1] if bool(real.all()) else real
-    made = {rules: self_mask(real, *MASKS[name], *rules) for rules in set(config.rules)}
-    shown = {rules: None if bool(mask.all()) else mask for rules, mask in made.items()}
-    return [shown[rules] for rules in config.rules]
+    windows = {reach: () if reach is None or reach >= real.shape[1] else (Window(reach),) for reach in config.reach}
+    made = {window: self_mask(real, *MASKS[name], *window) for window in set(windows.values())}
+    shown = {window: None if bool(mask.all()) else mask for window, mask in made.items()}
+    return [shown[windows[reach]] for reach in config.reach]

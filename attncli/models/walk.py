@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.attention import MultiHeadAttention
+from attncli.attention import MultiHeadAttention, PositionalScore, Where
 from attncli.models.network import Network
 from attncli.models.rows import Rows, Run
 
@@ -27,11 +27,12 @@ from attncli.models.rows import Rows, Run
 class Heads(NamedTuple):
     """Some heads of a layer on a run of texts, where their queries meet their keys.
 
-    layer; numbers: of the heads along the second axis; run, and which of its texts and of their queries these are: all,
-    save where something takes some after the other.
+    layer; numbers: of the heads along the second axis; run, and which of its texts, of their queries and of their keys
+    these are: all, save where something takes some after the other.
     query `[text, head, query, head_dim]`; key and value `[text, head, key, head_dim]`, values of width 0 where nobody
     needs them; mask bool `[1 or text, 1 or head, 1 or query, key]`, None where nothing is hidden.
-    given: what the layer's projections were given, `[text, token, hidden_size]`; attention: the layer's.
+    given: what the layer's projections were given, `[text, token, hidden_size]`; attention: the layer's; score: what
+    its queries and keys are scored by, beside having been turned already.
     """
 
     layer: int
@@ -39,12 +40,30 @@ class Heads(NamedTuple):
     run: Run
     texts: slice
     queries: slice
+    keys: slice
     query: Tensor
     key: Tensor
     value: Tensor
     mask: Tensor | None
     given: Tensor
     attention: MultiHeadAttention
+    score: PositionalScore
+
+    @property
+    def scale(self) -> float:
+        """What the dot product of a query and a key is multiplied with."""
+        return self.score.scale(self.query.shape[-1])
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether positions add anything to that."""
+        return self.run.ordered and self.score.has_terms
+
+    def terms(self) -> dict[str, Tensor]:
+        """What they add, by name; each broadcasts to `[text, head, query, key]`."""
+        if not self.has_terms:
+            return {}
+        return self.score.terms(self.query, self.key, Where(self.numbers, self.queries, self.keys))
 
     def only(self, places: Sequence[int]) -> "Heads":
         """Those at these places of `numbers`."""
@@ -73,6 +92,15 @@ class Heads(NamedTuple):
             queries=queries,
             query=self.query[:, :, queries],
             mask=self.mask if self.mask is None or self.mask.shape[2] == 1 else self.mask[:, :, queries],
+        )
+
+    def some_keys(self, keys: slice) -> "Heads":
+        """The same for some of the texts' keys."""
+        return self._replace(
+            keys=keys,
+            key=self.key[:, :, keys],
+            value=self.value[:, :, keys],
+            mask=self.mask if self.mask is None else self.mask[..., keys],
         )
 
     @property
@@ -108,13 +136,18 @@ def walk(network: Network, rows: Rows, attend: Attend, ending: Ending | None = N
     With an `ending`, not after that layer. The caller says whether gradients are wanted (`torch.inference_mode`).
     """
     x = network.embeddings(rows.ids, rows.segments, rows.positions)
-    x = F.pad(x, (0, 0, 0, rows.idle)) if rows.idle else x
+    positions = rows.positions
+    if rows.idle:
+        x = F.pad(x, (0, 0, 0, rows.idle))
+        positions = None if positions is None else F.pad(positions, (0, rows.idle))
     yield x
     for number in range(len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         given = layer.before(x)
         query, key, value = project(layer.attention, given[None], last)  # [1, head, row, head_dim] each
+        if positions is not None:
+            query, key = (layer.score.turn(part, positions) for part in (query, key))
         numbers = range(layer.attention.heads) if last is None else last.heads
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
         for run in rows.runs:
@@ -124,18 +157,25 @@ def walk(network: Network, rows: Rows, attend: Attend, ending: Ending | None = N
                 run=run,
                 texts=slice(0, len(run.texts)),
                 queries=slice(0, run.length),
+                keys=slice(0, run.length),
                 query=run.heads(query),
                 key=run.heads(key),
                 value=run.heads(value),
                 mask=run.masks[number],
                 given=run.tokens(given),
                 attention=layer.attention,
+                score=layer.score,
             )
             output = attend(heads)  # [text, head, token, head_dim]
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
         if last is not None:
             return
-        x = layer.after(x, attended)
+        after = layer.after(x, attended)
+        if number == 0 and network.neighbours is not None:
+            for run in rows.runs:
+                of_run = run.tokens(after)
+                of_run.copy_(network.neighbours(run.tokens(x), of_run, run.shown))
+        x = after
         if number == len(network.layers) - 1 and network.final_norm is not None:
             x = network.final_norm(x)
         yield x

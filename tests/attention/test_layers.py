@@ -134,7 +134,10 @@ def test_a_layer_of_these_parts_is_written_out(seed, norm_first):
     for norm in (layer.attention_norm, layer.feed_forward_norm):
         nn.init.normal_(norm.weight)
     x = randn(seed, 2, 3, 8)
-    first, second = layer.attention_norm, layer.feed_forward_norm
+    first, second = (
+        lambda x, norm=norm: F.rms_norm(x, (8,), norm.weight, 1e-6)
+        for norm in (layer.attention_norm, layer.feed_forward_norm)
+    )
     if norm_first:
         between = x + layer.attention(first(x)).output
         expected = between + layer.feed_forward(second(between))

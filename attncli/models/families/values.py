@@ -18,7 +18,10 @@ DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "layer_norm_eps": 1e-12,
     "pad_token_id": 0,
+    "position_embedding_type": "absolute",
 }
+
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
 
 
 class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
@@ -49,6 +52,20 @@ class Values:
         if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
             raise RequestError(f"{key} is {reprlib.repr(number)}, not a whole number from {least} to {most}")
         return number
+
+    def activation(self, key: str) -> str:
+        """Raises RequestError when it is none of ACTIVATIONS."""
+        name = self.value(key)
+        if name not in ACTIVATIONS:
+            raise RequestError(f"activation {reprlib.repr(name)} is not one of {', '.join(ACTIVATIONS)}")
+        return str(name)
+
+    def flag(self, key: str) -> bool:
+        """Raises RequestError when it is not true or false."""
+        stated = self.value(key)
+        if not isinstance(stated, bool):
+            raise RequestError(f"{key} is {reprlib.repr(stated)}, not true or false")
+        return stated
 
     def small(self, key: str) -> float:
         """Raises RequestError when it is no number in [0, 1)."""

@@ -1,0 +1,193 @@
+"""Terms that depend on how far a key stands from its query: a learned bias, a slope, or disentangled attention."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from attncli.attention.positional import PositionalScore, Where
+
+KEPT = 2**23  # numbers of biases that are kept for the next layer or text
+
+
+def relative_buckets(offsets: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
+    """The bucket of an offset j - i (int, of any shape), from 0 to buckets - 1.
+
+    Half of them are for keys before the query, half for keys behind it. Of each half the first half are for one
+    distance each; the others grow with its logarithm up to `furthest`, and the last is for all beyond.
+
+    Source: Raffel et al. 2020, section 2.1, and the published code, of an encoder.
+    """
+    half = buckets // 2
+    distances = offsets.abs()
+    near = half // 2
+    # In float32 and in this order, as the published code has it: a bucket's border must not depend on rounding.
+    share = torch.log(distances.clamp(min=1).float() / near) / math.log(furthest / near)
+    far = (near + (share * (half - near)).long()).clamp(max=half - 1)
+    return (offsets > 0) * half + torch.where(distances < near, distances, far)
+
+
+def log_buckets(offsets: Tensor, near: int, furthest: int) -> Tensor:
+    """The bucket of an offset, of its sign: the offset itself up to near / 2, beyond it by the logarithm, up to
+    near - 1 at `furthest`.
+
+    Source: He et al. 2021 (DeBERTa), the published code of version 2.
+    """
+    mid = near // 2
+    distances = torch.where(offsets.abs() < mid, mid - 1, offsets.abs())
+    # In float32 and in this order, as the published code has it.
+    share = torch.log(distances / mid) / torch.log(torch.tensor((furthest - 1) / mid, device=offsets.device))
+    far = (torch.ceil(share * (mid - 1)) + mid).long() * offsets.sign()
+    return torch.where(distances <= mid, offsets, far)
+
+
+class RelativeBias(PositionalScore):
+    """s(q_i, k_j) = q_i · k_j / sqrt(d_k) + b[bucket(j - i)]   (Raffel et al. 2020, section 2.1; T5 has no root).
+
+    table is b, a number for each bucket and head, `[buckets, heads]`. `embedding` is the table's class.
+    """
+
+    has_terms = True
+
+    def __init__(
+        self, heads: int, rows: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
+    ) -> None:
+        super().__init__()
+        self.table = embedding(rows, heads)
+        self.furthest = furthest
+        self.kept: dict[tuple[int, int, int, int], Tensor] = {}
+
+    def bias(self, where: Where) -> Tensor:
+        """Of all heads, `[head, query, key]`."""
+        offsets = where.offsets(self.table.weight.device)
+        return self.table(relative_buckets(offsets, furthest=self.furthest)).permute(2, 0, 1).contiguous()
+
+    def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
+        place = (where.queries.start, where.queries.stop, where.keys.start, where.keys.stop)
+        kept = self.kept
+        bias = kept.get(place)
+        if bias is None:
+            bias = self.bias(where)
+            if bias.numel() + sum(one.numel() for one in list(kept.values())) > KEPT:
+                kept = self.kept = {}
+            kept[place] = bias
+        return {"position": bias if len(where.heads) == len(bias) else bias[list(where.heads)]}
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """m_h: 2^(-8/heads), 2^(-16/heads), ..., 2^-8. Where heads is no power of 2, those of the power of 2 below, and
+    then every second one of the power above   (Press et al. 2022, section 3, and the published code).
+    """
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    between = [2.0 ** (-8 * (head + 1) / (2 * power)) for head in range(0, 2 * power, 2)]
+    return torch.tensor((slopes + between)[:heads])
+
+
+class Alibi(PositionalScore):
+    """s(q_i, k_j) = q_i · k_j / sqrt(d_k) - m_h |i - j|   (Press et al. 2022, section 3). Nothing is learned.
+
+    The paper's model looks back only; for an encoder the distance counts to both sides.
+    """
+
+    has_terms = True
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes = alibi_slopes(heads)
+
+    def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
+        slopes = self.slopes[list(where.heads)].to(query)
+        return {"distance": -slopes[:, None, None] * where.offsets(query.device).abs()}
+
+
+CONTENT_TO_POSITION, POSITION_TO_CONTENT = "content to position", "position to content"
+
+
+class Disentangled(PositionalScore):
+    """s(q_i, k_j) = (q_i · k_j + q_i · K[δ(i, j)] + k_j · Q[δ(i, j)]) / sqrt(d_k (1 + terms))
+
+    He et al. 2021, section 3.1, equations 3 and 4.
+
+    δ(i, j) is the row for the offset i - j: rows below `span` are for keys behind the query. K and Q are projections of
+    one table of vectors of offsets, `[2 span, d_model]`, by `key` and `query`. (The paper writes Q[δ(j, i)], and its
+    published code takes the row of i - j for both; so does this.)
+
+    kinds: which of the two terms there are. near: where offsets are counted one by one up to near / 2 and by the
+    logarithm beyond, up to `furthest` (`log_buckets`); 0 where all are.
+    vectors, norm: the table and what it is normalised by, if anything; own: the projections, by "query" and "key";
+    without them `share` says which ones of the content are theirs too.
+
+    Raises ValueError for another kind.
+    """
+
+    has_terms = True
+
+    def __init__(
+        self,
+        vectors: nn.Embedding,
+        norm: nn.Module | None,
+        own: Mapping[str, nn.Linear] | None,
+        kinds: Sequence[str] = (CONTENT_TO_POSITION, POSITION_TO_CONTENT),
+        near: int = 0,
+        furthest: int = 512,
+    ) -> None:
+        super().__init__()
+        if set(kinds) - {CONTENT_TO_POSITION, POSITION_TO_CONTENT}:
+            raise ValueError(f"terms are {CONTENT_TO_POSITION} and {POSITION_TO_CONTENT}, not {', '.join(kinds)}")
+        self.vectors, self.norm = vectors, norm
+        self.own = None if own is None else nn.ModuleDict(own)
+        self.kinds = tuple(kinds)
+        self.near, self.furthest = near, furthest
+        self.span = vectors.num_embeddings // 2
+        self.projections: dict[str, nn.Linear] = dict(own or {})
+        self.kept: dict[str, Tensor] = {}
+
+    def share(self, query: nn.Linear, key: nn.Linear) -> None:
+        """Take the content's projections where there are no own ones."""
+        if self.own is None:
+            self.projections = {"query": query, "key": key}
+
+    def scale(self, d_k: int) -> float:
+        return float((d_k * (1 + len(self.kinds))) ** -0.5)
+
+    def rows(self, offsets: Tensor) -> Tensor:
+        """δ: the row of the table for offsets i - j."""
+        near = log_buckets(offsets, self.near, self.furthest) if self.near else offsets
+        return (near + self.span).clamp(0, 2 * self.span - 1)
+
+    def projected(self, name: str, head_dim: int) -> Tensor:
+        """K ("key") or Q ("query") of all heads, `[head, row, head_dim]`. It depends on no text and is made once."""
+        made = self.kept.get(name)
+        if made is None:
+            vectors = self.vectors.weight if self.norm is None else self.norm(self.vectors.weight)
+            made = self.kept[name] = self.projections[name](vectors).unflatten(-1, (-1, head_dim)).transpose(0, 1)
+        return made
+
+    def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
+        head_dim, scale = query.shape[-1], self.scale(query.shape[-1])
+        heads, queries, keys = list(where.heads), query.shape[-2], key.shape[-2]
+        made: dict[str, Tensor] = {}
+        # How far behind a key its query can stand, from the nearest to the furthest: i - j.
+        first, last = where.queries.start - where.keys.stop + 1, where.queries.stop - where.keys.start
+        behind = torch.arange(first, last, device=query.device)
+        if CONTENT_TO_POSITION in self.kinds:
+            of_offset = self.projected("key", head_dim)[heads][:, self.rows(behind.flip(0))]  # j - i ascends
+            made[CONTENT_TO_POSITION] = by_offset(query * scale @ of_offset.mT, keys)
+        if POSITION_TO_CONTENT in self.kinds:
+            of_offset = self.projected("query", head_dim)[heads][:, self.rows(behind)]
+            made[POSITION_TO_CONTENT] = by_offset(key * scale @ of_offset.mT, queries).mT
+        return made
+
+
+def by_offset(x: Tensor, others: int) -> Tensor:
+    """What stands at (token, offset) as what stands at (token, other token): a view, `[..., token, other]`.
+
+    x `[..., token, offset]`: all offsets other - token that there are, ascending, so that those of the last token begin
+    at 0, and every token before it begins one further   (Huang et al. 2018, "Music Transformer", section 3.4.1).
+    """
+    x = x.contiguous()
+    tokens, offsets = x.shape[-2:]
+    strides = (*x.stride()[:-2], offsets - 1, 1)
+    return x.as_strided((*x.shape[:-1], others), strides, x.storage_offset() + tokens - 1)

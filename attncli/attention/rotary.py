@@ -1,0 +1,62 @@
+"""Rotary positions: queries and keys are turned, so that their dot product knows how far apart they stand."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attncli.attention.positional import PositionalScore
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Pair i of a vector at position p is turned by the angle p · base^(-2i / rotated)   (Su et al. 2021, equation 34).
+
+    Two vectors turned by angles m θ and n θ have the dot product that they have turned by (m - n) θ and 0: it depends
+    on the difference of their positions only (section 3.2).
+
+    rotated: how many elements of a vector are turned, the first ones; an even number. interleaved: pairs are the
+    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT).
+    """
+
+    rotated: int
+    base: float = 10_000.0
+    interleaved: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rotated % 2 != 0:
+            raise ValueError(f"elements are turned in pairs: {self.rotated} is odd")
+
+    def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosine and sine for positions `[token]`, each `[token, rotated / 2]`.
+
+        They are computed in float32, or in float64 for float64: at position 8,000 the two differ by some 1e-4, and
+        networks were trained with the first.
+        """
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        pair = torch.arange(0, self.rotated, 2, dtype=wide, device=positions.device)
+        angles = positions[:, None].to(wide) * (1.0 / self.base ** (pair / self.rotated))
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def turn(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        """x `[..., token, head_dim]`, turned by what `angles` gave."""
+        cos, sin = angles
+        turned, rest = x[..., : self.rotated], x[..., self.rotated :]
+        if self.interleaved:
+            first, second = turned[..., 0::2], turned[..., 1::2]
+        else:
+            first, second = turned.chunk(2, dim=-1)
+        pairs = (first * cos - second * sin, second * cos + first * sin)
+        joined = torch.stack(pairs, dim=-1).flatten(-2) if self.interleaved else torch.cat(pairs, dim=-1)
+        return torch.cat([joined, rest], dim=-1) if rest.shape[-1] else joined
+
+
+class RotaryScore(PositionalScore):
+    """s(q_i, k_j) = turn(q_i, i) · turn(k_j, j) / sqrt(d_k)   (Su et al. 2021, equation 16)."""
+
+    def __init__(self, rotary: Rotary) -> None:
+        super().__init__()
+        self.rotary = rotary
+
+    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.rotary.turn(x, self.rotary.angles(positions, x.dtype))

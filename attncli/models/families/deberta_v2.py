@@ -1,0 +1,102 @@
+"""DeBERTa, version 2 and 3 (He et al. 2021, 2023): disentangled attention.
+
+No position is added to the input as published; scores have terms between content and offsets, whose vectors all layers
+share, normalised. The largest models of version 2 have a convolution beside the first layer.
+"""
+
+from typing import Any
+
+from attncli.base.errors import RequestError
+from attncli.models.families.bert import TENSORS
+from attncli.models.families.family import Family, whole
+from attncli.models.families.parts import Conv, Disentangling
+from attncli.models.families.values import NoEncoder, Values
+
+KINDS = {"c2p": "content to position", "p2c": "position to content"}
+
+
+def settings(values: Values) -> dict[str, Any]:
+    layers = values.count("num_hidden_layers", most=1000)
+    if values.value("embedding_size") not in (None, values.value("hidden_size")):
+        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not")
+    disentangling = relative(values)
+    conv = None
+    if size := values.count("conv_kernel_size", least=0, most=99):
+        if size % 2 == 0:
+            raise RequestError(f"conv_kernel_size is {size}, not an odd number")
+        conv = Conv(size, values.count("conv_groups"), values.activation("conv_act"))
+    return {
+        "segments": values.count("segments", least=0),
+        "position_table": values.flag("position_biased_input"),
+        "positions": (disentangling,) * layers,
+        "conv": conv,
+    }
+
+
+def relative(values: Values) -> Disentangling | None:
+    """What positions add to the scores."""
+    stated = values.value("pos_att_type") or []
+    named = [name.strip() for name in stated.lower().split("|")] if isinstance(stated, str) else stated
+    if not isinstance(named, list) or not all(name in KINDS for name in named):
+        raise NoEncoder("pos_att_type has terms other than c2p and p2c")
+    if not values.flag("relative_attention"):
+        if named:
+            raise NoEncoder("it has pos_att_type without relative_attention")
+        return None
+    furthest = values.count("max_relative_positions", least=-1)
+    furthest = furthest if furthest > 0 else values.count("max_position_embeddings")
+    near = max(0, values.count("position_buckets", least=-1))
+    norms = values.value("norm_rel_ebd")
+    if not isinstance(norms, str):
+        raise RequestError("norm_rel_ebd is not a text")
+    return Disentangling(
+        kinds=tuple(kind for name, kind in KINDS.items() if name in named),
+        span=near or furthest,
+        near=near,
+        furthest=furthest,
+        normed="layer_norm" in [part.strip() for part in norms.lower().split("|")],
+        shared=values.flag("share_att_key"),
+    )
+
+
+FAMILY = Family(
+    name="deberta-v2",
+    types={
+        "deberta-v2": {
+            "num_hidden_layers": 24,
+            "num_attention_heads": 24,
+            "hidden_size": 1536,
+            "intermediate_size": 6144,
+            "vocab_size": 128100,
+            "layer_norm_eps": 1e-7,
+            "type_vocab_size": 1,
+            "segments": 0,
+            "relative_attention": False,
+            "max_relative_positions": -1,
+            "position_buckets": -1,
+            "position_biased_input": True,
+            "share_att_key": False,
+            "norm_rel_ebd": "none",
+            "conv_kernel_size": 0,
+            "conv_groups": 1,
+            "conv_act": "tanh",
+        }
+    },
+    tensors={
+        **{name: source for name, source in TENSORS.items() if ".attention." not in name},
+        "layers.{n}.attention.query": whole("encoder.layer.{n}.attention.self.query_proj"),
+        "layers.{n}.attention.key": whole("encoder.layer.{n}.attention.self.key_proj"),
+        "layers.{n}.attention.value": whole("encoder.layer.{n}.attention.self.value_proj"),
+        "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.output.dense"),
+        "layers.{n}.attention.score.vectors": whole("encoder.rel_embeddings"),
+        "layers.{n}.attention.score.norm": whole("encoder.LayerNorm"),
+        "layers.{n}.attention.score.own.query": whole("encoder.layer.{n}.attention.self.pos_query_proj"),
+        "layers.{n}.attention.score.own.key": whole("encoder.layer.{n}.attention.self.pos_key_proj"),
+        "neighbours.conv": whole("encoder.conv.conv"),
+        "neighbours.norm": whole("encoder.conv.LayerNorm"),
+    },
+    prefix="deberta.",
+    body=("embeddings.", "encoder."),
+    keys={"type_vocab_size": None, "segments": "type_vocab_size", "position_embedding_type": None},
+    settings=settings,
+)

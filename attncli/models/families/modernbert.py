@@ -1,0 +1,105 @@
+"""ModernBERT (Warner et al. 2024) and its children: Ettin, mmBERT, gte-modernbert, granite r2.
+
+Pre-norm and gated, rotary positions, and most layers see a window only. Layer 0 has no norm before its attention.
+Its config.json says `position_embedding_type: absolute` (mmBERT's `sans_pos`), which means nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attncli.base.errors import RequestError
+from attncli.models.families.family import Family, split, whole
+from attncli.models.families.parts import Biases, Turned
+from attncli.models.families.values import NoEncoder, Values
+
+GLOBAL, LOCAL = "full_attention", "sliding_attention"
+BASES = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
+
+
+def settings(values: Values) -> dict[str, Any]:
+    kinds = layer_kinds(values)
+    head_dim = values.count("hidden_size") // values.count("num_attention_heads")
+    if head_dim % 2:
+        raise RequestError(f"heads of {head_dim} elements can't be turned in pairs")
+    turned = {kind: Turned(head_dim, base(values, kind)) for kind in set(kinds)}
+    reach = values.count("local_attention", least=2) // 2  # the window's width counts both sides
+    return {
+        "segments": 0,
+        "position_table": False,
+        "positions": tuple(turned[kind] for kind in kinds),
+        "reach": tuple(reach if kind == LOCAL else None for kind in kinds),
+        "norm_first": True,
+        "first_norm": False,
+        "gated": True,
+        "biases": Biases(*(values.flag(name) for name in ("attention_bias", "mlp_bias", "norm_bias"))),
+    }
+
+
+def layer_kinds(values: Values) -> Sequence[str]:
+    """What every layer sees; configurations of before transformers 5 say which layers are global."""
+    layers, named = values.count("num_hidden_layers", most=1000), values.value("layer_types")
+    if named is None:
+        every = values.count("global_attn_every_n_layers")
+        return [LOCAL if number % every else GLOBAL for number in range(layers)]
+    if not isinstance(named, list) or len(named) != layers or not all(kind in (GLOBAL, LOCAL) for kind in named):
+        raise RequestError(f"layer_types has not one of {GLOBAL} and {LOCAL} for each of {layers} layers")
+    return named
+
+
+def base(values: Values, kind: str) -> float:
+    """Of the rotation in layers of this kind."""
+    old, default = BASES[kind]
+    every = values.value("rope_parameters") or {}
+    stated = every.get(kind) if isinstance(every, dict) else every
+    stated = {} if stated is None else stated
+    if not isinstance(stated, dict):
+        raise RequestError("rope_parameters is not one object for each kind of layer")
+    if stated.get("rope_type", "default") != "default" or values.value("rope_scaling") is not None:
+        raise NoEncoder("it stretches its rotary positions (rope_type), which attncli does not")
+    theta = stated.get("rope_theta", values.data.get(old, default))
+    if not isinstance(theta, float | int) or isinstance(theta, bool) or not 1 < theta < 1e12:
+        raise RequestError(f"rope_theta of {kind} is not a number above 1")
+    return float(theta)
+
+
+FAMILY = Family(
+    name="modernbert",
+    types={
+        "modernbert": {
+            "num_hidden_layers": 22,
+            "intermediate_size": 1152,
+            "vocab_size": 50368,
+            "max_position_embeddings": 8192,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 50283,
+            "type_vocab_size": 1,
+            "local_attention": 128,
+            "global_attn_every_n_layers": 3,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "norm_bias": False,
+        }
+    },
+    tensors={
+        "embeddings.tokens": whole("embeddings.tok_embeddings"),
+        "embeddings.norm": whole("embeddings.norm"),
+        "layers.{n}.attention.query": split("layers.{n}.attn.Wqkv", 0, 3),
+        "layers.{n}.attention.key": split("layers.{n}.attn.Wqkv", 1, 3),
+        "layers.{n}.attention.value": split("layers.{n}.attn.Wqkv", 2, 3),
+        "layers.{n}.attention.output": whole("layers.{n}.attn.Wo"),
+        "layers.{n}.attention_norm": whole("layers.{n}.attn_norm"),
+        "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.Wi"),
+        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.Wo"),
+        "layers.{n}.feed_forward_norm": whole("layers.{n}.mlp_norm"),
+        "final_norm": whole("final_norm"),
+    },
+    prefix="model.",
+    body=("embeddings.", "layers.", "final_norm."),
+    keys={
+        "hidden_act": "hidden_activation",
+        "layer_norm_eps": "norm_eps",
+        "type_vocab_size": None,
+        "position_embedding_type": None,
+    },
+    settings=settings,
+)

@@ -1,0 +1,46 @@
+"""MPNet (Song et al. 2020): BERT without segments, with a bias for each bucket of distances that all layers share."""
+
+from typing import Any
+
+from attncli.base.errors import RequestError
+from attncli.models.families.family import Family, whole
+from attncli.models.families.parts import Biased
+from attncli.models.families.values import Values
+
+PADDING = 1  # the number of [PAD]'s position, whatever [PAD]'s own number is
+BUCKETS, FURTHEST = 32, 128  # whatever config.json says: of more buckets the network takes so many
+
+
+def settings(values: Values) -> dict[str, Any]:
+    rows = values.count("relative_attention_num_buckets")
+    if rows < BUCKETS:
+        raise RequestError(f"relative_attention_num_buckets is {rows}, and the network takes {BUCKETS}")
+    return {
+        "segments": 0,
+        "padding_position": PADDING,
+        "positions": (Biased(rows, FURTHEST),) * values.count("num_hidden_layers", most=1000),
+    }
+
+
+FAMILY = Family(
+    name="mpnet",
+    types={"mpnet": {"vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": BUCKETS}},
+    tensors={
+        "embeddings.tokens": whole("embeddings.word_embeddings"),
+        "embeddings.positions.table": whole("embeddings.position_embeddings"),
+        "embeddings.norm": whole("embeddings.LayerNorm"),
+        "layers.{n}.attention.query": whole("encoder.layer.{n}.attention.attn.q"),
+        "layers.{n}.attention.key": whole("encoder.layer.{n}.attention.attn.k"),
+        "layers.{n}.attention.value": whole("encoder.layer.{n}.attention.attn.v"),
+        "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.attn.o"),
+        "layers.{n}.attention.score.table": whole("encoder.relative_attention_bias"),
+        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.LayerNorm"),
+        "layers.{n}.feed_forward.up": whole("encoder.layer.{n}.intermediate.dense"),
+        "layers.{n}.feed_forward.down": whole("encoder.layer.{n}.output.dense"),
+        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.output.LayerNorm"),
+    },
+    prefix="mpnet.",
+    body=("embeddings.", "encoder."),
+    keys={"type_vocab_size": None, "position_embedding_type": None},
+    settings=settings,
+)

@@ -1,0 +1,63 @@
+"""Parts of a `ModelConfig` that a family may state: plain data.
+
+How its attention is told where tokens stand, beside a table of positions, means what `attncli.attention` says, and
+becomes that in `attncli.models.scoring`.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Rotary positions; the words are those of `attncli.attention.Rotary`."""
+
+    rotated: int
+    base: float
+    interleaved: bool = False
+
+
+@dataclass(frozen=True)
+class Biased:
+    """A bias for each bucket of distances, which all layers share (`attncli.attention.RelativeBias`).
+
+    rows: of its table; furthest: from where on distances are alike.
+    """
+
+    rows: int
+    furthest: int
+
+
+@dataclass(frozen=True)
+class Disentangling:
+    """Terms between content and positions (`attncli.attention.Disentangled`).
+
+    kinds: the terms; span: offsets to either side that have a vector; near, furthest: of the logarithmic buckets.
+    normed: whether the vectors are normalised; shared: whether the content's projections are theirs too.
+    """
+
+    kinds: tuple[str, ...]
+    span: int
+    near: int
+    furthest: int
+    normed: bool
+    shared: bool
+
+
+Positions = Turned | Biased | Disentangling
+
+
+class Biases(NamedTuple):
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms."""
+
+    attention: bool = True
+    feed_forward: bool = True
+    norms: bool = True
+
+
+class Conv(NamedTuple):
+    """A convolution over neighbouring tokens: how many of them, an odd number, and in how many groups of elements."""
+
+    tokens: int
+    groups: int
+    activation: str
