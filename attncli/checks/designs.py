@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from attncli.attention import (
     Alibi,
     Disentangled,
+    PositionalScore,
     RelativeBias,
     Rotary,
     RotaryScore,
     causal_mask,
     window_mask,
 )
-from attncli.attention.scores import ScoreFunction
 from attncli.base import choices
 from attncli.checks.looks import HeadInLayer, Look
 
@@ -102,14 +102,14 @@ class Told(NamedTuple):
     """
 
     described: str
-    score: ScoreFunction
+    score: PositionalScore
     mask: Tensor | None = None
     trained: bool = True
 
 
 def order_told(head: HeadInLayer, name: str, reach: int, seed: int) -> Told | None:
     """The design of this name, if it is one of positions; other positions come in the place of those that are there."""
-    own, tokens, heads, d_k = head.attention.score, len(head.mask), len(head.key), head.key.shape[-1]
+    own, tokens, heads, d_k = head.score, len(head.mask), len(head.key), head.key.shape[-1]
     pairs = d_k // 2
     part = 2 * max(pairs // PART, 1)
     match name:
@@ -188,8 +188,7 @@ def shared(head: HeadInLayer, name: str, size: int, temperature: float) -> Desig
     look = with_shared_keys(head, size, temperature)
     others = [other for other in range(len(head.key)) if other != head.number]
     controls = [
-        head.look(head.attention.score, temperature=temperature, key=head.key[other].expand_as(head.key))
-        for other in others
+        head.look(head.score, temperature=temperature, key=head.key[other].expand_as(head.key)) for other in others
     ]
     nearer = look.moved < min(control.moved for control in controls)
     verdict = "nearer than any other's" if nearer else "as with another's"
@@ -201,4 +200,4 @@ def with_shared_keys(head: HeadInLayer, size: int, temperature: float = 1.0) -> 
     is converted, of which keys are linear (Ainslie et al. 2023, section 2.1).
     """
     pooled = head.key.unflatten(0, (-1, size)).mean(dim=1).repeat_interleave(size, dim=0)
-    return head.look(head.attention.score, temperature=temperature, key=pooled)
+    return head.look(head.score, temperature=temperature, key=pooled)

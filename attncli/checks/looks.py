@@ -8,8 +8,7 @@ from torch import Tensor
 
 from attncli.analysis.masking import total_variation
 from attncli.analysis.patterns import counted_queries, entropy
-from attncli.attention import MultiHeadAttention, combine_masks, masked_softmax
-from attncli.attention.scores import ScoreFunction
+from attncli.attention import MultiHeadAttention, PositionalScore, combine_masks, masked_softmax
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.models.head import OneHead
 from attncli.models.model import Model
@@ -45,10 +44,12 @@ class Look:
 class HeadInLayer:
     """A head among those of its layer, whose queries and keys are `[head, token, head_dim]`, before any rotation.
 
-    attention: the layer's. mask: bool `[query, key]`. counted: the queries that figures are means over. own: its map.
+    attention, score: the layer's. mask: bool `[query, key]`. real: bool `[token]`, False at [PAD]. counted: the queries
+    that figures are means over. own: its map.
     """
 
     attention: MultiHeadAttention
+    score: PositionalScore
     number: int
     query: Tensor
     key: Tensor
@@ -60,11 +61,12 @@ class HeadInLayer:
     @classmethod
     def of(cls, model: Model, head: OneHead) -> "HeadInLayer":
         [layer], [number] = head.record.layers, head.record.heads
-        attention = model.network.layer(layer).attention
+        of_layer = model.network.layer(layer)
         with torch.inference_mode():
-            query, key, _ = attention.project(torch.from_numpy(head.x).to(model.device)[None])
+            query, key, _ = of_layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
         return cls(
-            attention,
+            of_layer.attention,
+            of_layer.score,
             number,
             query[0],
             key[0],
@@ -76,20 +78,21 @@ class HeadInLayer:
 
     def look(
         self,
-        score: ScoreFunction,
+        score: PositionalScore,
         mask: Tensor | None = None,
         temperature: float = 1.0,
         key: Tensor | None = None,
         order: Tensor | None = None,
     ) -> Look:
-        """Its map under a score of all heads, and a mask besides its own, with these keys in place of its own.
+        """Its map under a score and a mask besides its own, with these keys of the layer in place of its own.
 
         order: score and mask are told that token order[i] stands at place i; by default each stands where it does.
         """
         places = torch.arange(len(self.mask), device=self.mask.device) if order is None else order
-        keys = self.key if key is None else key
+        its_own = slice(self.number, self.number + 1)
+        keys = (self.key if key is None else key)[its_own]
         with torch.inference_mode():
-            scores = score(self.query[None, :, places], keys[None, :, places])[0, self.number]
+            scores = score(self.query[its_own][:, places], keys[:, places], [self.number])[0]
             allowed = combine_masks(self.mask[places][:, places], None if mask is None else mask.to(scores.device))
             told = masked_softmax(scores, allowed, temperature)
             back = places.argsort()

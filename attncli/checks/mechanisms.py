@@ -6,7 +6,7 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.checks.claims import Claim, check_claims
 from attncli.checks.designs import REACH, Design, designs
-from attncli.checks.looks import HeadInLayer
+from attncli.checks.looks import HeadInLayer, Look
 from attncli.checks.papers import check_papers
 from attncli.checks.variants import Variant, variants
 from attncli.models.head import OneHead
@@ -18,11 +18,12 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """What was found on one head: its `record`, its variants and designs (softmax with this temperature, windows of this
-    reach, what is random from this seed), and how the claims came out.
+    """What was found on one head: its `record`, what its `own` map looks like, its variants and designs (softmax with this temperature, windows of
+    this reach, what is random from this seed), and how the claims came out.
     """
 
     record: AttentionRecord
+    own: Look
     variants: list[Variant]
     designs: list[Design]
     claims: list[Claim]
@@ -58,21 +59,25 @@ def mechanisms(
     reach: int = REACH,
     design: str | None = None,
 ) -> Mechanisms:
-    """One head of a model under every scoring function and normaliser, in other designs, and the claims on it; or in one
-    design, which is all then.
+    """One head of a model under every scoring function and normaliser, in other designs, and the claims on it; or in
+    one design, which is all then.
 
     The model should compute in float32 or better: where a claim says that two ways give the same, their difference is
     measured against its rounding.
 
-    Raises RequestError as `check_temperature` does.
+    Raises RequestError as `check_temperature` does, and where this head can't be in that design.
     """
     check_temperature(temperature)
     in_layer = HeadInLayer.of(model, head)
+    own = Look.of(in_layer.own, in_layer.own, in_layer.counted)
     found = designs(in_layer, reach, temperature, seed, design)
+    if not found:
+        heads, _, d_k = in_layer.key.shape
+        raise RequestError(f"--design {design} is for several heads of two or more elements: here are {heads} of {d_k}")
     if design is not None:
-        return Mechanisms(head.record, [], found, [], temperature, reach, seed)
+        return Mechanisms(head.record, own, [], found, [], temperature, reach, seed)
     claims = [*check_claims(model, head, seed), *check_papers(head, in_layer, seed)]
-    return Mechanisms(head.record, variants(head, temperature, seed), found, claims, temperature, reach, seed)
+    return Mechanisms(head.record, own, variants(head, temperature, seed), found, claims, temperature, reach, seed)
 
 
 def check_temperature(temperature: float) -> None:

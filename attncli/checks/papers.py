@@ -1,4 +1,4 @@
-"""What later papers claim of the parts that they added or took away, each claim measured on a real head and its input."""
+"""What later papers claim of parts that they added or took away, each claim measured on a real head and its input."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ from attncli.models.head import OneHead
 
 SHIFT = 100  # tokens by which a text is moved
 GROWN = 10.0  # times as long as they are
-LAYERS = 6  # of random weights
+LAYERS = 4  # of random weights
 TINY = 1e-12  # what norms add to a square
 
 
@@ -68,7 +68,7 @@ def wide_windows_are_none(head: HeadInLayer) -> Claim:
     most = int(head.real.sum()) - 1
     reaches = sorted({most, most // 2, most // 4, 1, 0} - {-1}, reverse=True)
     tokens = len(head.mask)
-    moved = [head.look(head.attention.score, window_mask(reach, tokens)).moved for reach in reaches]
+    moved = [head.look(head.score, window_mask(reach, tokens)).moved for reach in reaches]
     return Claim(
         "window",
         "a window as wide as the text is no window, and the narrower the more weight must move",
