@@ -23,6 +23,7 @@ from attncli.attention import (
     window_mask,
 )
 from attncli.base import choices
+from attncli.checks.claims import SAME
 from attncli.checks.looks import HeadInLayer, Look
 
 REACH = 2  # of a window, to each side
@@ -155,18 +156,22 @@ def in_order(head: HeadInLayer, name: str, told: Told, temperature: float, seed:
     orders = [head.shuffled(generator) for _ in range(DRAWS)]
     look = head.look(told.score, told.mask, temperature)
     controls = [head.look(told.score, told.mask, temperature, order=order) for order in orders]
-    return Design(
-        name, told.described, told.trained, look, SHUFFLED, controls, verdict_on_distance(head, look, controls)
-    )
+    verdict = verdict_on_distance(head, look, controls) + ("" if told.trained else ", as drawn")
+    return Design(name, told.described, told.trained, look, SHUFFLED, controls, verdict)
 
 
 def verdict_on_distance(head: HeadInLayer, look: Look, controls: Sequence[Look]) -> str:
-    """Whether it looks nearer or further than the head does by itself, and than with every one of the controls."""
-    own = Look.of(head.own, head.own, head.counted).distance
-    shuffled = [control.distance for control in controls]
-    if look.distance < min(own, *shuffled):
+    """Whether it looks nearer or further than the head does by itself, and than every one of the controls, by more than
+    rounding explains.
+    """
+    own, shuffled = own_distance(head), [control.distance for control in controls]
+    if look.distance < min(own, *shuffled) - SAME:
         return "looks nearer"
-    return "looks further" if look.distance > max(own, *shuffled) else "as in any order"
+    return "looks further" if look.distance > max(own, *shuffled) + SAME else "as in any order"
+
+
+def own_distance(head: HeadInLayer) -> float:
+    return Look.of(head.own, head.own, head.counted).distance
 
 
 # --- shared keys ----------------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ def shared(head: HeadInLayer, name: str, size: int, temperature: float) -> Desig
     controls = [
         head.look(head.score, temperature=temperature, key=head.key[other].expand_as(head.key)) for other in others
     ]
-    nearer = look.moved < min(control.moved for control in controls)
+    nearer = look.moved < min(control.moved for control in controls) - SAME
     verdict = "nearer than any other's" if nearer else "as with another's"
     return Design(name, f"keys of {size} heads", True, look, OTHERS, controls, verdict)
 

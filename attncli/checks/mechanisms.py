@@ -18,8 +18,10 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """What was found on one head: its `record`, what its `own` map looks like, its variants and designs (softmax with this temperature, windows of
-    this reach, what is random from this seed), and how the claims came out.
+    """What was found on one head.
+
+    own: what its map looks like; variants, designs: its queries and keys otherwise, softmax with this temperature,
+    windows of this reach, what is random from this seed; claims: how they came out.
     """
 
     record: AttentionRecord

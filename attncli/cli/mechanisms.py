@@ -71,9 +71,8 @@ def mechanisms(
 
     \b
     Examples:
-      attncli mechanisms -l 4 -H 3
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
-      attncli mechanisms "The cat sat on the mat." -l 4 -H 3 -o mechanisms.png
+      attncli mechanisms -l 4 -H 3 -o mechanisms.png
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
     if design is not None and design not in WINDOWS:
