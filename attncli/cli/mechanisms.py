@@ -63,7 +63,7 @@ def mechanisms(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Put one head under every score and normaliser, and in other designs.
+    """Put one head under every score and in other designs.
 
     Its own queries and keys: other positions, windows, shared keys. What this model never learned is drawn from the
     seed and labelled "untrained". Claims of tutorials and papers are measured on the head, or on random vectors. A

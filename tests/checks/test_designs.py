@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from heads import in_layer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_looks import in_layer
 
 from attncli.attention import Alibi, MultiHeadAttention, Rotary, RotaryScore, attend, causal_mask, window_mask
 from attncli.base.choices import Design, names

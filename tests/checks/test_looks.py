@@ -3,27 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from heads import in_layer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.attention import Alibi, MultiHeadAttention, PositionalScore, attend, causal_mask
+from attncli.attention import Alibi, causal_mask
 from attncli.checks.looks import HeadInLayer, Look, distances
 
 seeds = st.integers(0, 999)
-
-
-def in_layer(seed=0, heads=3, tokens=6, padding=0, head_dim=4, mask=None, number=1, scale=1.0) -> HeadInLayer:
-    """A head of random queries and keys, with its own map."""
-    random = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, heads, tokens, head_dim, generator=random)
-    real = torch.arange(tokens) < tokens - padding
-    mask = (torch.ones(tokens, tokens, dtype=torch.bool) if mask is None else mask) & real
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        attention = MultiHeadAttention(heads * head_dim, heads)
-    own = attend(scale * query[number], key[number], key[number], mask).weights.numpy()
-    counted = (real & mask.any(dim=1)).numpy()
-    return HeadInLayer(attention, PositionalScore(), number, scale * query, key, mask, real, counted, own)
 
 
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from heads import heads, made_up
+from heads import heads, in_layer, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_looks import in_layer
 from torch import nn
 
 from attncli.attention import Rotary, TransformerEncoderLayer, window_mask
