@@ -7,7 +7,8 @@ import torch
 from hypothesis import strategies as st
 from records import record_of
 
-from attncli.attention import attend
+from attncli.attention import MultiHeadAttention, PositionalScore, attend
+from attncli.checks.looks import HeadInLayer
 from attncli.models.head import OneHead
 from attncli.record import Vectors
 
@@ -27,6 +28,20 @@ def made_up(seed=0, tokens=9, hidden=12, head_dim=8, scale=1.0, mask=None, paddi
     _, weights, _ = attend(*map(torch.from_numpy, (query, key, value)), torch.from_numpy(record.mask.copy()))
     record = replace(record, weights=weights.numpy()[None, None], vectors=Vectors([(0, 0)], query[None], key[None]))
     return OneHead(record=record, x=x, value=value, projections=projections)
+
+
+def in_layer(seed=0, heads=3, tokens=6, padding=0, head_dim=4, mask=None, number=1, scale=1.0) -> HeadInLayer:
+    """A head of random queries and keys, with its own map."""
+    random = torch.Generator().manual_seed(seed)
+    query, key = torch.randn(2, heads, tokens, head_dim, generator=random)
+    real = torch.arange(tokens) < tokens - padding
+    mask = (torch.ones(tokens, tokens, dtype=torch.bool) if mask is None else mask) & real
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        attention = MultiHeadAttention(heads * head_dim, heads)
+    own = attend(scale * query[number], key[number], key[number], mask).weights.numpy()
+    counted = (real & mask.any(dim=1)).numpy()
+    return HeadInLayer(attention, PositionalScore(), number, scale * query, key, mask, real, counted, own)
 
 
 @st.composite

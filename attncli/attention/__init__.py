@@ -3,18 +3,38 @@
 Read in this order: `scores` (how well does a key fit a query), `masks` (who may look at whom), `normalise` (from scores
 to weights, soft or hard), `attend` (scores -> mask -> normalise -> weighted sum), `multihead` (many of them side by
 side), `positions` (how a network that sees a set learns of an order), `positional` with `rotary` and `relative` (scores
-that know of it), `transformer` (layers of encoder and decoder).
+that know of it), `layers` (what stands beside attention), `transformer` (layers of encoder and decoder).
 """
 
 from attncli.attention.attend import Attention, attend
-from attncli.attention.masks import MASKS, Window, causal_mask, combine_masks, memory_mask, padding_mask, self_mask
+from attncli.attention.layers import FeedForward, GatedFeedForward, RMSNorm
+from attncli.attention.masks import (
+    MASKS,
+    Window,
+    causal_mask,
+    combine_masks,
+    memory_mask,
+    padding_mask,
+    self_mask,
+    window_mask,
+)
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.normalise import NORMALISERS, hard_max, hard_sample, masked_softmax
 from attncli.attention.positional import PositionalScore, Where
 from attncli.attention.positions import LearnedPositions, SinusoidalPositions
 from attncli.attention.relative import Alibi, Disentangled, RelativeBias
 from attncli.attention.rotary import Rotary, RotaryScore
-from attncli.attention.scores import SCORES, Additive, Bilinear, Concat, Content, Location, dot, scaled_dot
+from attncli.attention.scores import (
+    SCORES,
+    Additive,
+    Bilinear,
+    Concat,
+    Content,
+    Location,
+    QueryKeyNorm,
+    dot,
+    scaled_dot,
+)
 from attncli.attention.transformer import DecoderStep, EncoderStep, TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
@@ -30,10 +50,14 @@ __all__ = [
     "DecoderStep",
     "Disentangled",
     "EncoderStep",
+    "FeedForward",
+    "GatedFeedForward",
     "LearnedPositions",
     "Location",
     "MultiHeadAttention",
     "PositionalScore",
+    "QueryKeyNorm",
+    "RMSNorm",
     "RelativeBias",
     "Rotary",
     "RotaryScore",
@@ -53,4 +77,5 @@ __all__ = [
     "padding_mask",
     "scaled_dot",
     "self_mask",
+    "window_mask",
 ]

@@ -30,6 +30,25 @@ def causal_mask(query_len: int, key_len: int | None = None, device: torch.device
     return everything.tril(diagonal=key_len - query_len)
 
 
+def window_mask(reach: int, query_len: int, key_len: int | None = None, device: torch.device | None = None) -> Tensor:
+    """No query sees further than `reach` tokens, to either side: True where |query - key| <= reach.
+
+    Two-sided, the window of Beltagy et al. 2020 (Longformer), section 3.1: their width w is 2 reach. Together with
+    `causal_mask` it is that of Jiang et al. 2023 (Mistral 7B), section 2, where each token sees itself and reach before
+    it: their width W is reach + 1. A window as wide as the text hides nothing.
+
+    With fewer queries than keys, the queries are the last tokens, as for `causal_mask`. Returns bool `[query, key]`.
+
+    Raises ValueError when reach is negative: a token would not see itself.
+    """
+    if reach < 0:
+        raise ValueError(f"a window reaches 0 tokens or more to each side, not {reach}")
+    key_len = query_len if key_len is None else key_len
+    everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
+    place = key_len - query_len  # of the first query in the sequence of keys
+    return everything.triu(place - reach).tril(place + reach)
+
+
 def padding_mask(attention_mask: Tensor) -> Tensor:
     """No query sees [PAD].
 
@@ -83,16 +102,15 @@ def no_future(real: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Window:
-    """Nobody sees further than `reach` tokens, to either side: bool `[query, key]`, |query - key| <= reach.
+    """Nobody sees further than `reach` tokens, to either side: bool `[query, key]`, `window_mask` as a rule.
 
-    Source: Beltagy et al. 2020 (Longformer), section 3.1; their window w is 2 reach.
+    Beside `no_future` it is a causal window.
     """
 
     reach: int
 
     def __call__(self, real: Tensor) -> Tensor:
-        near = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool, device=real.device)
-        return near.triu(-self.reach).tril(self.reach)
+        return window_mask(self.reach, real.shape[1], device=real.device)
 
 
 def self_mask(real: Tensor, *rules: Rule) -> Tensor:

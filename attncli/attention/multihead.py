@@ -11,6 +11,13 @@ split into heads: each [batch, head, token, head_dim = d_model / heads]
           join the heads: [batch, query, d_model]
                                    │
                              output Linear
+
+With fewer key heads than heads, heads in groups share keys and values; with one, all do (here 6 heads and 2, then 1):
+
+    query   0 1 2 3 4 5        query   0 1 2 3 4 5        query   0 1 2 3 4 5
+            │ │ │ │ │ │                └─┼─┘ └─┼─┘                └─┴─┼─┴─┴─┘
+    key     0 1 2 3 4 5        key       0     1          key         0
+            multi-head                 grouped                   multi-query
 """
 
 from torch import Tensor, nn
@@ -27,12 +34,16 @@ class MultiHeadAttention(nn.Module):
     head i has the rows i * head_dim to (i + 1) * head_dim of `query.weight`, `key.weight`, `value.weight`.
     The original Transformer has 8 heads of 64, BERT-base 12 heads of 64.
 
+    key_heads: how many key and value heads there are, `heads` by default. Fewer are grouped-query attention: head i
+    looks at keys and values of head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); one is multi-query
+    attention (Shazeer 2019, section 3.1).
+
     Self-attention is `mha(x)`, cross-attention `mha(x, memory)`.
 
     score, normalise: of all heads alike; a score that learns something shares it between them. `linear` is the
     class of the four projections, for whoever has a faster one than torch's.
 
-    Raises ValueError when `d_model` is not divisible by `heads`.
+    Raises ValueError when `d_model` is not divisible by `heads`, or these by `key_heads`.
     """
 
     def __init__(
@@ -44,18 +55,23 @@ class MultiHeadAttention(nn.Module):
         score: ScoreFunction = scaled_dot,
         linear: type[nn.Linear] = nn.Linear,
         normalise: Normaliser = masked_softmax,
+        key_heads: int | None = None,
     ) -> None:
         super().__init__()
         if heads < 1 or d_model % heads != 0:
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
+        key_heads = heads if key_heads is None else key_heads
+        if key_heads < 1 or heads % key_heads != 0:
+            raise ValueError(f"{heads} heads can't share {key_heads} key heads: they are not divisible by them")
         d_memory = d_model if d_memory is None else d_memory
         self.heads = heads
+        self.key_heads = key_heads
         self.head_dim = d_model // heads
         self.score = score
         self.normalise = normalise
         self.query = linear(d_model, d_model, bias=bias)
-        self.key = linear(d_memory, d_model, bias=bias)
-        self.value = linear(d_memory, d_model, bias=bias)
+        self.key = linear(d_memory, key_heads * self.head_dim, bias=bias)
+        self.value = linear(d_memory, key_heads * self.head_dim, bias=bias)
         self.output = linear(d_model, d_model, bias=bias)
 
     def forward(self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None) -> Attention:
@@ -71,13 +87,17 @@ class MultiHeadAttention(nn.Module):
         return attention._replace(output=self.output(self.join_heads(attention.output)))
 
     def project(self, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of every head, each `[batch, head, token, head_dim]`."""
+        """Query, key and value of every head, each `[batch, head, token, head_dim]`; those of a group are the same."""
         memory = x if memory is None else memory
         return (
             self.split_heads(self.query(x)),
-            self.split_heads(self.key(memory)),
-            self.split_heads(self.value(memory)),
+            self.share(self.split_heads(self.key(memory))),
+            self.share(self.split_heads(self.value(memory))),
         )
+
+    def share(self, x: Tensor) -> Tensor:
+        """`[batch, key head, token, head_dim]` -> `[batch, head, token, head_dim]`: to each head what its group has."""
+        return x if self.key_heads == self.heads else x.repeat_interleave(self.heads // self.key_heads, dim=1)
 
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [b, t, h * d] -> [b, h, t, d]

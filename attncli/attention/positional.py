@@ -45,11 +45,13 @@ class PositionalScore(nn.Module):
         """What is added to the scaled dot product, by name; each broadcasts to `[..., head, query, key]`."""
         return {}
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, heads: Sequence[int] | None = None) -> Tensor:
         """The scores of whole texts, `[..., head, query, head_dim]` and `[..., head, key, head_dim]` -> `[..., head,
-        query, key]`.
+        query, key]`. heads: which ones these are, by default all.
         """
-        where = Where(range(query.shape[-3]), slice(0, query.shape[-2]), slice(0, key.shape[-2]))
+        where = Where(
+            range(query.shape[-3]) if heads is None else heads, slice(0, query.shape[-2]), slice(0, key.shape[-2])
+        )
         turned, met = (self.turn(x, torch.arange(x.shape[-2], device=x.device)) for x in (query, key))
         scores = turned * self.scale(query.shape[-1]) @ met.mT
         for term in self.terms(query, key, where).values():

@@ -121,7 +121,8 @@ class Content(nn.Module):
     """s(q, k) = β (q · k) / (|q| |k|)   (Graves et al. 2014, equations 5 and 6): content-based addressing.
 
     The cosine is at most 1, so softmax of it alone is nearly uniform: the key strength β > 0 sharpens it. There a
-    controller emits β; here it is learned: β = softplus(strength), 1 at first. A vector of length 0 scores 0.
+    controller emits β; here it is learned: β = softplus(strength), 1 at first. A vector of length 0 scores 0. In a
+    Transformer it is Henry et al. 2020's QK norm (section 3), whose g is β.
     """
 
     def __init__(self, d_k: int | None = None) -> None:
@@ -130,6 +131,32 @@ class Content(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         return F.softplus(self.strength) * dot(F.normalize(query, dim=-1), F.normalize(key, dim=-1))
+
+
+class QueryKeyNorm(nn.Module):
+    """s(q, k) = score(norm_q(q), norm_k(k)): QK norm (Dehghani et al. 2023, section 2, with LayerNorm).
+
+    However long queries and keys grow in training, a scaled dot product of normed vectors is at most √d_k times both
+    gains, so that softmax does not saturate. (Henry et al. 2020, who had the idea, divide by the length and learn one
+    scale: that is `Content`.)
+
+    `norm` makes a norm of d_k elements: here without biases, as there; later decoders take `RMSNorm`. query_norm and
+    key_norm are shared by all heads. `score` is what meets the normed vectors, for example after a rotation.
+    """
+
+    def __init__(
+        self,
+        d_k: int,
+        norm: Callable[[int], nn.Module] = lambda d_k: nn.LayerNorm(d_k, bias=False),
+        score: ScoreFunction = scaled_dot,
+    ) -> None:
+        super().__init__()
+        self.query_norm = norm(d_k)
+        self.key_norm = norm(d_k)
+        self.score = score
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.score(self.query_norm(query), self.key_norm(key))
 
 
 # By name: what makes the scoring function for queries and keys of d_k elements.
@@ -141,4 +168,5 @@ SCORES: dict[str, Callable[[int], ScoreFunction]] = {
     "concat": Concat,
     "location": Location,
     "content": Content,
+    "qk_norm": QueryKeyNorm,
 }

@@ -2,7 +2,8 @@
 
 A sublayer is wrapped in a residual connection and a LayerNorm. Post-norm is what the paper has,
 x <- norm(x + sublayer(x)); pre-norm is what most later models have, x <- x + sublayer(norm(x)), which trains without
-a warm-up (Xiong et al. 2020).
+a warm-up (Xiong et al. 2020, figure 1). Of pre-norm layers the last is followed by one more norm, which is whoever
+stacks them's to add.
 
     encoder:   x ── self-attention ── feed-forward ──► x
     decoder:   x ── self-attention (causal) ── cross-attention to the memory ── feed-forward ──► x
@@ -11,10 +12,10 @@ a warm-up (Xiong et al. 2020).
 from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from attncli.attention.attend import Attention
+from attncli.attention.layers import FeedForward
 from attncli.attention.multihead import MultiHeadAttention
 from attncli.attention.scores import ScoreFunction, scaled_dot
 
@@ -34,25 +35,12 @@ class DecoderStep(NamedTuple):
     cross: Attention
 
 
-class FeedForward(nn.Module):
-    """FFN(x) = W_2 max(0, W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2): every token by itself."""
-
-    def __init__(self, d_model: int, d_hidden: int) -> None:
-        super().__init__()
-        self.up = nn.Linear(d_model, d_hidden)
-        self.down = nn.Linear(d_hidden, d_model)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model]` -> the same shape."""
-        y: Tensor = self.down(torch.relu(self.up(x)))
-        return y
-
-
 class TransformerEncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network. Drawn at the head of this file; without dropout.
 
     d_hidden: the feed-forward network's, 4 d_model by default. norm_first: pre-norm instead of post-norm. score: as
-    in MultiHeadAttention.
+    in MultiHeadAttention. feed_forward, norm: what makes these parts, of d_model and d_hidden, and of d_model:
+    `GatedFeedForward` and `RMSNorm`, for example.
     """
 
     def __init__(
@@ -62,13 +50,15 @@ class TransformerEncoderLayer(nn.Module):
         d_hidden: int | None = None,
         norm_first: bool = False,
         score: ScoreFunction = scaled_dot,
+        feed_forward: Callable[[int, int], nn.Module] = FeedForward,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, heads, score=score)
-        self.feed_forward = FeedForward(d_model, 4 * d_model if d_hidden is None else d_hidden)
-        self.attention_norm = nn.LayerNorm(d_model)
-        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.feed_forward = feed_forward(d_model, 4 * d_model if d_hidden is None else d_hidden)
+        self.attention_norm = norm(d_model)
+        self.feed_forward_norm = norm(d_model)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> EncoderStep:
         """x `[batch, token, d_model]`; mask: bool, broadcasts to `[batch, head, query, key]`, True = may attend."""
@@ -113,14 +103,14 @@ class TransformerDecoderLayer(nn.Module):
         return DecoderStep(added(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention, cross)
 
 
-def added(x: Tensor, norm: nn.LayerNorm, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+def added(x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
     """A sublayer with its residual connection: norm(x + sublayer(x)), or x + sublayer(norm(x)) with norm_first."""
     y: Tensor = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
     return y
 
 
 def attended(
-    x: Tensor, norm: nn.LayerNorm, norm_first: bool, sublayer: Callable[[Tensor], Attention]
+    x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Attention]
 ) -> tuple[Tensor, Attention]:
     """`added` for a sublayer that is an attention: what it gives too."""
     attention = sublayer(norm(x) if norm_first else x)

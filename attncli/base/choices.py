@@ -23,6 +23,10 @@ Figure = Literal[
     "same_word",
 ]  # fmt: skip
 By = Literal["weight", "content", Figure]
+Design = Literal[
+    "rotary", "rotary-interleaved", "rotary-partial", "relative", "alibi", "disentangled", "window", "causal-window",
+    "grouped", "multi-query",
+]  # fmt: skip
 Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]

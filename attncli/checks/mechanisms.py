@@ -1,10 +1,13 @@
-"""The mechanisms of the tutorials on a real head: its variants, and what is claimed of attention."""
+"""The mechanisms on a real head: its variants, what it would be in other designs, and what is claimed of attention."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.checks.claims import Claim, check_claims
+from attncli.checks.designs import REACH, Design, designs
+from attncli.checks.looks import HeadInLayer, Look
+from attncli.checks.papers import check_papers
 from attncli.checks.variants import Variant, variants
 from attncli.models.head import OneHead
 from attncli.models.model import Model
@@ -15,18 +18,23 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """What was found on one head: its `record`, its variants (softmax with this temperature, what is random from this
-    seed), and how the claims came out.
+    """What was found on one head.
+
+    own: what its map looks like; variants, designs: its queries and keys otherwise, softmax with this temperature,
+    windows of this reach, what is random from this seed; claims: how they came out.
     """
 
     record: AttentionRecord
+    own: Look
     variants: list[Variant]
+    designs: list[Design]
     claims: list[Claim]
     temperature: float
+    reach: int
     seed: int
 
     def document(self) -> dict[str, Any]:
-        """What `mechanisms --json` prints: the head's own map, its variants with their maps, and the claims."""
+        """What `mechanisms --json` prints: the head's own map, its variants and designs with theirs, and the claims."""
         [layer], [head] = self.record.layers, self.record.heads
         return {
             "model": asdict(self.record.model),
@@ -34,26 +42,44 @@ class Mechanisms:
             "head": head,
             "mask": self.record.mask_name,
             "temperature": self.temperature,
+            "reach": self.reach,
             "seed": self.seed,
             "tokens": self.record.tokens.text,
             "weights": self.record.map(layer, head).tolist(),
             "variants": [{**asdict(variant), "weights": variant.weights.tolist()} for variant in self.variants],
+            "designs": [design.document() for design in self.designs],
             "claims": [asdict(claim) for claim in self.claims],
             "records": [self.record.document()],
         }
 
 
-def mechanisms(model: Model, head: OneHead, temperature: float = 1.0, seed: int = 0) -> Mechanisms:
-    """One head of a model under every scoring function and normaliser, and the tutorials' claims on it.
+def mechanisms(
+    model: Model,
+    head: OneHead,
+    temperature: float = 1.0,
+    seed: int = 0,
+    reach: int = REACH,
+    design: str | None = None,
+) -> Mechanisms:
+    """One head of a model under every scoring function and normaliser, in other designs, and the claims on it; or in
+    one design, which is all then.
 
     The model should compute in float32 or better: where a claim says that two ways give the same, their difference is
     measured against its rounding.
 
-    Raises RequestError as `check_temperature` does.
+    Raises RequestError as `check_temperature` does, and where this head can't be in that design.
     """
     check_temperature(temperature)
-    found, claims = variants(head, temperature, seed), check_claims(model, head, seed)
-    return Mechanisms(head.record, found, claims, temperature, seed)
+    in_layer = HeadInLayer.of(model, head)
+    own = Look.of(in_layer.own, in_layer.own, in_layer.counted)
+    found = designs(in_layer, reach, temperature, seed, design)
+    if not found:
+        heads, _, d_k = in_layer.key.shape
+        raise RequestError(f"--design {design} is for several heads of two or more elements: here are {heads} of {d_k}")
+    if design is not None:
+        return Mechanisms(head.record, own, [], found, [], temperature, reach, seed)
+    claims = [*check_claims(model, head, seed), *check_papers(head, in_layer, seed)]
+    return Mechanisms(head.record, own, variants(head, temperature, seed), found, claims, temperature, reach, seed)
 
 
 def check_temperature(temperature: float) -> None:

@@ -1,13 +1,22 @@
-"""attncli mechanisms: a real head under every scoring function and normaliser, and the tutorials' claims on it."""
+"""attncli mechanisms: a real head under every score and normaliser and in other designs, and the claims on it."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import hints, options, output
+from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
+
+if TYPE_CHECKING:
+    from attncli.checks.mechanisms import Mechanisms
+    from attncli.render.terminal.canvas import Canvas
+
+WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")
+SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
 
 
 def mechanisms(
@@ -24,6 +33,16 @@ def mechanisms(
             options.MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is harder, above 1 is softer."
         ),
     ] = 1.0,
+    design: Annotated[
+        choices.Design | None,
+        options.choice(options.MODEL, choices.Design, "--design", help="One design alone, with its map: "),
+    ] = None,
+    reach: Annotated[
+        int,
+        options.option(
+            options.MODEL, "--reach", rare=True, metavar="N", min=0, help="Of a window, in tokens to each side."
+        ),
+    ] = 2,
     seed: Annotated[
         int,
         options.option(
@@ -44,19 +63,22 @@ def mechanisms(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Put one head under every scoring function and normaliser.
+    """Put one head under every score and in other designs.
 
-    Its own queries and keys. Scoring functions whose parameters this model never learned are drawn from the seed and
-    labelled "untrained". Then each of the tutorials' claims is measured on the head, or on random vectors where it is
-    about those, and marked as it came out. A trained head need not do what a tutorial says: a claim that does not
-    hold is a finding, and the exit code is 0.
+    Its own queries and keys: other positions, windows, shared keys. What this model never learned is drawn from the
+    seed and labelled "untrained". Claims of tutorials and papers are measured on the head, or on random vectors. A
+    claim that does not hold is a finding, and the exit code is 0.
 
     \b
     Examples:
-      attncli mechanisms -l 4 -H 3
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
-      attncli mechanisms "The cat sat on the mat." -l 4 -H 3 -o mechanisms.png
+      attncli mechanisms -l 4 -H 3 -o mechanisms.png
+      attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
+    if design is not None and design not in WINDOWS:
+        refuse(context, f"with --design {design}, which is no window", "reach")
+    if design in SHARED:
+        refuse(context, f"with --design {design}, where nothing is random", "seed")
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
     from attncli.cli.source import open_own
@@ -72,32 +94,57 @@ def mechanisms(
     measuring.check_temperature(temperature)
     tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
     numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    found = measuring.mechanisms(loaded, one_head(loaded, tokens, *numbers, mask), temperature, seed)
+    found = measuring.mechanisms(loaded, one_head(loaded, tokens, *numbers, mask), temperature, seed, reach, design)
     if json:
         output.json_document(found.document())
     elif output_path is None:
-        from rich.text import Text
-
-        from attncli.render.terminal import mechanisms as view
-
         canvas = output.canvas()
-        output.show(
-            view.about(found.record, canvas),
-            view.claims_count(found.claims),
-            view.claims_table(found.claims),
-            Text(),
-            *view.variant_maps(found.record, found.variants, temperature, seed, canvas),
-            view.variants_table(found.variants, temperature, seed),
-            view.variants_legend(),
-        )
+        output.show(*(whole(found, canvas) if design is None else alone(found, canvas)))
     if output_path is not None:
         if output_path.suffix.lower() in DOCUMENTS:
             document = found.document()
-            save_document(document, document["variants"], output_path)
+            save_document(document, document["variants" if design is None else "designs"], output_path)
         else:
-            from attncli.render.figures.mechanisms import mechanisms_figure
+            from attncli.render.figures import mechanisms as figures
             from attncli.render.figures.saving import save_figure
 
-            save_figure(mechanisms_figure(found.record, found.variants, temperature, seed), output_path)
+            if design is None:
+                figure = figures.mechanisms_figure(found.record, found.variants, temperature, seed)
+            else:
+                figure = figures.design_figure(found.record, found.designs[0])
+            save_figure(figure, output_path)
         output.file(output_path, json)
     hints.offer(context, "one row of this head, number by number", "explain")
+
+
+def whole(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
+    """Claims, the maps of all scores, and tables."""
+    from rich.text import Text
+
+    from attncli.render.terminal import designs
+    from attncli.render.terminal import mechanisms as view
+
+    return [
+        view.about(found.record, canvas),
+        view.claims_count(found.claims),
+        view.claims_table(found.claims),
+        Text(),
+        *view.variant_maps(found.record, found.variants, found.temperature, found.seed, canvas),
+        view.variants_table(found.variants, found.temperature, found.seed),
+        view.variants_legend(),
+        designs.designs_table(found.own, found.designs),
+        designs.designs_legend(),
+    ]
+
+
+def alone(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
+    """One design: its map between the head's own and a control, and its figures."""
+    from attncli.render.terminal import designs
+    from attncli.render.terminal import mechanisms as view
+
+    return [
+        view.about(found.record, canvas),
+        *designs.design_maps(found.record, found.designs[0], canvas),
+        designs.designs_table(found.own, found.designs),
+        designs.designs_legend(),
+    ]

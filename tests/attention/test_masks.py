@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from attncli.attention import causal_mask, combine_masks, memory_mask, padding_mask
+from attncli.attention import (
+    MASKS,
+    Window,
+    attend,
+    causal_mask,
+    combine_masks,
+    memory_mask,
+    padding_mask,
+    self_mask,
+    window_mask,
+)
 
 lengths = st.integers(0, 12)
 
@@ -81,3 +91,81 @@ def test_combining_is_and(data, batch, queries, keys):
 def test_causal_and_padding_together():
     mask = combine_masks(causal_mask(3), None, padding_mask(torch.tensor([[1, 1, 0]])))
     assert mask.int().tolist() == [[[[1, 0, 0], [1, 1, 0], [1, 1, 0]]]]
+
+
+# --- windows --------------------------------------------------------------------------------------------
+
+reaches = st.integers(0, 14)
+
+
+@given(queries=lengths, keys=lengths, reach=reaches)
+def test_a_window_hides_exactly_what_is_further_than_it_reaches(queries, keys, reach):
+    mask = window_mask(reach, queries, keys)
+    assert mask.shape == (queries, keys) and mask.dtype == torch.bool
+    first = keys - queries
+    for query, key in itertools.product(range(queries), range(keys)):
+        assert mask[query, key] == (abs(first + query - key) <= reach)
+
+
+@given(queries=lengths, keys=lengths, reach=reaches)
+def test_a_causal_window_shows_itself_and_so_many_before_it(queries, keys, reach):
+    """Jiang et al. 2023: the last W = reach + 1 tokens."""
+    mask = combine_masks(window_mask(reach, queries, keys), causal_mask(queries, keys))
+    first = keys - queries
+    for query, key in itertools.product(range(queries), range(keys)):
+        assert mask[query, key] == (first + query - reach <= key <= first + query)
+
+
+def test_a_window_by_hand():
+    assert window_mask(1, 4).int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+    assert window_mask(2, 1, 5).int().tolist() == [[0, 0, 1, 1, 1]]  # a decoder's next token, after what is cached
+    assert window_mask(0, 3).int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+@given(length=lengths, more=st.integers(0, 3), seed=st.integers(0, 99))
+def test_a_window_as_wide_as_the_text_is_no_window(length, more, seed):
+    wide = window_mask(max(length - 1, 0) + more, length)
+    assert wide.all()
+    query, key, value = torch.randn(3, length, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    assert torch.equal(attend(query, key, value, wide).output, attend(query, key, value, torch.tensor(True)).output)
+    if length > 1:
+        assert not window_mask(length - 2, length).all()
+
+
+@given(
+    length=st.integers(1, 12), reach=reaches, causal=st.booleans(), layers=st.integers(1, 4), seed=st.integers(0, 99)
+)
+def test_layers_of_windows_reach_as_far_as_their_reaches_together(length, reach, causal, layers, seed):
+    """Jiang et al. 2023, section 2: after k layers information has moved by up to k times the reach, and no further."""
+    mask = combine_masks(window_mask(reach, length), causal_mask(length) if causal else None)
+
+    def through(x):
+        for _ in range(layers):
+            x = attend(x, x, x, mask).output
+        return x
+
+    x = torch.randn(length, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    token = seed % length
+    changed = x.clone()
+    changed[token] += 1
+    moved = (through(changed) != through(x)).any(dim=1)
+    for place in range(length):
+        far = abs(place - token) > layers * reach or (causal and place < token)
+        assert moved[place] == (not far)
+
+
+@given(length=st.integers(1, 12), reach=reaches, padding=st.integers(0, 3), name=st.sampled_from(sorted(MASKS)))
+def test_a_window_as_a_rule_beside_others(length, reach, padding, name):
+    real = (torch.arange(length + padding) < length)[None]
+    mask = self_mask(real, *MASKS[name], Window(reach)).expand(1, 1, len(real[0]), -1)[0, 0]
+    expected = window_mask(reach, length + padding)
+    if name != "none":
+        expected = expected & real
+    if name == "causal":
+        expected = expected & causal_mask(length + padding)
+    assert torch.equal(mask, expected)
+
+
+def test_a_window_that_does_not_reach_its_own_token_is_refused():
+    with pytest.raises(ValueError, match="0 tokens or more to each side, not -1"):
+        window_mask(-1, 3)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -163,3 +164,86 @@ def test_another_score_is_that_of_every_head():
     weights = mha(x).weights
     query, key, _ = mha.project(x)
     torch.testing.assert_close(weights, (query @ key.mT).softmax(dim=-1))
+
+
+# --- grouped and multi-query ----------------------------------------------------------------------------
+
+
+@st.composite
+def grouped(draw):
+    """A module whose heads share keys and values in groups, its input, and a memory or None."""
+    key_heads, group, head_dim = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    batch, queries, keys = (draw(st.integers(1, 5)) for _ in range(3))
+    cross, bias, seed = draw(st.booleans()), draw(st.booleans()), draw(st.integers(0, 2**32))
+    heads = key_heads * group
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        mha = MultiHeadAttention(heads * head_dim, heads, bias=bias, key_heads=key_heads).to(F64)
+        x = torch.randn(batch, queries, heads * head_dim, dtype=F64)
+        memory = torch.randn(batch, keys, heads * head_dim, dtype=F64) if cross else None
+    return mha, x, memory
+
+
+def copied(mha: MultiHeadAttention) -> MultiHeadAttention:
+    """As many key heads as heads: each group's keys and values are written down once for each of its heads."""
+    whole = MultiHeadAttention(mha.heads * mha.head_dim, mha.heads, bias=mha.query.bias is not None).to(F64)
+    whole.query, whole.output = mha.query, mha.output
+    owner = [head // (mha.heads // mha.key_heads) for head in range(mha.heads)]
+    with torch.no_grad():
+        for ours, theirs in ((whole.key, mha.key), (whole.value, mha.value)):
+            for name, parameter in theirs.named_parameters():
+                by_head = parameter.unflatten(0, (mha.key_heads, mha.head_dim))
+                getattr(ours, name).copy_(torch.cat([by_head[key_head] for key_head in owner]))
+    return whole
+
+
+@given(grouped())
+def test_grouped_heads_with_copied_keys_are_multi_head_attention(case):
+    mha, x, memory = case
+    found, expected = mha(x, memory), copied(mha)(x, memory)
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+@given(grouped())
+def test_grouped_heads_are_torchs(case):
+    mha, x, memory = case
+    source = x if memory is None else memory
+    query, key, value = (
+        mha.split_heads(mha.query(x)),
+        mha.split_heads(mha.key(source)),
+        mha.split_heads(mha.value(source)),
+    )
+    assert key.shape[1] == value.shape[1] == mha.key_heads
+    output = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    torch.testing.assert_close(mha(x, memory).output, mha.output(output.transpose(1, 2).flatten(-2)))
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 99))
+def test_one_key_head_is_multi_query_attention(heads, head_dim, seed):
+    """Shazeer 2019, section 3.1: every head's queries meet the same keys, in his einsum."""
+    torch.manual_seed(seed)
+    mha = MultiHeadAttention(heads * head_dim, heads, key_heads=1).to(F64)
+    x = torch.randn(2, 5, heads * head_dim, dtype=F64)
+    query, key, value = mha.query(x).unflatten(-1, (heads, head_dim)), mha.key(x), mha.value(x)
+    assert key.shape == value.shape == (2, 5, head_dim)
+    weights = (torch.einsum("bnhk,bmk->bhnm", query, key) / head_dim**0.5).softmax(dim=-1)
+    output = torch.einsum("bhnm,bmv->bnhv", weights, value).flatten(-2)
+    torch.testing.assert_close(mha(x).weights, weights)
+    torch.testing.assert_close(mha(x).output, mha.output(output))
+
+
+def test_as_many_key_heads_as_heads_is_what_there_is_without_saying_so():
+    torch.manual_seed(0)
+    plain, said = MultiHeadAttention(12, 3), MultiHeadAttention(12, 3, key_heads=3)
+    said.load_state_dict(plain.state_dict())
+    x = torch.randn(1, 4, 12)
+    assert torch.equal(plain(x).output, said(x).output)
+    split = said.split_heads(said.key(x))
+    assert said.share(split) is split  # nothing is copied
+
+
+@pytest.mark.parametrize(("heads", "key_heads"), [(6, 4), (2, 3), (4, 0), (4, -2)])
+def test_key_heads_must_divide_the_heads(heads, key_heads):
+    with pytest.raises(ValueError, match=rf"{heads} heads can't share {key_heads} key heads"):
+        MultiHeadAttention(4 * heads, heads, key_heads=key_heads)

@@ -4,11 +4,24 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attncli.attention import SCORES, Additive, Bilinear, Concat, Content, Location, attend, dot, scaled_dot
+from attncli.attention import (
+    SCORES,
+    Additive,
+    Bilinear,
+    Concat,
+    Content,
+    Location,
+    QueryKeyNorm,
+    RMSNorm,
+    attend,
+    dot,
+    scaled_dot,
+)
 
 sizes = st.integers(1, 6)
 names = st.sampled_from(sorted(SCORES))
@@ -169,3 +182,52 @@ def test_content_is_the_cosine_times_its_strength():
 def test_content_does_not_ask_for_lengths(one, other):
     score, q, k = Content().double(), randn(0, 3, 4), randn(1, 5, 4)
     torch.testing.assert_close(score(one * q, other * k), score(q, k))
+
+
+# --- QK norm --------------------------------------------------------------------------------------------
+
+norms = st.sampled_from([None, RMSNorm])
+exponents = st.floats(-2, 8)  # of the length of queries and keys
+
+
+def normed(norm, d_k: int) -> QueryKeyNorm:
+    return (QueryKeyNorm(d_k) if norm is None else QueryKeyNorm(d_k, norm)).double()
+
+
+@given(norms, sizes, sizes, sizes, exponents, exponents, st.integers(0, 99))
+def test_qk_norm_bounds_scores_however_long_the_vectors(norm, queries, keys, d_k, one, other, seed):
+    q, k = 10**one * randn(seed, queries, d_k), 10**other * randn(seed + 1, keys, d_k)
+    assert normed(norm, d_k)(q, k).abs().max().item() <= d_k**0.5 * (1 + 1e-12)
+
+
+@given(st.integers(0, 99), st.floats(-3, 3), st.floats(-3, 3))
+def test_the_bound_is_in_the_gains(seed, one, other):
+    score = normed(None, 4)
+    filled(score.query_norm.weight, [one] * 4)
+    filled(score.key_norm.weight, [other] * 4)
+    scores = score(randn(seed, 3, 4), randn(seed + 1, 5, 4))
+    assert scores.abs().max().item() <= 2 * abs(one * other) * (1 + 1e-12)
+    torch.testing.assert_close(scores, one * other * normed(None, 4)(randn(seed, 3, 4), randn(seed + 1, 5, 4)))
+
+
+def test_qk_norm_is_torchs_layer_norm_before_torchs_attention():
+    """Gains that are not 1, and not the same for queries and keys."""
+    score, q, k, v = normed(None, 8), randn(0, 2, 3, 8), randn(1, 2, 5, 8), randn(2, 2, 5, 4)
+    filled(score.query_norm.weight, randn(3, 8).tolist())
+    filled(score.key_norm.weight, randn(4, 8).tolist())
+    of_query, of_key = (
+        F.layer_norm(part, (8,), norm.weight) for part, norm in ((q, score.query_norm), (k, score.key_norm))
+    )
+    torch.testing.assert_close(attend(q, k, v, score=score).output, F.scaled_dot_product_attention(of_query, of_key, v))
+
+
+def test_qk_norm_may_stand_before_another_score():
+    q, k = randn(0, 3, 4), randn(1, 5, 4)
+    torch.testing.assert_close(QueryKeyNorm(4, RMSNorm, dot).double()(q, k), 2 * normed(RMSNorm, 4)(q, k))
+
+
+@given(st.integers(0, 99))
+def test_of_root_mean_squares_it_is_the_cosine_times_the_root_of_the_size(seed):
+    """Henry et al. 2020 normalise by the length: `Content`, with another scale."""
+    q, k = randn(seed, 3, 16), randn(seed + 1, 5, 16)
+    torch.testing.assert_close(normed(RMSNorm, 16)(q, k), 4 * Content().double()(q, k), rtol=1e-5, atol=1e-5)

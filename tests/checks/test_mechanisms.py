@@ -7,8 +7,12 @@ import pytest
 
 from attncli.attention import NORMALISERS, SCORES
 from attncli.base.errors import RequestError
+from attncli.checks import mechanisms as measuring
 from attncli.checks.claims import check_claims
+from attncli.checks.designs import designs
+from attncli.checks.looks import HeadInLayer
 from attncli.checks.mechanisms import COLDEST, HOTTEST, check_temperature, mechanisms
+from attncli.checks.papers import check_papers
 from attncli.checks.variants import variants
 
 
@@ -22,7 +26,23 @@ def test_the_document_holds_every_variant_and_claim(minilm, trained):
     for one, expected in zip(found["variants"], variants(head, 0.5, 7), strict=True):
         assert (one["score"], one["normaliser"], one["moved"]) == (expected.score, expected.normaliser, expected.moved)
         assert np.array_equal(np.float32(one["weights"]), expected.weights)
-    assert found["claims"] == [vars(claim) for claim in check_claims(minilm, head, 7)]
+    in_layer = HeadInLayer.of(minilm, head)
+    claims = [*check_claims(minilm, head, 7), *check_papers(head, in_layer, 7)]
+    assert found["claims"] == [vars(claim) for claim in claims]
+    assert found["designs"] == json.loads(json.dumps([one.document() for one in designs(in_layer, 2, 0.5, 7)]))
+
+
+def test_of_one_design_there_is_nothing_else(minilm, trained):
+    found = mechanisms(minilm, trained(), reach=5, design="window").document()
+    assert (found["variants"], found["claims"], found["reach"]) == ([], [], 5)
+    [one] = found["designs"]
+    assert (one["name"], one["described"]) == ("window", "window of 5")
+
+
+def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monkeypatch):
+    monkeypatch.setattr(measuring, "designs", lambda *asked: [])
+    with pytest.raises(RequestError, match="--design grouped is for several heads of two or more elements: here"):
+        mechanisms(minilm, trained(), design="grouped")
 
 
 @pytest.mark.parametrize("temperature", [COLDEST, 1.0, HOTTEST])

@@ -42,7 +42,7 @@ CALLS = {
         "explain --from vectors.npz", "explain --from decoder.npz",
     ],
     "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m gpt2 @", "mask -m t5 @"],
-    "mechanisms": ["mechanisms -m tiny @"],
+    "mechanisms": ["mechanisms -m tiny --design alibi @", "mechanisms -m tiny @"],
     "align": ["align", "align --attention transformer -f dates.txt"],
     "flow": [
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",

@@ -8,6 +8,9 @@ import pytest
 
 from attncli.attention import NORMALISERS, SCORES
 from attncli.checks.claims import check_claims
+from attncli.checks.designs import designs
+from attncli.checks.looks import HeadInLayer
+from attncli.checks.papers import check_papers
 from attncli.checks.variants import variants
 from attncli.models.head import one_head
 
@@ -27,7 +30,13 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
         np.testing.assert_allclose(found.pop("weights"), expected.weights, atol=1e-6)
         rest = {name: value for name, value in vars(expected).items() if name != "weights"}
         assert found == pytest.approx(rest, abs=1e-6)
-    for found, expected in zip(document["claims"], check_claims(minilm, head, 3), strict=True):
+    in_layer = HeadInLayer.of(minilm, head)
+    for found, expected in zip(document["designs"], designs(in_layer, 2, 0.5, 3), strict=True):
+        assert (found["name"], found["verdict"]) == (expected.name, expected.verdict)
+        np.testing.assert_allclose(found["weights"], expected.look.weights, atol=1e-6)
+        np.testing.assert_allclose(found["control_weights"], expected.controls[0].weights, atol=1e-6)
+    claims = [*check_claims(minilm, head, 3), *check_papers(head, in_layer, 3)]
+    for found, expected in zip(document["claims"], claims, strict=True):
         assert found.pop("figures") == pytest.approx(expected.figures, abs=1e-5)
         assert found == {name: value for name, value in vars(expected).items() if name != "figures"}
 
@@ -47,14 +56,38 @@ def test_maps_figures_and_claims_are_shown(attncli):
             assert re.search(rf"^ {score} +{normaliser} +\d", result.out, re.MULTILINE), (score, normaliser)
     assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100%$", result.out, re.MULTILINE)
     assert "additive, untrained (seed 0)" in result.out
-    assert "10 of 10 claims hold here" in result.out
+    assert "17 of 17 claims hold here" in result.out
+    assert re.search(r"^ as it is +1\.72 +5\.46 +0\.000$", result.out, re.MULTILINE)
+    for line in (r"rotary, halves", "relative buckets, untrained", "ALiBi", "window of 2, causal", "keys of 12 heads"):
+        assert re.search(rf"^ {line} +\d\.\d\d +\d\.\d\d \(\d\.\d\d\) ", result.out, re.MULTILINE), line
 
 
 def test_a_claim_that_does_not_hold_is_a_finding_and_no_error(attncli):
     result = attncli("mechanisms", TEXT, "-l", "0", "-H", "0")
     assert result.code == 0
     assert re.search(r"^ DOES NOT HOLD here +without the division softmax saturates", result.out, re.MULTILINE)
-    assert "9 of 10 claims hold here" in result.out
+    assert re.search(r"\d+ of 17 claims hold here", result.out)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".csv", None])
+def test_one_design_alone(attncli, tmp_path, suffix):
+    """Its map between the head's own and a control, and its figures; nothing of the scores and the claims."""
+    place = () if suffix is None else ("-o", tmp_path / f"design{suffix}")
+    result = attncli("mechanisms", TEXT, *WHERE, "--design", "causal-window", "--reach", "3", *place)
+    assert (result.code, result.err) == (0, "")
+    shown = result.out if suffix is None else (tmp_path / f"design{suffix}").read_text(encoding="utf-8")
+    assert "window of 3, causal" in shown and "positions shuffled" in shown
+    assert "additive" not in shown and "claims hold" not in shown
+    if suffix is None:
+        assert "as it is" in shown and "looks nearer" in shown
+        assert len(shown.splitlines()) < 36
+
+
+def test_options_that_a_design_has_no_use_for_are_refused(refused):
+    said = refused("mechanisms", TEXT, "--design", "alibi", "--reach", "3")
+    assert "--reach has no effect with --design alibi, which is no window" in said
+    said = refused("mechanisms", TEXT, "--design", "grouped", "--seed", "3")
+    assert "--seed has no effect with --design grouped, where nothing is random" in said
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ COMMANDS = {
     "flow of a token": ["flow", "--query", "1", LONG],
     "mask": ["mask", TEXT],
     "mechanisms": ["mechanisms", TEXT],
+    "mechanisms of a design": ["mechanisms", "--design", "relative", TEXT],
     "models": ["models"],
     "samples": ["samples"],
     "find": ["find", "it", "*", TEXT],

@@ -1,10 +1,11 @@
-"""One head under every scoring function and normaliser, as a picture: rows are scores, columns are normalisers."""
+"""One head as pictures: under every scoring function (rows) and normaliser (columns), and in one design."""
 
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
 from attncli.record import AttentionRecord
+from attncli.render.captions.designs import DesignLike, control_of, named
 from attncli.render.captions.mechanisms import OWN_SCORE, VariantLike, by_score, normaliser_name, untrained
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
@@ -34,3 +35,17 @@ def mechanisms_figure(
         note=f"{OWN_SCORE} is the head's own score, {own}; {drawn}: parameters that the model never learned",
     )
     return panel_grid(maps, grid)
+
+
+def design_figure(record: AttentionRecord, design: DesignLike) -> Figure:
+    """The head's own map, its map in the design, and that of a control, with one colour scale.
+
+    A Notice names characters that no font on this machine has.
+    """
+    [layer], [head] = record.layers, record.heads
+    maps = [
+        Panel("as it is", record.map(layer, head)),
+        Panel(named(design), design.look.weights),
+        Panel(control_of(design), design.controls[0].weights),
+    ]
+    return panel_grid([maps], Grid(record.tokens.shown, title=describe(record), note=design.verdict))

@@ -47,7 +47,7 @@ def test_long_texts_are_pooled_and_say_so():
     head = made_up(tokens=70)
     shown = [line.plain for line in mechanisms.variant_maps(head.record, variants(head), 1.0, 0, PLAIN)]
     assert "a cell is the largest of the weights that fall into it" in shown
-    assert len(shown) < 8 * (mechanisms.LINES + 3) + 20
+    assert len(shown) < (len(SCORES) + 1) * (mechanisms.LINES + 3) + 20
     short = mechanisms.variant_maps(made_up().record, variants(made_up()), 1.0, 0, PLAIN)
     assert not any("a cell is" in line.plain for line in short)
 

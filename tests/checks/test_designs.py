@@ -1,0 +1,167 @@
+"""Designs of a head: each is what it is called, and its verdict is what its figures say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from heads import in_layer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli.attention import Alibi, MultiHeadAttention, Rotary, RotaryScore, attend, causal_mask, window_mask
+from attncli.base.choices import Design, names
+from attncli.checks import designs as designing
+from attncli.checks.designs import DRAWS, designs, group_sizes, sharing, verdict_on_distance, with_shared_keys
+from attncli.checks.looks import HeadInLayer, Look
+
+seeds = st.integers(0, 999)
+
+
+def maps(head, **options):
+    return {design.name: design.look.weights for design in designs(head, **options)}
+
+
+@given(seeds, st.integers(1, 6), st.integers(0, 2), st.booleans(), st.integers(1, 5), st.integers(0, 3))
+@settings(max_examples=5)
+def test_every_design_is_attention(seed, real, padding, causal, head_dim, reach):
+    """Rows sum to 1, hidden keys get nothing, figures are within their bounds, none is left out without a reason."""
+    tokens = real + padding
+    mask = causal_mask(tokens) if causal else None
+    head = in_layer(seed, 4, tokens, padding, head_dim, mask)
+    found = designs(head, reach, seed=seed)
+    turned = {name for name in names(Design) if name.startswith("rotary")}
+    assert [one.name for one in found] == [name for name in names(Design) if head_dim > 1 or name not in turned]
+    for one in found:
+        assert len(one.controls) == (3 if one.name in ("grouped", "multi-query") else DRAWS)
+        assert one.trained == (one.name not in ("relative", "disentangled"))
+        assert one.trained != one.verdict.endswith("as drawn")
+        for look in (one.look, *one.controls):
+            np.testing.assert_allclose(look.weights[head.counted].sum(axis=-1), 1, atol=1e-5)
+            assert not look.weights[~head.mask.numpy()].any()
+            assert 0 <= look.moved <= 1 + 1e-6 and 0 <= look.same_key <= 1
+            assert -1e-6 <= look.distance <= tokens - 1 + 1e-6
+
+
+def test_each_position_and_window_is_what_it_is_called():
+    head = in_layer(tokens=9, head_dim=8)
+    found = maps(head, reach=3)
+    query, key = head.query, head.key
+
+    def map_of(score, mask=None):
+        return attend(query, key, key, mask, score).weights[1].numpy()
+
+    expected = {
+        "rotary": map_of(RotaryScore(Rotary(8))),
+        "rotary-interleaved": map_of(RotaryScore(Rotary(8, interleaved=True))),
+        "rotary-partial": map_of(RotaryScore(Rotary(2))),
+        "alibi": map_of(Alibi(3)),
+        "window": map_of(head.score, window_mask(3, 9)),
+        "causal-window": map_of(head.score, window_mask(3, 9) & causal_mask(9)),
+    }
+    for name, weights in expected.items():
+        np.testing.assert_allclose(found[name], weights, atol=1e-6, err_msg=name)
+        assert sum(np.allclose(weights, other, atol=1e-4) for other in expected.values()) == 1, name
+
+
+@settings(max_examples=6)
+@given(seeds, st.integers(0, 7))
+def test_a_window_of_no_less_than_the_text_moves_nothing(seed, more):
+    head = in_layer(seed)
+    [wide] = designs(head, reach=5 + more, only="window")
+    assert wide.look.moved < 1e-6 and wide.control_moved < 1e-6 and wide.verdict == "as in any order"
+    [narrow] = designs(head, reach=0, only="window")
+    assert np.array_equal(narrow.look.weights, np.eye(6)) and narrow.look.distance == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_is_drawn_is_drawn_from_the_seed_and_nobody_elses(seed):
+    head = in_layer(seed)
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    first, again, other = maps(head, seed=3), maps(head, seed=3), maps(head, seed=4)
+    assert torch.equal(torch.rand(3), expected)
+    for name, weights in first.items():
+        np.testing.assert_array_equal(weights, again[name])
+        assert (weights != other[name]).any() == (name in ("relative", "disentangled"))
+
+
+# --- shared keys ----------------------------------------------------------------------------------------
+
+
+def test_pooled_keys_are_those_of_pooled_projections(minilm, trained):
+    """Ainslie et al. 2023, figure 1: key projections of a group's heads are mean pooled into one."""
+    head = HeadInLayer.of(minilm, trained())
+    for size in group_sizes(12)[1:]:
+        grouped = MultiHeadAttention(384, 12, key_heads=12 // size)
+        with torch.inference_mode():
+            grouped.query = head.attention.query
+            for name in ("weight", "bias"):
+                by_group = getattr(head.attention.key, name).unflatten(0, (-1, size, 32))
+                getattr(grouped.key, name).copy_(by_group.mean(dim=1).flatten(0, 1))
+            query, key, _ = grouped.project(torch.from_numpy(trained().x)[None])
+            expected = attend(query[0, 3], key[0, 3], key[0, 3], head.mask).weights
+        np.testing.assert_allclose(with_shared_keys(head, size).weights, expected.numpy(), atol=1e-5)
+
+
+@given(seeds)
+def test_sharing_with_nobody_moves_nothing_and_nor_does_sharing_the_same(seed):
+    head = in_layer(seed, heads=4)
+    assert with_shared_keys(head, 1).moved < 1e-6
+    alike = replace(head, key=head.key[1].expand_as(head.key))
+    found = designs(alike, only="multi-query")[0]
+    assert found.look.moved < 1e-6 and found.control_moved < 1e-6 and found.verdict == "as with another's"
+
+
+def test_heads_share_keys_by_twos_and_all_together():
+    assert group_sizes(12) == [1, 2, 3, 4, 6, 12] and group_sizes(1) == [1]
+    assert [sharing(heads, "grouped") for heads in (1, 2, 9, 12)] == [None, 2, 3, 2]
+    assert [sharing(heads, "multi-query") for heads in (1, 2, 9, 12)] == [None, 2, 9, 12]
+    assert sharing(12, "alibi") is None
+    alone = in_layer(heads=1, number=0)
+    assert {"grouped", "multi-query"}.isdisjoint(maps(alone))
+    assert designs(alone, only="grouped") == []
+
+
+def test_a_heads_own_group_is_nearer_than_other_heads(minilm, trained):
+    found = designs(HeadInLayer.of(minilm, trained()), only="grouped")[0]
+    assert found.verdict == "nearer than any other's"
+    assert found.look.moved < min(control.moved for control in found.controls) and len(found.controls) == 11
+
+
+# --- verdicts -------------------------------------------------------------------------------------------
+
+
+def seen(distance: float, moved: float = 0.5) -> Look:
+    return Look(np.eye(6, dtype=np.float32), 0.0, distance, moved, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "distance", "controls", "verdict"),
+    [
+        (4, 2, (3, 5), "looks nearer"),
+        (4, 6, (3, 5), "looks further"),
+        (4, 4, (3, 5), "as in any order"),
+        (2, 2.5, (3, 5), "as in any order"),  # nearer than the controls, and not than the head is by itself
+        (4, 3.5, (3, 5), "as in any order"),  # nearer than it is, as with one of the controls
+        (7, 6, (3, 5), "as in any order"),
+    ],
+)
+def test_nearer_is_nearer_than_the_head_and_all_controls(monkeypatch, own, distance, controls, verdict):
+    monkeypatch.setattr(designing, "own_distance", lambda head: own)
+    assert verdict_on_distance(in_layer(), seen(distance), [seen(one) for one in controls]) == verdict
+
+
+def test_alibi_looks_nearer_because_it_knows_where_tokens_stand(minilm, trained):
+    found = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")[0]
+    assert found.verdict == "looks nearer" and found.look.distance < found.control_distance - 1
+
+
+def test_a_document_has_the_means_of_the_controls_and_the_map_of_the_first():
+    [one] = designs(in_layer(), only="alibi")
+    document = one.document()
+    assert document["control_moved"] == pytest.approx(np.mean([look.moved for look in one.controls]))
+    assert document["control_distance"] == pytest.approx(np.mean([look.distance for look in one.controls]))
+    assert document["control_weights"] == one.controls[0].weights.tolist()
+    assert document["weights"] == one.look.weights.tolist() and document["entropy"] == one.look.entropy
