@@ -45,23 +45,25 @@ def log_buckets(offsets: Tensor, near: int, furthest: int) -> Tensor:
 class RelativeBias(PositionalScore):
     """s(q_i, k_j) = q_i · k_j / sqrt(d_k) + b[bucket(j - i)]   (Raffel et al. 2020, section 2.1; T5 has no root).
 
-    table is b, a number for each bucket and head, `[buckets, heads]`. `embedding` is the table's class.
+    table is b, a number for each bucket and head, `[buckets, heads]`; furthest: from where on distances are alike.
+    `embedding` is the table's class.
     """
 
     has_terms = True
 
     def __init__(
-        self, heads: int, rows: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
+        self, heads: int, buckets: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
     ) -> None:
         super().__init__()
-        self.table = embedding(rows, heads)
+        self.table = embedding(buckets, heads)
         self.furthest = furthest
         self.kept: dict[tuple[int, int, int, int], Tensor] = {}
 
     def bias(self, where: Where) -> Tensor:
         """Of all heads, `[head, query, key]`."""
         offsets = where.offsets(self.table.weight.device)
-        return self.table(relative_buckets(offsets, furthest=self.furthest)).permute(2, 0, 1).contiguous()
+        buckets = relative_buckets(offsets, self.table.num_embeddings, self.furthest)
+        return self.table(buckets).permute(2, 0, 1).contiguous()
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         place = (where.queries.start, where.queries.stop, where.keys.start, where.keys.stop)

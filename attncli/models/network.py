@@ -15,7 +15,14 @@ dropout.
 import torch
 from torch import Tensor, nn
 
-from attncli.attention import Disentangled, LearnedPositions, MultiHeadAttention, PositionalScore
+from attncli.attention import (
+    Disentangled,
+    FeedForward,
+    GatedFeedForward,
+    LearnedPositions,
+    MultiHeadAttention,
+    PositionalScore,
+)
 from attncli.models.config import ModelConfig
 from attncli.models.families.parts import Conv
 from attncli.models.linear import FUNCTIONS, NO_ACTIVATION, Convolution, Embedding, Linear
@@ -52,25 +59,15 @@ class Embeddings(nn.Module):
         return x if self.project is None else self.project(x)
 
 
-class FeedForward(nn.Module):
-    """f(x W_up) W_down; gated: (f(x W) * (x V)) W_down, with W and V one under the other in `up` (Shazeer 2020)."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.gate = FUNCTIONS[config.activation] if config.gated else None
-        wide = config.intermediate_size * (2 if config.gated else 1)
-        activation, bias = NO_ACTIVATION if config.gated else config.activation, config.biases.feed_forward
-        self.up = Linear(config.hidden_size, wide, bias, activation=activation)
-        self.down = Linear(config.intermediate_size, config.hidden_size, bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[row, hidden_size]` -> the same shape."""
-        wide: Tensor = self.up(x)
-        if self.gate is not None:
-            opened, values = wide.chunk(2, dim=-1)
-            wide = self.gate(opened) * values
-        y: Tensor = self.down(wide)
-        return y
+def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
+    """f(x W_up) W_down, its activation applied by the product where that can; or the gated one."""
+    size, wide, function = config.hidden_size, config.intermediate_size, FUNCTIONS[config.activation]
+    if config.gated:
+        return GatedFeedForward(size, wide, function, config.biases.feed_forward, Linear)
+    made = FeedForward(size, wide, FUNCTIONS[NO_ACTIVATION], config.biases.feed_forward, Linear)
+    assert isinstance(made.up, Linear)
+    made.up.activation = config.activation
+    return made
 
 
 class Layer(nn.Module):
@@ -86,7 +83,7 @@ class Layer(nn.Module):
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)
         self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = feed_forward(config)
         self.feed_forward_norm = layer_norm(config, size)
 
     @property

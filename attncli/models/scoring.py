@@ -25,7 +25,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
                 made.append(RotaryScore(Rotary(positions.rotated, positions.base, positions.interleaved)))
             case Biased():
                 if positions not in biases:
-                    biases[positions] = RelativeBias(config.heads, positions.rows, positions.furthest, Embedding)
+                    biases[positions] = RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
                 made.append(biases[positions])
             case Disentangling():
                 if positions not in tables:

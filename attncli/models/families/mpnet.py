@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from attncli.base.errors import RequestError
 from attncli.models.families.family import Family, whole
 from attncli.models.families.parts import Biased
-from attncli.models.families.values import Values
+from attncli.models.families.values import NoEncoder, Values
 
 PADDING = 1  # the number of [PAD]'s position, whatever [PAD]'s own number is
-BUCKETS, FURTHEST = 32, 128  # whatever config.json says: of more buckets the network takes so many
+BUCKETS, FURTHEST = 32, 128  # transformers takes so many buckets, whatever config.json says
 
 
 def settings(values: Values) -> dict[str, Any]:
-    rows = values.count("relative_attention_num_buckets")
-    if rows < BUCKETS:
-        raise RequestError(f"relative_attention_num_buckets is {rows}, and the network takes {BUCKETS}")
+    if (rows := values.count("relative_attention_num_buckets")) != BUCKETS:
+        raise NoEncoder(f"relative_attention_num_buckets is {rows}, and the published code takes {BUCKETS}")
     return {
         "segments": 0,
         "padding_position": PADDING,

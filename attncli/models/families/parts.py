@@ -21,10 +21,10 @@ class Turned:
 class Biased:
     """A bias for each bucket of distances, which all layers share (`attncli.attention.RelativeBias`).
 
-    rows: of its table; furthest: from where on distances are alike.
+    furthest: from where on distances are alike.
     """
 
-    rows: int
+    buckets: int
     furthest: int
 
 
