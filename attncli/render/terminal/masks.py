@@ -10,6 +10,7 @@ from attncli.analysis.masking import MaskEffect
 from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
 from attncli.render.captions.records import model_name, record_size
+from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import legend, scale, title
 from attncli.render.terminal.panels import PanelSize, in_rows, panel
@@ -34,11 +35,12 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
     some = next(iter(records.values()))
     size = PanelSize.of(some, canvas.width)
     about = title([model_name(some.model.name), "what masks do", *some.unusual, record_size(some)], canvas)
-    lines = [about, *legend(some.tokens, canvas), scale(canvas), Text()]
-    for layer, head in heads:
+    maps = {head: {name: drawn_map(record, *head) for name, record in records.items()} for head in heads}
+    below = [one for by_mask in maps.values() for one in by_mask.values()]
+    lines = [about, *legend(some.tokens, canvas), scale(canvas, *below), Text()]
+    for (layer, head), by_mask in maps.items():
         panels = [
-            panel(f"{layer}.{head} {CAPTIONS[name]}", record.map(layer, head), size, canvas, canvas.strong)
-            for name, record in records.items()
+            panel(f"{layer}.{head} {CAPTIONS[name]}", one, size, canvas, canvas.strong) for name, one in by_mask.items()
         ]
         lines += in_rows(panels, size.width, canvas)
     return lines
