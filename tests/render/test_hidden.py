@@ -1,4 +1,4 @@
-"""What a mask hides is drawn as hidden wherever maps are drawn, never as weight 0; and said once, where there is any."""
+"""What a mask hides is drawn as hidden wherever maps are drawn, never as weight 0; a legend says so."""
 
 import math
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_a_pooled_cell_is_hidden_where_all_of_it_is(record, rows, columns):
 @pytest.mark.parametrize("canvas", CANVASES)
 @pytest.mark.parametrize("words", [False, True])
 @given(record=layered_records(padding=1))
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, record):
     """The legend has two more; half-blocks are grey where but one of the two is hidden."""
     record = merge_words(record) if words else record
@@ -77,15 +77,15 @@ def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, 
             both = hidden[0 : len(hidden) - 1 : 2] & hidden[1::2]
             assert hatches(lines) == both.sum()
             grey = sum(str(span.style).count(GREY) for line in lines for span in line.spans)
-            assert grey == hidden.sum()
+            assert grey == hidden.sum() - both.sum()
 
 
 @given(attention_records(), st.sampled_from(CANVASES))
+@settings(max_examples=8)
 def test_where_nothing_is_hidden_nothing_says_so(record, canvas):
     for lines in (one_head(record, 0, 0, canvas), overview(record, canvas)):
         assert "hidden" not in " ".join(line.plain for line in lines)
         assert not any(GREY in str(span.style) for line in lines for span in line.spans)
-    assert "hidden" not in said(record.figure(layers=0, heads=0))
 
 
 def test_no_weight_looks_like_what_is_hidden():
