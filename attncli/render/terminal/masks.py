@@ -30,6 +30,23 @@ class LawLike(Protocol):
     def note(self) -> str: ...
 
 
+class ReachLike(Protocol):
+    """What is shown of a layer's window (`attncli.checks.windows.Reach`)."""
+
+    @property
+    def layer(self) -> int: ...
+    @property
+    def reach(self) -> int | None: ...
+    @property
+    def together(self) -> int | None: ...
+    @property
+    def whole(self) -> int | None: ...
+    @property
+    def beyond(self) -> float | None: ...
+    @property
+    def within(self) -> float | None: ...
+
+
 def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas) -> list[Text]:
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
@@ -79,3 +96,31 @@ def laws_table(laws: Sequence[LawLike]) -> Table:
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
         table.add_row(Text(statement), largest, verdict)
     return table
+
+
+def windows_view(layers: Sequence[ReachLike], tokens: int, shortest: int) -> list[Table | Prose]:
+    """How far every layer lets a token see, and what was measured; and whether the text is long enough to tell."""
+    table = plain_table(
+        "layer", "sees", "with local layers below", "of the text", "beyond: change", "within", goes=["of the text"]
+    )
+    for one in layers:
+        table.add_row(
+            f"{one.layer}",
+            *map(distance, (one.reach, one.together, one.whole)),
+            *("-" if change is None else f"{change:.1e}" for change in (one.beyond, one.within)),
+        )
+    about = (
+        "sees: how many tokens to either side a token of this layer can attend to; of the text: from how far away what "
+        "it is made of can come. Below a row of local layers one token's vector was changed. beyond: the largest change "
+        "of a vector further away than they reach together, which must be 0 up to rounding; within: of the others."
+    )
+    if tokens >= shortest:
+        return [table, Prose(about)]
+    short = (
+        f"On this text the windows hide nothing: it has {tokens} tokens, and from {shortest} on something is hidden."
+    )
+    return [table, Prose(about), Prose(short)]
+
+
+def distance(reach: int | None) -> str:
+    return "all" if reach is None else f"±{reach}"
