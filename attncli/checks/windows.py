@@ -148,6 +148,7 @@ def law_of(model: Model, found: Sequence[Reach], states: Sequence[Tensor], short
     if not beyond:
         return Law(NAME, STATEMENT, None, None, f"windows hide nothing of {count} tokens: {shortest} would be enough")
     most = tolerance(model, max(float(state.abs().max()) for state in states))
-    note = f"within reach the largest change is {max(within):.1e}"
+    control = max(within, default=0.0)
+    note = f"within reach the largest change is {control:.1e}"
     holds = max(beyond) <= most
-    return Law(NAME, STATEMENT, max(beyond), None if holds and max(within) <= most else holds, note)
+    return Law(NAME, STATEMENT, max(beyond), None if holds and control <= most else holds, note)

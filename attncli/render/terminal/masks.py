@@ -111,8 +111,9 @@ def windows_view(layers: Sequence[ReachLike], tokens: int, shortest: int) -> lis
         )
     about = (
         "sees: how many tokens to either side a token of this layer can attend to; of the text: from how far away what "
-        "it is made of can come. Below a row of local layers one token's vector was changed. beyond: the largest change "
-        "of a vector further away than they reach together, which must be 0 up to rounding; within: of the others."
+        "it is made of can come. Below a row of local layers one token's vector was changed. beyond: the largest "
+        "change of a vector further away than they reach together, which must be 0 up to rounding; within: of the "
+        "others."
     )
     if tokens >= shortest:
         return [table, Prose(about)]
