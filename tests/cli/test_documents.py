@@ -45,7 +45,8 @@ CALLS = {
         "explain --from vectors.npz", "explain --from decoder.npz",
     ],
     "mask": [
-        "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @", "mask -m t5 @",
+        "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
+        "mask -m t5 @",
     ],
     "mechanisms": ["mechanisms -m tiny @"],
     "align": ["align", "align --attention transformer -f dates.txt"],
