@@ -10,7 +10,7 @@ import numpy as np
 from attncli.analysis.flow import flow_shares, maximum_flows
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout, shares_record
 from attncli.base import choices
-from attncli.base.arrays import Doubles
+from attncli.base.arrays import Bools, Doubles
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection
 
@@ -45,6 +45,13 @@ class Followed:
     def as_record(self) -> AttentionRecord:
         """The shares of the queries as one record (`shares_record`)."""
         return shares_record(self.record, self.layers, self.shares, self.queries)
+
+    @property
+    def masks(self) -> dict[str, Bools]:
+        """By method, where a share can be, `[layer, query, input token]`: there is a path; of raw, a step."""
+        paths = self.as_record().masks
+        own = np.stack([self.record.mask_of(layer) for layer in self.layers])[:, self.queries]
+        return {name: own if name == "raw" else paths for name in self.shares}
 
     def of(self, query: int) -> "Followed":
         """The same of one of the queries."""

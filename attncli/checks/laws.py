@@ -153,7 +153,12 @@ def moved(model: Engine, some: Sequence[Tensor], more: Sequence[Tensor]) -> Move
     pairs = [(few.double(), many[: len(few)].double()) for few, many in zip(some, more, strict=True)]
     deviation = torch.stack([(few - many).abs().max() for few, many in pairs]).nan_to_num(nan=torch.inf).max()
     largest = torch.stack([few.abs().max() for few, _ in pairs]).nan_to_num(nan=1.0).max()
-    return Moved(float(deviation), TOLERANCES[model.dtype_name].hidden * max(1.0, float(largest) / LARGE))
+    return Moved(float(deviation), tolerance(model, float(largest)))
+
+
+def tolerance(model: Engine, largest: float) -> float:
+    """What rounding explains of a difference between vectors whose elements reach so far."""
+    return TOLERANCES[model.dtype_name].hidden * max(1.0, largest / LARGE)
 
 
 def first_tokens(tokens: Tokens, length: int) -> Tokens:

@@ -10,6 +10,7 @@ from attncli.attention import MASKS, self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.checks.laws import Law, check_laws, not_tested, pad_some
+from attncli.checks.windows import Windows, windows
 from attncli.models.engine import Engine
 from attncli.record import AttentionRecord, Input, Request
 from attncli.text.tokens import Tokens
@@ -24,13 +25,14 @@ class Look:
     """What was found.
 
     records: by mask, without one first, if there is one. effects: by each of the others what it did to a head, by
-    (layer, head). missing: masks that are not among them, and why.
+    (layer, head). missing: masks that are not among them, and why. windows: of layers that have some.
     """
 
     records: dict[str, AttentionRecord]
     effects: dict[str, dict[tuple[int, int], MaskEffect]]
     laws: list[Law]
     missing: dict[str, str]
+    windows: Windows | None = None
 
     @property
     def tokens(self) -> Tokens:
@@ -70,6 +72,7 @@ class Look:
                 {"layer": layer, "head": head, **{name: asdict(by[layer, head]) for name, by in self.effects.items()}}
                 for layer, head in self.heads
             ],
+            **({} if self.windows is None else {"window": self.windows.document()}),
             "laws": [asdict(law) for law in self.laws],
             "lawful": self.lawful,
         }
@@ -103,7 +106,8 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
         name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
     }
     laws = not_tested("the laws are of what reads a text") if writes else check_laws(engine, tokens, padded)
-    return Look(records, effects, laws, without)
+    found = None if writes else windows(engine, tokens)
+    return Look(records, effects, [*laws, *([found.law] if found else [])], without, found)
 
 
 def missing(engine: Engine, kind: str) -> dict[str, str]:

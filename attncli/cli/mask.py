@@ -38,7 +38,8 @@ def mask(
 
     Maps without a mask, under the causal and under the padding mask stand beside each other; without -H those of
     the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. Of a decoder (GPT-2),
-    into which the causal mask is built, there is that map alone. Ends with exit code 1 when a law does not hold.
+    into which the causal mask is built, there is that map alone. Of layers with a window also how far they reach, and
+    whether what lies beyond changes anything. Ends with exit code 1 when a law does not hold.
 
     \b
     Examples:
@@ -100,10 +101,12 @@ def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:
 
 
 def view(look: "Look", heads_chosen: bool) -> Iterator[Any]:
-    """Maps, then what the masks moved, then the laws."""
+    """Maps, then what the masks moved, then how far windows reach, then the laws."""
     from attncli.render.terminal import masks
 
     yield from masks.mask_maps(look.records, heads_to_draw(look, heads_chosen), output.canvas())
     yield masks.effects_table(look.effects)
     yield masks.effects_legend()
+    if look.windows is not None:
+        yield from masks.windows_view(look.windows.layers, look.windows.tokens, look.windows.shortest)
     yield masks.laws_table(look.laws)

@@ -19,7 +19,7 @@ from attncli.record.parts import VECTOR_ARRAYS
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 LOADED = (".safetensors", ".npz")  # those that hold all of a record
 READ = (*LOADED, ".json")  # those that are read again
-CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+CSV_HEADER = ("text", "layer", "head", "query", "key", "query_token", "key_token", "weight", "hidden")
 ARRAYS = ("weights", "layers", "heads", "segments", "mask")  # in every file, under these names
 PLAIN = "attentions"  # in a .npz that no attncli wrote: its weights, beside "tokens"
 FORMAT = "attncli-1"  # in the metadata of a safetensors file, so that another's is not taken for ours
@@ -78,18 +78,19 @@ def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
 
 
 def write_csv(texts: Sequence[Contents], path: Path) -> None:
-    """One row a cell."""
+    """One row a cell; hidden is 1 where the layer's mask hides it, and its weight, 0, is none."""
     write_table(CSV_HEADER, (row for number, text in enumerate(texts) for row in csv_rows(number, text)), path)
 
 
 def csv_rows(number: int, text: Contents) -> Iterator[tuple[Any, ...]]:
     tokens, keys = text.tokens["text"], text.keys["text"]
     weights, layers, heads = (text.numbers[name] for name in ("weights", "layers", "heads"))
-    for layer, of_layer in zip(layers.tolist(), weights, strict=True):
+    masks = np.broadcast_to(text.numbers["mask"], (len(layers), len(tokens), len(keys)))
+    for layer, of_layer, mask in zip(layers.tolist(), weights, (~masks).astype(int), strict=True):
         for head, of_head in zip(heads.tolist(), of_layer, strict=True):
-            for query, row in enumerate(json.loads(decimals(of_head))):
+            for query, (row, hidden) in enumerate(zip(json.loads(decimals(of_head)), mask.tolist(), strict=True)):
                 for key, weight in enumerate(row):
-                    yield number, layer, head, query, key, tokens[query], keys[key], weight
+                    yield number, layer, head, query, key, tokens[query], keys[key], weight, hidden[key]
 
 
 def write_text(pieces: Iterable[str], path: Path) -> None:

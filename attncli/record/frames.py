@@ -34,5 +34,6 @@ def to_dataframe(record: "AttentionRecord") -> "DataFrame":
         queries[query],
         keys[key],
         record.weights.ravel(),
+        ~np.broadcast_to(record.masks[:, None], record.weights.shape).ravel(),
     )
     return pandas.DataFrame(dict(zip(CSV_HEADER, columns, strict=True)))

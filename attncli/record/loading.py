@@ -16,9 +16,11 @@ from attncli.record import schema
 from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_npz, read_safetensors
 from attncli.record.foreign import as_maps, as_tokens
 from attncli.record.making import Known, assembled, record_of
+from attncli.record.masks import compact
 from attncli.record.measures import ANY, check_hidden, check_maps
 from attncli.record.parts import VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
 from attncli.record.record import AttentionRecord
+from attncli.record.runs import masks_of
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
 
@@ -38,7 +40,7 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     """Load all texts of a saved record (.safetensors, .npz or .json).
 
     A .npz may be another program's: `attentions` and `tokens`, and what else `record_of` takes, by its names. A .json
-    holds weights and tokens only: what the rest was is found as `record_of` finds it.
+    holds weights, tokens and masks only: what the rest was is found as `record_of` finds it.
 
     Raises RequestError when the file is missing, cut short, or not a record.
     """
@@ -163,10 +165,20 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         if text.get("key_tokens") is not None:
             keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
         known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
+        if "masks" in text:
+            yield with_masks(assembled(weights, tokens, keys, None, known, ANY), text)
+            continue
         try:
             yield assembled(weights, tokens, keys, text["mask"], known, ANY)
         except RequestError:  # a layer that looks further than the name says, or words
             yield replace(assembled(weights, tokens, keys, None, known, ANY), mask_name=text["mask"])
+
+
+def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
+    """A record with the masks that its document has. Raises RequestError and ValueError where they don't fit it."""
+    masks = masks_of(text["masks"], record.layers, *record.weights.shape[-2:])
+    check_hidden((record.weights.max(axis=1) > 0) & ~masks, record.tokens)
+    return replace(record, masks=compact(masks), mask_name=text["mask"])
 
 
 def seen(tokens: Tokens, shown: list[str] | None) -> Tokens:

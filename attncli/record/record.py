@@ -17,6 +17,7 @@ from attncli.record import files
 from attncli.record.decimals import decimals
 from attncli.record.masks import agree, compact, masks_of_layers
 from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.runs import entries
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
 
@@ -185,7 +186,7 @@ class AttentionRecord:
     def to_dataframe(self) -> "DataFrame":
         """A pandas DataFrame of a row a cell, with the columns of the record's .csv.
 
-        Columns: text (0), layer, head, query, key, query_token, key_token, weight.
+        Columns: text (0), layer, head, query, key, query_token, key_token, weight, hidden (by its layer's mask).
 
         Raises RequestError where pandas is not installed.
         """
@@ -248,7 +249,9 @@ class AttentionRecord:
         for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):
             if tokens is not None and tokens.shown != tokens.text:
                 more[name] = tokens.shown
-        return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name}
+        own = entries(self.masks, self.layers, self.mask_name, self.tokens, self.key_tokens)
+        masks = {"masks": own} if own else {}
+        return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name, **masks}
 
 
 def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:

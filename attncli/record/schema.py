@@ -65,6 +65,9 @@ LABELS = fields(
 # What another program's .npz may say besides its tokens, and what is of each of them.
 PLAIN = fields({}, {**WHICH, "layers": each(whole()), "heads": each(whole()), "model": name()})
 
+# Masks that are not what their name says: of every query [start, end) of each run of keys (`attncli.record.runs`).
+MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
+
 # What `run --json` prints. Its weights, a list of lists in a list, are checked as an array.
 DOCUMENT = fields(
     {
@@ -77,7 +80,7 @@ DOCUMENT = fields(
                     "mask": one_of(choices.names(choices.Mask)),
                     "attention": each(fields({"layer": whole(), "head": whole(), "weights": anything})),
                 },
-                {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text())},
+                {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text()), "masks": MASKS},
             )
         ),
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from made_up_family import FAMILY, made_up_checkpoint
 from written_documents import PLAIN, ROW, Reader, sections, text
 
 from attncli import load_record
@@ -22,6 +23,7 @@ from attncli.checks import bench_maps, bench_stats, timing, ways
 from attncli.checks.bench_maps import Shape
 from attncli.checks.bench_stats import Plan
 from attncli.cli.app import app
+from attncli.models.families import FAMILIES
 from attncli.record.files import CSV_HEADER
 
 TEXT, OTHER = "the cat sat on the unbelievable cat", "it sat on the big cat it is"
@@ -31,6 +33,7 @@ TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
+        "run -m made-up -l all @",
         "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @",
     ],
     "find": [
@@ -41,7 +44,10 @@ CALLS = {
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz",
     ],
-    "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m gpt2 @", "mask -m t5 @"],
+    "mask": [
+        "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
+        "mask -m t5 @",
+    ],
     "mechanisms": ["mechanisms -m tiny --design alibi @", "mechanisms -m tiny @"],
     "align": ["align", "align --attention transformer -f dates.txt"],
     "flow": [
@@ -113,6 +119,7 @@ def place(tiny, tmp_path_factory):
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
+    made_up_checkpoint(folder / "made-up")
     (folder / "odd").mkdir()
     (folder / "odd" / "model.safetensors").symlink_to(folder / "tiny" / "model.safetensors")
     (folder / "odd" / "config.json").write_text(json.dumps(ODD), encoding="utf-8")
@@ -135,6 +142,7 @@ def place(tiny, tmp_path_factory):
 def call(attncli, place, monkeypatch):
     """`call("run -m tiny @", "--json")` -> what it printed, in the folder with everything, small."""
     monkeypatch.chdir(place)
+    monkeypatch.setitem(FAMILIES, "made-up", FAMILY)
     monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
     monkeypatch.setattr(bench_maps, "SHAPES", (Shape(1, 8, 2, 1),))
     monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))

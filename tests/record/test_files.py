@@ -16,6 +16,7 @@ from saved_records import NATIVE, any_records, same, with_vectors
 
 from attncli import RequestError, load_record, load_records, save_records
 from attncli.record import AttentionRecord
+from attncli.record.masks import named_masks
 
 # --- there and back -------------------------------------------------------------------------------------
 
@@ -125,6 +126,8 @@ def test_json_is_the_document_of_run(several, folder):
         more |= {"measure"} if record.measure != "weight" else set()
         more |= {"shown"} if record.tokens.shown != record.tokens.text else set()
         more |= {"key_shown"} if record.key_tokens and record.keys.shown != record.keys.text else set()
+        named = named_masks(record.tokens, record.key_tokens).get(record.mask_name)
+        more |= set() if all(np.array_equal(mask, named) for mask in record.masks) else {"masks"}
         assert set(found) == {"tokens", "segments", "mask", "attention"} | more
         assert found.get("key_tokens", record.tokens.text) == record.keys.text
         assert found.get("kind", "encoder") == record.kind
@@ -148,12 +151,13 @@ def test_csv_has_a_row_a_cell(several, folder):
     save_records(several, folder / "r.csv")
     with (folder / "r.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
-    assert header == ["text", "layer", "head", "query", "key", "query_token", "key_token", "weight"]
+    assert header == ["text", "layer", "head", "query", "key", "query_token", "key_token", "weight", "hidden"]
     assert len(rows) == sum(record.weights.size for record in several)
     rows = iter(rows)
     for text, record in enumerate(several):
         for (layer, head, query, key), weight in np.ndenumerate(record.weights):
-            *numbers, query_token, key_token, found = next(rows)
+            *numbers, query_token, key_token, found, hidden = next(rows)
+            assert hidden == str(int(not record.mask_of(record.layers[layer])[query, key]))
             assert list(map(int, numbers)) == [text, record.layers[layer], record.heads[head], query, key]
             assert (query_token, key_token) == (record.tokens.text[query], record.keys.text[key])
             assert np.float32(found) == weight

@@ -15,12 +15,22 @@ from attncli.analysis.difference import Cell, Difference
 from attncli.base.arrays import Floats
 from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.figures import fonts
-from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.render.figures.drawing import (
+    FAINT,
+    INK,
+    blank,
+    draw_hidden_sample,
+    draw_lines,
+    drawing,
+    hatched,
+    write,
+)
 from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
 from attncli.render.figures.matrix import COLOURS
 from attncli.render.figures.texts import clean, token_label, wrap_line
 from attncli.render.figures.titles import short_name
 from attncli.render.figures.wording import READABLE
+from attncli.render.hidden import drawn_map, hides
 
 SHOWN = 3  # heads whose maps are drawn
 CHANGES = "RdBu_r"  # blue is less, red is more
@@ -81,16 +91,23 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
         draw_lines(canvas, MARGIN + LINE * NOTE * len(plan.lines), plan.notes, NOTE, FAINT)
         draw_heads(canvas, found, plan)
         cells = found.largest(top)
+        hidden = False
         for row, (layer, head) in enumerate(shown):
-            first, second = found.first.map(layer, head), found.second.map(layer, head)
+            first, second = drawn_map(found.first, layer, head), drawn_map(found.second, layer, head)
+            neither = np.isnan(first) & np.isnan(second)
+            change = np.where(neither, np.nan, np.nan_to_num(second) - np.nan_to_num(first))
+            hidden = hidden or hides(first, second)
             framed = [cell for cell in cells if (cell.layer, cell.head) == (layer, head)]
             name = f"A, head {layer}.{head}, moved {found.of(layer, head):.2f}"
             draw_map(canvas, plan, (row, 0), name, first, weights, framed)
             draw_map(canvas, plan, (row, 1), "B", second, weights, framed)
-            draw_map(canvas, plan, (row, 2), "B - A", second - first, changes, framed)
+            draw_map(canvas, plan, (row, 2), "B - A", change, changes, framed)
         if shown:
             draw_tokens(canvas, plan, queries, keys, len(shown))
             draw_bars(figure, plan, {found.first.measure: weights, "B - A": changes})
+        if hidden:
+            x, y = plan.corner(0, 3)
+            draw_hidden_sample(canvas, x, y + SMALLEST_MAP + LABEL_GAP, BAR_WIDTH, NOTE - 1)
     return figure
 
 
@@ -152,8 +169,9 @@ def draw_map(
     colours: ScalarMappable,
     framed: Sequence[Cell],
 ) -> None:
-    """One map with its caption, a frame around it, and frames around the cells that differ most."""
+    """One map as it is drawn, with its caption, a frame around it, and frames around the cells that differ most."""
     x, y = plan.corner(*place)
+    canvas.add_patch(hatched(x, y, plan.wide, plan.high))
     write(canvas, x, y - LABEL_GAP, caption, LABEL, ha="left", va="bottom")
     sides = (x, x + plan.wide, y + plan.high, y)
     canvas.imshow(colours.to_rgba(matrix), extent=sides, aspect="auto", interpolation="nearest")

@@ -12,15 +12,19 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from attncli.render.figures.layout import CLOSE, LABEL_GAP, LINE, MARGIN, Layout
+from attncli.render.hidden import HIDDEN
 
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "pdf.fonttype": 42,  # TrueType: text that can be searched and copied
     "svg.hashsalt": "attncli",  # the same picture is the same bytes
+    "hatch.linewidth": 0.6,
 }
 INK, FAINT = "#222222", "#707070"
+GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of what is hidden
 
 
 @contextmanager
@@ -82,6 +86,17 @@ def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour
     """Lines of text from `y` down, at the left."""
     for place, line in enumerate(lines):
         write(canvas, MARGIN, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
+
+
+def hatched(x: float, y: float, wide: float, high: float) -> Rectangle:
+    """What lies under everything that is hidden: to be told from any colour, in print and in grey too."""
+    return Rectangle((x, y), wide, high, facecolor=GROUND, edgecolor=HATCH, hatch=STROKES, linewidth=0, zorder=-1)
+
+
+def draw_hidden_sample(canvas: Axes, x: float, y: float, side: float, size: float) -> None:
+    """How what is hidden looks, from (x, y) down: a square and its word."""
+    canvas.add_patch(hatched(x, y, side, side))
+    write(canvas, x + side + LABEL_GAP, y + side / 2, HIDDEN, size, ha="left", color=FAINT)
 
 
 def write(canvas: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:

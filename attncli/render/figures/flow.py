@@ -1,6 +1,5 @@
 """Where tokens come from, by rollout and flow, as a picture: rows are layers, columns are methods."""
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.following import Followed
@@ -9,6 +8,7 @@ from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.options import What
 from attncli.render.figures.titles import describe
+from attncli.render.hidden import followed_maps
 
 
 def flow_figure(found: Followed, held: int | None = None, words: bool = False) -> Figure:
@@ -19,7 +19,7 @@ def flow_figure(found: Followed, held: int | None = None, words: bool = False) -
     A Notice names characters that no font on this machine has.
     """
     rows = [
-        [Panel(name if number == 0 else "", maps[number].astype(np.float32)) for name, maps in found.shares.items()]
+        [Panel(name if number == 0 else "", maps[number]) for name, maps in followed_maps(found).items()]
         for number in range(len(found.layers))
     ]
     grid = Grid(

@@ -22,6 +22,7 @@ from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.options import Look, What
 from attncli.render.figures.strands import Strands
 from attncli.render.figures.titles import describe, left_out
+from attncli.render.hidden import drawn
 from attncli.render.palette import head_colour
 from attncli.text.tokens import Tokens
 
@@ -37,6 +38,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
     queries, keys = kept(record.tokens, what.special, what.segments, record.keys)
     held = None if what.query is None else held_place(what.query, record.tokens, queries)
     weights = record.weights.mean(axis=1, keepdims=True) if what.mean else record.weights
+    weights = drawn(weights, record.masks[:, None])
     if len(queries) < len(record.tokens) or len(keys) < len(record.keys):
         weights = weights[:, :, queries][..., keys]
     table = len(record.layers) > 1 and weights.shape[1] > 1

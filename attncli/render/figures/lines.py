@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
-from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, write
+from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, hatched, write
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.layout import (
     CLOSE,
@@ -33,6 +33,7 @@ from attncli.render.figures.layout import (
 from attncli.render.figures.legend import draw_legend, legend_height, legend_rows
 from attncli.render.figures.strands import FAINTEST, Strands, draw_strands
 from attncli.render.figures.wording import Wording
+from attncli.render.hidden import HIDDEN, hides, largest_weight
 
 # Inches.
 NARROW, WIDE = 1.6, 8.0  # between the columns, of few panels
@@ -43,6 +44,8 @@ TALLEST = 9.5  # on paper
 SQUARE = 0.7  # of the height of a token: the side of a weight's square
 NUMBERED = 3  # heads whose weights stand beside the keys as numbers; of more, as squares
 VALUE = "0.00"
+NO_LINE = f"what is {HIDDEN} has no line"
+HATCHED = f"hatched: {HIDDEN} from this query"
 
 
 def line_grid(
@@ -52,7 +55,7 @@ def line_grid(
 
     A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, of the query that
     is held if one is. The note says which it is. Lines too faint to be seen are left out. The lines of a query that is
-    held stand out; in a single panel their weights stand beside the keys.
+    held stand out; in a single panel their weights stand beside the keys. Of what is hidden the note says how it looks.
 
     colours: the legend below everything, a colour by its name.
     measure: what the lines' strength is, in words.
@@ -62,13 +65,16 @@ def line_grid(
     queries, keys = grid.labels()
     held = grid.held
     strong = slice(None) if held is None else held
-    top = grid.vmax or max(float(panel.weights[:, strong].max()) for row in rows for panel in row) or 1.0
-    full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"
-    grid = replace(grid, note="; ".join(filter(None, [grid.note, full])))
-    colours = colours or {}
-    wording = Wording.of(grid, [[panel.caption for panel in row] for row in rows], [*queries, *keys, *colours])
+    maps = [panel.weights for row in rows for panel in row]
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
     weights = None if held is None or single is None else single.weights[:, held]  # those beside the keys
+    top = grid.vmax or largest_weight(*(one[:, strong] for one in maps)) or 1.0
+    notes = [grid.note, f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"]
+    if hides(*(maps if weights is None else [weights])):
+        notes.append(NO_LINE if weights is None else HATCHED)
+    grid = replace(grid, note="; ".join(filter(None, notes)))
+    colours = colours or {}
+    wording = Wording.of(grid, [[panel.caption for panel in row] for row in rows], [*queries, *keys, *colours])
     with drawing(wording.families):
         layout = lay_out(wording, queries, keys, 0 if weights is None else len(weights))
         entries = legend_rows(wording, layout, list(colours))
@@ -165,17 +171,19 @@ def draw_values(
     colours: Sequence[str],
     top: float,
 ) -> None:
-    """The weights `[head, key]` of one query right of the keys: a column a head, as numbers or squares."""
+    """The weights `[head, key]` of one query right of the keys: a column a head, numbers or squares, or hatched."""
     room = value_room(wording, len(weights), layout.label_size, layout.cell)
     left = layout.edge + wording.widest([*labels, "key"], layout.label_size) + 2 * LABEL_GAP
     squares, inks = [], []
+    across, side = len(weights) * room - LABEL_GAP, SQUARE * layout.cell
+    for key in np.flatnonzero(np.isnan(weights).all(axis=0)):
+        canvas.add_patch(hatched(left, layout.tops[0] + (key + 0.5) * layout.cell - side / 2, across, side))
     for (head, key), weight in np.ndenumerate(weights):
         x, y = left + head * room, layout.tops[0] + (key + 0.5) * layout.cell
         if len(weights) <= NUMBERED:
             if weight >= 0.005:
                 write(canvas, x, y, f"{weight:.2f}", layout.label_size, ha="left", color=colours[head])
         elif weight / top >= FAINTEST:
-            side = SQUARE * layout.cell
             squares.append(Rectangle((x, y - side / 2), side, side))
             inks.append((*to_rgb(colours[head]), round(min(float(weight) / top, 1.0), 2)))
     canvas.add_collection(PatchCollection(squares, facecolors=inks, linewidths=0), autolim=False)

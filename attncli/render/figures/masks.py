@@ -8,6 +8,7 @@ from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
+from attncli.render.hidden import drawn_map
 
 
 def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]]) -> Figure:
@@ -17,7 +18,7 @@ def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[i
     """
     some = next(iter(records.values()))
     rows = [
-        [Panel(CAPTIONS[name] if row == 0 else "", record.map(*head)) for name, record in records.items()]
+        [Panel(CAPTIONS[name] if row == 0 else "", drawn_map(record, *head)) for name, record in records.items()]
         for row, head in enumerate(heads)
     ]
     headings = [f"layer {layer} head {head}" for layer, head in heads]

@@ -18,7 +18,17 @@ from matplotlib.ticker import MaxNLocator
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
-from attncli.render.figures.drawing import FAINT, INK, blank, draw_queries, draw_wording, drawing, write
+from attncli.render.figures.drawing import (
+    FAINT,
+    INK,
+    blank,
+    draw_hidden_sample,
+    draw_queries,
+    draw_wording,
+    drawing,
+    hatched,
+    write,
+)
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.layout import (
     FEW,
@@ -34,6 +44,7 @@ from attncli.render.figures.layout import (
 )
 from attncli.render.figures.paper import Paper
 from attncli.render.figures.wording import STANDARD, Wording
+from attncli.render.hidden import hides, largest_weight
 from attncli.render.pooling import pool
 
 COLOURS = "magma_r"  # even steps to the eye, in print and in grey too; light where there is nothing
@@ -54,7 +65,9 @@ FADED = 0.7  # of white over the rows of queries that are not held
 
 @dataclass(frozen=True)
 class Panel:
-    """One map `[query, key]` of a grid, and the words above it; a line break in them starts a new line."""
+    """One map `[query, key]` of a grid as it is drawn (`attncli.render.hidden`), and the words above it, which may have
+    several lines.
+    """
 
     caption: str
     matrix: Floats
@@ -66,9 +79,9 @@ def panel_grid(
     """Rows of maps over the same tokens, with one colour scale from 0 to `grid.vmax` and one colour bar.
 
     A row may be shorter than the first. Tokens stand left of the first column and below the last row where
-    they can be read, and weights in cells that have room for them, save those that round to 0.00. A map with
-    more cells than a print can show is drawn with fewer, each the largest of those it stands for. The row of the
-    query that is held, if one is, stands out.
+    they can be read, and weights in cells that have room for them, save those that round to 0.00. What is hidden is
+    hatched, and the legend under the colour bar says so. A map with more cells than a print can show is drawn with
+    fewer, each the largest of those it stands for. The row of the query that is held, if one is, stands out.
 
     cmap: matplotlib's name of the colours; scale: what the colour bar measures.
 
@@ -79,11 +92,12 @@ def panel_grid(
     queries, keys = grid.labels()
     captions = [[panel.caption for panel in row] for row in rows]
     wording = Wording.of(grid, captions, [*queries, *keys])
-    largest = max(float(panel.matrix.max()) for row in rows for panel in row)
+    maps = [panel.matrix for row in rows for panel in row]
+    largest = largest_weight(*maps)
     top = grid.vmax or largest or 1.0
     norm = Normalize(0, top)
     with drawing(wording.families):
-        layout = lay_out(wording, queries, keys)
+        layout = lay_out(wording, queries, keys, hides(*maps))
         room = label_room(wording, keys, layout.label_size)
         turned = room > layout.cell
         figure, canvas = blank(layout.width, layout.height)
@@ -96,6 +110,11 @@ def panel_grid(
             draw_queries(canvas, layout, queries, grid.held)
             draw_keys(canvas, layout, rows, keys, turned)
         draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top)
+        if hides(*maps):
+            left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout)
+            draw_hidden_sample(
+                canvas, left, below + LINE * layout.note_size / 2, BAR_WIDTH * layout.unit, layout.note_size
+            )
     return figure
 
 
@@ -110,8 +129,11 @@ def colour_map(name: str) -> Colormap:
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str]) -> Layout:
-    """Cells as large as is aimed at, or, where the width is given, as large as there is room for."""
+def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], hidden: bool) -> Layout:
+    """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
+
+    hidden: a line under the colour bar says what that looks like.
+    """
     rows, columns = len(wording.captions), len(wording.captions[0])
     panels = sum(len(row) for row in wording.captions)
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
@@ -130,7 +152,9 @@ def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str]) -> La
             above=0.0,
             below=(below if below > cell else LINE * size) + LABEL_GAP + note,
         )
-        return arrange(wording, sides, wide, high, cell, scale, lowest=SHORTEST_BAR * unit + note / 2)
+        return arrange(
+            wording, sides, wide, high, cell, scale, lowest=SHORTEST_BAR * unit + note * (2 if hidden else 0.5)
+        )
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
@@ -176,8 +200,10 @@ def draw_maps(
     numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
     for panel, x, y in panels_of(layout, rows):
         right, bottom = x + layout.wide, y + layout.high
+        if hides(panel.matrix):
+            canvas.add_patch(hatched(x, y, layout.wide, layout.high))
         canvas.imshow(
-            pool(panel.matrix, *most),
+            pool(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
             cmap=colours,
             norm=norm,
             extent=(x, right, bottom, y),
@@ -200,7 +226,7 @@ def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: floa
     """Each weight in its cell, dark on light or light on dark; what rounds to 0.00 is left to the colour."""
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
     for (query, key), weight in np.ndenumerate(matrix):
-        if weight >= 0.005:
+        if weight >= 0.005:  # which NaN is not
             colour = INK if brightness[query, key] > 0.55 else "white"
             place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
             write(canvas, *place, f"{weight:.2f}", size, color=colour)
@@ -237,8 +263,7 @@ def draw_keys(
 
 def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
     """The colour bar, right of the maps; it ends in a point if `more` weight was drawn than it reaches to."""
-    unit = layout.unit
-    height = min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * unit), LONGEST_BAR * unit)
+    unit, height = layout.unit, bar_height(layout)
     place = figure.add_axes(
         (
             (layout.edge + BAR_GAP * unit) / layout.width,
@@ -251,3 +276,8 @@ def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str
     bar.set_label(scale, size=layout.note_size, color=FAINT)
     bar.ax.tick_params(labelsize=layout.note_size, colors=INK, width=0.6, length=3 * unit)
     bar.outline.set(linewidth=0.6, edgecolor=FAINT)
+
+
+def bar_height(layout: Layout) -> float:
+    """As high as the maps, within limits."""
+    return min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * layout.unit), LONGEST_BAR * layout.unit)

@@ -11,6 +11,7 @@ from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.texts import NO_BREAK
 from attncli.render.figures.titles import describe
+from attncli.render.hidden import drawn
 
 
 def mechanisms_figure(
@@ -23,16 +24,19 @@ def mechanisms_figure(
     rows = [row for _, row in by_score(variants, seed)]
     names = [normaliser_name(variant.normaliser, temperature) for variant in rows[0]]
     own = "its softmax is the head's own map" if temperature == 1 else "its softmax at T = 1 is the head's own map"
-    drawn = untrained(seed).replace(" ", NO_BREAK)
+    random = untrained(seed).replace(" ", NO_BREAK)
     maps = [
-        [Panel(name if row is rows[0] else "", one.weights) for name, one in zip(names, row, strict=True)]
+        [
+            Panel(name if row is rows[0] else "", drawn(one.weights, record.mask))
+            for name, one in zip(names, row, strict=True)
+        ]
         for row in rows
     ]
     grid = Grid(
         record.tokens.shown,
         headings=[row[0].score if row[0].trained else f"{row[0].score} (untrained)" for row in rows],
         title=describe(record),
-        note=f"{OWN_SCORE} is the head's own score, {own}; {drawn}: parameters that the model never learned",
+        note=f"{OWN_SCORE} is the head's own score, {own}; {random}: parameters that the model never learned",
     )
     return panel_grid(maps, grid)
 

@@ -21,7 +21,7 @@ THINNEST, THICKEST = 0.25, 1.6  # points
 
 @dataclass(frozen=True)
 class Strands:
-    """The maps of one panel, `[head, query, key]`, the colour of each head, and the words above it."""
+    """The maps of one panel as they are drawn, `[head, query, key]`, each head's colour, and the words above it."""
 
     caption: str
     weights: Floats
@@ -36,7 +36,7 @@ def draw_strands(
     opacity = np.minimum(panel.weights / top, 1.0)
     if held is not None:
         opacity = opacity * np.where(np.arange(queries) == held, 1.0, FADED)[:, None]
-    order = np.flatnonzero(opacity >= FAINTEST)
+    order = np.flatnonzero(opacity >= FAINTEST)  # which is not so of what is hidden (NaN)
     order = order[np.argsort(opacity.ravel()[order], kind="stable")]
     head, query, key = np.unravel_index(order, opacity.shape)
     shown = opacity.ravel()[order].round(2)  # nobody can tell hundredths, and files are smaller

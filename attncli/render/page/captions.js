@@ -26,6 +26,11 @@ export function caption(...parts) {
   return [page.model.name, ...unusual, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
 }
 
+/** What hatching means, where the mask hides anything. */
+export function hatching() {
+  return maskOf(state.text, state.mask).hides ? "hatched: hidden" : "";
+}
+
 /** "previous 0.78" */
 export function kind(layer, head) {
   const { label, share } = kindOf(state.text, state.mask, layer, head);
@@ -65,6 +70,7 @@ export function about() {
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
     page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
+    hatching(),
     `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error.toPrecision(1)} of the true ones`,
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,

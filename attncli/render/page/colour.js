@@ -43,6 +43,11 @@ export function pixelTable(dark) {
   return table;
 }
 
+/** The pixel of a share from 0 to 1, by `pixelTable`; of what is hidden none, for it is hatched below. */
+export function pixelOf(table, share) {
+  return Number.isNaN(share) ? 0 : table[Math.round(255 * share)];
+}
+
 /** How a colour is written. */
 export function rgb([red, green, blue]) {
   return `rgb(${red},${green},${blue})`;

@@ -80,8 +80,8 @@ export function maskOf(text, name) {
 }
 
 /**
- * The weights of one head, [query * keys + key], or null if they are not decoded yet. Of a head that is not whole, every
- * weight is the largest of its block.
+ * The weights of one head, [query * keys + key], or null if they are not decoded yet. What the layer's mask hides is NaN,
+ * which no weight is. Of a head that is not whole, every weight is the largest of its block.
  * A weight is stored as a level from 0 to `levels`: weight = (level / levels) ^ power. Of each layer there are
  * the low bytes of all levels and then the high bytes, both in the order [head][query][key].
  */
@@ -91,7 +91,8 @@ export function weightsOf(text, name, layer, head) {
   const [whole, mask] = [isWhole(layer, head), maskOf(text, name)];
   const { maps: ids, levels, power, rows, columns } = whole ? mask : mask.small;
   const bytes = bytesOf(ids[page.layers.indexOf(layer)]);
-  if (bytes === null) return null;
+  const seen = maskBytes(text, name, layer);
+  if (bytes === null || seen === null) return null;
   const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
   const cells = whole ? queries * keys : rows * columns;
   const heads = whole ? wholeHeads(layer) : page.heads;
@@ -101,6 +102,7 @@ export function weightsOf(text, name, layer, head) {
   const stored = new Float32Array(cells);
   for (let cell = 0; cell < cells; cell++) stored[cell] = values[bytes[low + cell] | (bytes[high + cell] << 8)];
   const weights = whole ? stored : spread(stored, rows, columns, queries, keys);
+  for (let cell = 0; cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
   if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
   maps.set(place, weights);
   return weights;
@@ -129,11 +131,18 @@ function levelValues(levels, power) {
 
 /** Whether a query may look at a key in a layer; null if the mask, of this layer or of all, is not decoded yet. */
 export function allowed(text, name, layer, query, key) {
+  const bytes = maskBytes(text, name, layer);
+  return bytes && bit(bytes, query * countOf(text, "key") + key);
+}
+
+/** What may be attended to in a layer, a bit a cell, or null if it is not decoded yet. */
+function maskBytes(text, name, layer) {
   const ids = maskOf(text, name).allowed;
-  const bytes = bytesOf(Array.isArray(ids) ? ids[page.layers.indexOf(layer)] : ids);
-  if (bytes === null) return null;
-  const cell = query * countOf(text, "key") + key;
-  return Boolean(bytes[cell >> 3] & (128 >> (cell & 7)));
+  return bytesOf(Array.isArray(ids) ? ids[page.layers.indexOf(layer)] : ids);
+}
+
+function bit(bytes, place) {
+  return Boolean(bytes[place >> 3] & (128 >> (place & 7)));
 }
 
 /** q and k of one head, `{size, query, key}`, each Float32Array [token * size + element]; null if not decoded yet. */

@@ -4,8 +4,8 @@ import { headColour } from "./colour.js";
 import { isWhole, page, wholeHeads } from "./data.js";
 import { cut, textWidth } from "./paint.js";
 import { state } from "./state.js";
-import { axes, placeOf, shownWeights, unitOf } from "./units.js";
-import { caption, isolated, numberList, value } from "./captions.js";
+import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
+import { caption, hatching, isolated, numberList, value } from "./captions.js";
 
 const TOP = 46; // caption and headings
 const ROW = 20;
@@ -85,7 +85,7 @@ export function draw(painter, area, pointed, colours) {
   /** Caption and headings stay while tokens move under them. */
   function drawHeader() {
     const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
-    const said = caption(`layer ${state.layer}`, `heads ${numberList(drawnHeads()) || "none"}`, ...others, ...shown);
+    const said = caption(`layer ${state.layer}`, `heads ${numberList(drawnHeads()) || "none"}`, ...others, ...shown, chosen && held >= 0 ? hatching() : "");
     painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
     painter.text(cut(said, 12, area.width - 2 * GAP), GAP, area.y + 13, { fill: colours.faint, size: 12 });
     painter.text("query", place.from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
@@ -140,7 +140,7 @@ function largest(all, most) {
   return above.concat(Array.from({ length: room }, (_, number) => alike[Math.floor((number * alike.length) / room)]));
 }
 
-/** Beside every partner of the held token its weights: of a few heads each, of many the largest. */
+/** Beside every partner of the held token its weights: of a few heads each, of many the largest; hatched, if hidden. */
 function drawValues(painter, place, queries, keys, side, held, middle, colours) {
   const maps = drawnHeads().map((head) => ({ head, weights: shownWeights(queries, keys, state.layer, head) }));
   const partners = side === "query" ? keys : queries;
@@ -149,10 +149,12 @@ function drawValues(painter, place, queries, keys, side, held, middle, colours) 
     let values = maps.map(({ head, weights }) => ({ head, weight: weights[cell] }));
     const strongest = values.reduce((best, one) => (one.weight > best.weight ? one : best), { weight: 0 });
     if (values.length * VALUE > place.values) values = [strongest];
+    const background = side === "query" ? place.to + GAP / 2 : place.outerLeft + GAP / 2;
+    const wide = (side === "query" ? place.right : place.left) + GAP;
+    if (maps.length && maps.every(({ weights }) => isHidden(weights[cell]))) painter.hatch(background, middle(row) - ROW / 2, wide, ROW, colours);
     if (!(strongest.weight >= Math.max(state.threshold, LEAST))) return;
     const [x, step, align] = side === "query" ? [place.outerRight, VALUE, "left"] : [place.outerLeft, -VALUE, "right"];
-    const background = side === "query" ? place.to + GAP / 2 : place.outerLeft + GAP / 2;
-    painter.rect(background, middle(row) - ROW / 2, (side === "query" ? place.right : place.left) + GAP, ROW, {
+    painter.rect(background, middle(row) - ROW / 2, wide, ROW, {
       fill: headColour(strongest.head),
       alpha: Math.min(strongest.weight, 1) * 0.5,
     });

@@ -1,9 +1,9 @@
 // Matrix: one head as a heat map. Labels stay at the edges while the cells move under them.
 
-import { inkOn, pixelTable, rgb, shareColour } from "./colour.js";
+import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { state } from "./state.js";
-import { axes, placeOf, shownWeights, unitOf } from "./units.js";
+import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
 import { caption, isolated, kind, pooling, value } from "./captions.js";
 import { isWhole } from "./data.js";
 
@@ -11,6 +11,7 @@ const CAPTION = 26;
 const GAP = 6;
 const SIZE = 12;
 const BAR = 70; // the colour bar
+const SAMPLE = 74; // how what is hidden looks
 const READABLE = 12; // pixels from one label to the next
 const NUMBERED = 36; // a cell with its weight in it
 export const SMALLEST_CELL = 1;
@@ -54,10 +55,11 @@ export function draw(painter, area, pointed, colours, dark) {
   const { queries, keys, label, top, cell } = layout(area.width, area.height);
   const weights = shownWeights(queries, keys, state.layer, state.head);
   if (weights === null) return false;
-  const { image, largest } = mapImage(weights, queries.length, keys.length, dark);
+  const { image, largest, hidden } = mapImage(weights, queries.length, keys.length, dark);
   const [left, upper] = [area.x + label, area.y + top]; // where cells come out from under the labels
 
   painter.clip(left, upper, area.width - label, area.height - top);
+  if (hidden) painter.hatch(label, top, keys.length * cell, queries.length * cell, colours);
   const whole = isWhole(state.layer, state.head);
   if (whole && painter.vector && queries.length * keys.length <= 4096) drawCells();
   else painter.image(image, label, top, keys.length * cell, queries.length * cell);
@@ -73,17 +75,17 @@ export function draw(painter, area, pointed, colours, dark) {
   drawLabels(queries, row, false);
   drawLabels(keys, column, true);
   const said = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head), pooling(state.layer, state.head));
-  painter.text(cut(said, SIZE, area.width - BAR - 90), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
+  painter.text(cut(said, SIZE, area.width - BAR - 90 - (hidden ? SAMPLE : 0)), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
   drawBar();
   return true;
 
   function drawCells() {
     for (let place = 0; place < weights.length; place++) {
       const [query, key] = [Math.floor(place / keys.length), place % keys.length];
-      painter.rect(label + key * cell, top + query * cell, cell + 0.3, cell + 0.3, {
-        fill: rgb(colourOf(weights[place])),
-        data: { query: queries[query].members[0], key: keys[key].members[0], weight: Number(weights[place].toPrecision(6)) },
-      });
+      const data = { query: queries[query].members[0], key: keys[key].members[0] };
+      painter.rect(label + key * cell, top + query * cell, cell + 0.3, cell + 0.3, isHidden(weights[place])
+        ? { data: { ...data, hidden: true } }
+        : { fill: rgb(colourOf(weights[place])), data: { ...data, weight: Number(weights[place].toPrecision(6)) } });
     }
   }
 
@@ -94,7 +96,7 @@ export function draw(painter, area, pointed, colours, dark) {
       keys.forEach((__, key) => {
         const x = label + (key + 0.5) * cell;
         const weight = weights[query * keys.length + key];
-        if (x < left || x > area.x + area.width || weight < Math.max(0.005, state.threshold)) return;
+        if (x < left || x > area.x + area.width || !(weight >= Math.max(0.005, state.threshold))) return; // which NaN is not
         painter.text(weight.toFixed(2), x, y, { fill: inkOn(colourOf(weight)), size: 11, align: "center" });
       });
     });
@@ -131,6 +133,9 @@ export function draw(painter, area, pointed, colours, dark) {
     for (let step = 0; step < BAR; step += 2) painter.rect(x + step, y, 2.3, 10, { fill: rgb(shareColour(step / BAR, dark)) });
     painter.text("0", x - 4, y + 5, { fill: colours.faint, size: 11, align: "right" });
     painter.text(value(largest), x + BAR + 4, y + 5, { fill: colours.faint, size: 11 });
+    if (!hidden) return;
+    painter.hatch(x - SAMPLE, y, 14, 10, colours);
+    painter.text("hidden", x - SAMPLE + 18, y + 5, { fill: colours.faint, size: 11 });
   }
 }
 
@@ -138,10 +143,10 @@ export function draw(painter, area, pointed, colours, dark) {
 function mapImage(weights, rows, columns, dark) {
   const name = [state.text, state.mask, state.layer, state.head, state.special, state.segments, state.words, state.threshold, dark].join();
   if (drawn.name !== name) {
-    const largest = weights.reduce((most, weight) => Math.max(most, weight), 0) || 1;
+    const largest = weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
     const table = pixelTable(dark);
-    const pixels = Uint32Array.from(weights, (weight) => table[weight < state.threshold ? 0 : Math.round((255 * weight) / largest)]);
-    drawn = { name, image: picture(pixels, rows, columns), largest };
+    const pixels = Uint32Array.from(weights, (weight) => pixelOf(table, weight < state.threshold ? 0 : weight / largest));
+    drawn = { name, image: picture(pixels, rows, columns), largest, hidden: weights.some(isHidden) };
   }
   return drawn;
 }
@@ -154,5 +159,7 @@ export function tip({ query, key }) {
   const weights = shownWeights(queries, keys, state.layer, state.head);
   if (weights === null) return "";
   const most = isWhole(state.layer, state.head) ? "" : "at most ";
-  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${most}${value(weights[row * keys.length + column])}`;
+  const weight = weights[row * keys.length + column];
+  const said = isHidden(weight) ? "hidden" : most + value(weight);
+  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${said}`;
 }

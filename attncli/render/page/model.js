@@ -1,11 +1,11 @@
 // Model: all layers and heads as thumbnails; a row is a layer.
 
-import { headColour, pixelTable } from "./colour.js";
+import { headColour, pixelOf, pixelTable } from "./colour.js";
 import { kindOf, page } from "./data.js";
 import { CanvasPainter, cut, picture } from "./paint.js";
 import { state } from "./state.js";
-import { axes, pooled, shownWeights } from "./units.js";
-import { caption, kind } from "./captions.js";
+import { axes, isHidden, pooled, shownWeights } from "./units.js";
+import { caption, hatching, kind } from "./captions.js";
 
 const TOP = 44;
 const LEFT = 30;
@@ -40,7 +40,7 @@ export function at(x, y, width, height) {
 
 export function draw(painter, area, pointed, colours, dark) {
   const { side, step } = layout(area.width, area.height);
-  painter.text(cut(caption("all heads of this page"), 12, area.width - GAP), GAP, 13, { fill: colours.faint, size: 12 });
+  painter.text(cut(caption("all heads of this page", state.thumbs === "matrix" ? hatching() : ""), 12, area.width - GAP), GAP, 13, { fill: colours.faint, size: 12 });
   page.heads.forEach((head, column) => {
     painter.text(String(head), LEFT + column * (side + GAP) + side / 2, TOP - 10, { fill: colours.faint, size: 12, align: "center" });
   });
@@ -52,7 +52,7 @@ export function draw(painter, area, pointed, colours, dark) {
     painter.text(String(layer), LEFT - GAP, y + side / 2, { fill: colours.faint, size: 12, align: "right" });
     page.heads.forEach((head, column) => {
       const x = LEFT + column * (side + GAP);
-      complete = drawThumb(painter, x, y, side, layer, head, dark, until) && complete;
+      complete = drawThumb(painter, x, y, side, layer, head, colours, dark, until) && complete;
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
       painter.rect(x, y, side, side, { stroke: under || current ? colours.accent : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
@@ -66,7 +66,7 @@ function describe(layer, head) {
   return { layer, head, kind: kindOf(state.text, state.mask, layer, head).label };
 }
 
-function drawThumb(painter, x, y, side, layer, head, dark, until) {
+function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
   const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
   const name = [state.text, state.mask, layer, head, state.special, state.segments, state.words, state.threshold, state.thumbs, side * scale, dark].join();
   if (!thumbs.has(name)) {
@@ -79,6 +79,7 @@ function drawThumb(painter, x, y, side, layer, head, dark, until) {
     thumbs.set(name, { small, image: state.thumbs === "lines" ? lineImage(small, side, scale, head) : matrixImage(small, dark) });
   }
   const { small, image } = thumbs.get(name);
+  if (state.thumbs === "matrix" && small.weights.some(isHidden)) painter.hatch(x, y, side, side, colours);
   if (painter.vector && state.thumbs === "lines") drawLines(painter, small, x, y, side, head);
   else painter.image(image, x, y, side, side);
   return true;
@@ -87,7 +88,7 @@ function drawThumb(painter, x, y, side, layer, head, dark, until) {
 /** Brightness is the square root of the weight: a weight of 0.05 should still be seen. */
 function matrixImage({ weights, rows, columns }, dark) {
   const table = pixelTable(dark);
-  const pixels = Uint32Array.from(weights, (weight) => table[weight < state.threshold ? 0 : Math.round(255 * Math.sqrt(Math.min(weight, 1)))]);
+  const pixels = Uint32Array.from(weights, (weight) => pixelOf(table, weight < state.threshold ? 0 : Math.sqrt(Math.min(weight, 1))));
   return picture(pixels, rows, columns);
 }
 
@@ -104,7 +105,7 @@ function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];
-      if (weight < Math.max(state.threshold, LEAST)) continue;
+      if (!(weight >= Math.max(state.threshold, LEAST))) continue; // nor is there a line of what is hidden
       painter.line(x + 2, y + ((row + 0.5) * side) / rows, x + side - 2, y + ((column + 0.5) * side) / columns, { stroke: headColour(head), alpha: Math.min(weight, 1) });
     }
   }

@@ -139,7 +139,7 @@ export function draw(painter, area, pointed, colours) {
 /** How far the weights made of q and k are from those that the model used (in half precision it rounds on the way). */
 function difference(query, weight) {
   const own = weightsOf(state.text, state.mask, state.layer, state.head);
-  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, Math.abs(one - own[query * weight.length + key])), 0);
+  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, Math.abs(one - (own[query * weight.length + key] || 0))), 0); // NaN is hidden: 0
 }
 
 function products(found, keys) {

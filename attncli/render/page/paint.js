@@ -1,7 +1,8 @@
-// The two things that views draw on: a canvas, to be seen, and SVG, to be saved. Both take the same five orders.
+// The two things that views draw on: a canvas, to be seen, and SVG, to be saved. Both take the same six orders.
 // `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
 
 export const FONT = "system-ui, sans-serif";
+const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // of what is hidden: a square of it, its lines, how strong
 const MIDDLE = 0.35; // of a font's size: from a line's middle down to its baseline
 
 const measuring = document.createElement("canvas").getContext("2d");
@@ -85,6 +86,22 @@ export class CanvasPainter {
     this.context.drawImage(image, x, y, width, height);
   }
 
+  /** What lies under everything that is hidden: to be told from any colour. */
+  hatch(x, y, width, height, { panel, faint }) {
+    const { context } = this;
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = TILE;
+    const strokes = tile.getContext("2d");
+    strokes.fillStyle = panel;
+    strokes.fillRect(0, 0, TILE, TILE);
+    strokes.strokeStyle = faint;
+    strokes.globalAlpha = HATCH;
+    strokes.stroke(new Path2D(STROKES));
+    context.globalAlpha = 1;
+    context.fillStyle = context.createPattern(tile, "repeat");
+    context.fillRect(x, y, width, height);
+  }
+
   /** Draw only inside a rectangle, until `endClip`. */
   clip(x, y, width, height) {
     this.context.save();
@@ -106,6 +123,7 @@ export class SvgPainter {
     this.open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" font-family="${FONT}">`;
     this.parts = [];
     this.clips = 0;
+    this.patterns = 0;
     this.rect(x, y, width, height, { fill: paper });
   }
 
@@ -133,6 +151,15 @@ export class SvgPainter {
 
   image(image, x, y, width, height) {
     this.shape("image", { x, y, width, height, href: image.toDataURL(), preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+  }
+
+  hatch(x, y, width, height, { panel, faint }) {
+    const name = `hatch${this.patterns++}`;
+    this.parts.push(`<pattern id="${name}" width="${TILE}" height="${TILE}" patternUnits="userSpaceOnUse">`);
+    this.rect(0, 0, TILE, TILE, { fill: panel });
+    this.shape("path", { d: STROKES, stroke: faint, "stroke-opacity": HATCH });
+    this.parts.push("</pattern>");
+    this.rect(x, y, width, height, { fill: `url(#${name})` });
   }
 
   clip(x, y, width, height) {

@@ -154,6 +154,7 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
         "error": scale.error,
         **maps_entry(record, scale, chunks, kept),
         "allowed": allowed_entry(record.compact_masks, chunks),
+        "hides": not record.compact_masks.all(),
         "kinds": [
             [
                 {

@@ -25,7 +25,7 @@ function units(side, letter) {
 /**
  * The weights of one head between queries and keys, [query * keys.length + key], or null if not decoded yet.
  * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1); of a head that
- * is not whole the largest is taken.
+ * is not whole the largest is taken. NaN is hidden: of words, where it is so of all their pieces.
  */
 export function shownWeights(queries, keys, layer, head) {
   const weights = weightsOf(state.text, state.mask, layer, head);
@@ -33,19 +33,26 @@ export function shownWeights(queries, keys, layer, head) {
   const all = countOf(state.text, "key");
   if (queries.length === countOf(state.text, "query") && keys.length === all) return weights;
   const whole = isWhole(layer, head);
-  const shown = new Float32Array(queries.length * keys.length);
+  const shown = new Float32Array(queries.length * keys.length).fill(NaN);
   queries.forEach((query, row) => {
     for (const from of query.members) {
       keys.forEach((key, column) => {
         const cell = row * keys.length + column;
         for (const to of key.members) {
           const weight = weights[from * all + to];
-          shown[cell] = whole ? shown[cell] + weight / query.members.length : Math.max(shown[cell], weight);
+          if (isHidden(weight)) continue;
+          const before = isHidden(shown[cell]) ? 0 : shown[cell];
+          shown[cell] = whole ? before + weight / query.members.length : Math.max(before, weight);
         }
       });
     }
   });
   return shown;
+}
+
+/** Whether what stands in a map is no weight: the mask hides it. */
+export function isHidden(weight) {
+  return Number.isNaN(weight);
 }
 
 /** The place on an axis of the unit that holds a token; -1 where the filters left it out. */
@@ -59,16 +66,19 @@ export function unitOf(token, side) {
   return (side === "query" ? queries : keys).find((unit) => unit.members.includes(token));
 }
 
-/** The largest of each block of cells, at most `most` x `most` of them: no peak is lost. `{weights, rows, columns}` */
+/**
+ * The largest of each block of cells, at most `most` x `most` of them: no peak is lost. A block is hidden where all of it
+ * is. `{weights, rows, columns}`
+ */
 export function pooled(weights, rows, columns, most) {
   const [high, wide] = [Math.min(rows, most), Math.min(columns, most)];
-  const small = new Float32Array(high * wide);
+  const small = new Float32Array(high * wide).fill(NaN);
   const across = Int32Array.from({ length: columns }, (_, column) => Math.floor((column * wide) / columns));
   for (let row = 0, place = 0; row < rows; row++) {
     const start = Math.floor((row * high) / rows) * wide;
     for (let column = 0; column < columns; column++, place++) {
       const cell = start + across[column];
-      if (weights[place] > small[cell]) small[cell] = weights[place];
+      if (weights[place] > small[cell] || isHidden(small[cell])) small[cell] = weights[place];
     }
   }
   return { weights: small, rows: high, columns: wide };

@@ -16,6 +16,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.render.captions.flow import MEANING
+from attncli.render.hidden import followed_maps
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading, legend, scale
 from attncli.render.terminal.panels import APART, PanelSize, beside, panel
@@ -28,16 +29,14 @@ GOES = ("raw", "flow", "rollout")  # the methods that a narrow terminal does wit
 
 def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
     """For each layer a small map a method, beside each other, and a table of every query's strongest tokens."""
-    record, shares = found.record, found.shares
+    record, shares, maps = found.record, found.shares, followed_maps(found)
     room = max(1, (canvas.width - APART * (len(shares) - 1)) // len(shares))
     size = PanelSize.of(record, room, caption=max(map(len, shares)))
-    views: list[Text | Table] = [*legend(record.tokens, canvas), scale(canvas), *meanings(shares)]
+    views: list[Text | Table] = [*legend(record.tokens, canvas), scale(canvas, *maps.values()), *meanings(shares)]
     if size.columns < len(record.tokens):
         views.append(Text("a cell is the largest of the shares that fall into it"))
     for number, layer in enumerate(found.layers):
-        panels = [
-            panel(name, rows[number].astype(np.float32), size, canvas, canvas.strong) for name, rows in shares.items()
-        ]
+        panels = [panel(name, rows[number], size, canvas, canvas.strong) for name, rows in maps.items()]
         views += [Text(), layer_heading(record, layer, canvas), Text(), *beside(panels, size.width), Text()]
         of_layer = {name: rows[number] for name, rows in shares.items()}
         views.append(strongest_table(record, found.queries, of_layer, canvas))

@@ -1,15 +1,18 @@
 """What stands above maps in the terminal: the title, the tokens with their numbers, what the colours mean."""
 
+import math
 from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from attncli.base.arrays import Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.captions.records import model_name, record_size
+from attncli.render.hidden import HIDDEN, hides
 from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.shades import colour, shade
+from attncli.render.terminal.shades import cell_text, colour, shade
 from attncli.text.shown import characters, unknown_name
 from attncli.text.tokens import Tokens
 
@@ -60,8 +63,11 @@ def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
     return [Text(visible(said), style=canvas.faint)]
 
 
-def scale(canvas: Canvas) -> Text:
-    """What the colours or shades mean, and what rows and columns are, in one line as far as it fits."""
+def scale(canvas: Canvas, *maps: Floats) -> Text:
+    """What the colours or shades mean, and what rows and columns are, in one line as far as it fits.
+
+    maps: those below it, as they are drawn: where something is hidden there, it says how that looks.
+    """
     text = Text("weight 0 ")
     for step in range(13):
         weight = (step / 12) ** 2
@@ -70,6 +76,8 @@ def scale(canvas: Canvas) -> Text:
         else:
             text.append(shade(weight, canvas.unicode))
     text.append(" 1")
+    if hides(*maps):
+        text.append("  ").append(*cell_text(math.nan, 2, canvas)).append(f" {HIDDEN}")
     for more in ("  rows: queries, columns: keys", "  (the middle is 0.25)"):
         if text.cell_len + len(more) <= canvas.width:
             text.append(more)

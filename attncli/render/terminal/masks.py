@@ -10,6 +10,7 @@ from attncli.analysis.masking import MaskEffect
 from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
 from attncli.render.captions.records import model_name, record_size
+from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import legend, scale, title
 from attncli.render.terminal.panels import PanelSize, in_rows, panel
@@ -29,16 +30,34 @@ class LawLike(Protocol):
     def note(self) -> str: ...
 
 
+class ReachLike(Protocol):
+    """What is shown of a layer's window (`attncli.checks.windows.Reach`)."""
+
+    @property
+    def layer(self) -> int: ...
+    @property
+    def reach(self) -> int | None: ...
+    @property
+    def together(self) -> int | None: ...
+    @property
+    def whole(self) -> int | None: ...
+    @property
+    def beyond(self) -> float | None: ...
+    @property
+    def within(self) -> float | None: ...
+
+
 def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]], canvas: Canvas) -> list[Text]:
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
     size = PanelSize.of(some, canvas.width)
     about = title([model_name(some.model.name), "what masks do", *some.unusual, record_size(some)], canvas)
-    lines = [about, *legend(some.tokens, canvas), scale(canvas), Text()]
-    for layer, head in heads:
+    maps = {head: {name: drawn_map(record, *head) for name, record in records.items()} for head in heads}
+    below = [one for by_mask in maps.values() for one in by_mask.values()]
+    lines = [about, *legend(some.tokens, canvas), scale(canvas, *below), Text()]
+    for (layer, head), by_mask in maps.items():
         panels = [
-            panel(f"{layer}.{head} {CAPTIONS[name]}", record.map(layer, head), size, canvas, canvas.strong)
-            for name, record in records.items()
+            panel(f"{layer}.{head} {CAPTIONS[name]}", one, size, canvas, canvas.strong) for name, one in by_mask.items()
         ]
         lines += in_rows(panels, size.width, canvas)
     return lines
@@ -77,3 +96,32 @@ def laws_table(laws: Sequence[LawLike]) -> Table:
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
         table.add_row(Text(statement), largest, verdict)
     return table
+
+
+def windows_view(layers: Sequence[ReachLike], tokens: int, shortest: int) -> list[Table | Prose]:
+    """How far every layer lets a token see, and what was measured; and whether the text is long enough to tell."""
+    table = plain_table(
+        "layer", "sees", "with local layers below", "of the text", "beyond: change", "within", goes=["of the text"]
+    )
+    for one in layers:
+        table.add_row(
+            f"{one.layer}",
+            *map(distance, (one.reach, one.together, one.whole)),
+            *("-" if change is None else f"{change:.1e}" for change in (one.beyond, one.within)),
+        )
+    about = (
+        "sees: how many tokens to either side a token of this layer can attend to; of the text: from how far away what "
+        "it is made of can come. Below a row of local layers one token's vector was changed. beyond: the largest "
+        "change of a vector further away than they reach together, which must be 0 up to rounding; within: of the "
+        "others."
+    )
+    if tokens >= shortest:
+        return [table, Prose(about)]
+    short = (
+        f"On this text the windows hide nothing: it has {tokens} tokens, and from {shortest} on something is hidden."
+    )
+    return [table, Prose(about), Prose(short)]
+
+
+def distance(reach: int | None) -> str:
+    return "all" if reach is None else f"±{reach}"

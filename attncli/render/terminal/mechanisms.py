@@ -8,6 +8,7 @@ from rich.text import Text
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.mechanisms import VariantLike, by_score, normaliser_name, untrained
+from attncli.render.hidden import drawn, drawn_map
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import heading, legend, scale
 from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel
@@ -47,14 +48,17 @@ def variant_maps(
     """The head's own map, then a row of maps for each score, its normalisers beside each other."""
     [layer], [head] = record.layers, record.heads
     size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES)
-    lines = [*legend(record.tokens, canvas), scale(canvas)]
+    own = drawn_map(record, layer, head)
+    lines = [*legend(record.tokens, canvas), scale(canvas, own)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
-    own = panel("", record.map(layer, head), size, canvas)[1:]  # without its caption, which is a line of its own
-    lines += [Text(), Text("the head's own map", style=canvas.strong), *own, Text()]
+    drawing = panel("", own, size, canvas)[1:]  # without its caption, which is a line of its own
+    lines += [Text(), Text("the head's own map", style=canvas.strong), *drawing, Text()]
     for name, row in by_score(variants, seed):
         lines.append(Text(name, style=canvas.strong))
-        panels = [panel(normaliser_name(one.normaliser, temperature), one.weights, size, canvas) for one in row]
+        maps = [drawn(one.weights, record.mask_of(layer)) for one in row]
+        names = [normaliser_name(one.normaliser, temperature) for one in row]
+        panels = [panel(name, one, size, canvas) for name, one in zip(names, maps, strict=True)]
         lines += [*beside(panels, size.width), Text()]
     return lines
 

@@ -11,6 +11,7 @@ from attncli.analysis.patterns import HeadSummary, strongest, summarise
 from attncli.base.arrays import Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas, cut, to_width
 from attncli.render.terminal.glyphs import possible_keys
 from attncli.render.terminal.headings import heading, key_legend, scale, unknown_note
@@ -48,7 +49,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is drawn: a head's weights `[query, key]`, a label a query, and its strongest keys with their weights."""
+    """What is drawn: a head's map, a label a query, and its strongest keys with their weights."""
 
     record: AttentionRecord
     layer: int
@@ -60,7 +61,7 @@ class Drawn:
 
     @classmethod
     def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "Drawn":
-        weights = record.map(layer, head)
+        weights = drawn_map(record, layer, head)
         keys = [strongest_keys(record, row, top_k) for row in weights]
         return cls(record, layer, head, canvas, weights, query_labels(record, canvas), keys)
 
@@ -101,7 +102,7 @@ class Drawn:
             *self.folded(title.plain, self.canvas.strong),
             *self.folded(about(self.record, self.layer, self.head, short)),
             *(key_legend(self.record, self.canvas) or unknown_note(self.record.tokens, self.canvas)),
-            scale(self.canvas),
+            scale(self.canvas, self.weights),
         ]
 
     def map(self, cell: int, beside: bool) -> list[Text]:

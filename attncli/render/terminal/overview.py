@@ -6,6 +6,7 @@ from rich.text import Text
 from attncli.analysis.patterns import BROAD, HeadSummary, most_attended, summarise
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.headings import heading, legends, scale
 from attncli.render.terminal.panels import POOLED, PanelSize, in_rows, panel
@@ -18,14 +19,15 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
     size = PanelSize.of(record, canvas.width)
     lines: list[Text] = []
     for layer in record.layers:
-        lines += [heading(record, f"layer {layer}", canvas), *legends(record, canvas), scale(canvas)]
+        maps = [drawn_map(record, layer, head) for head in record.heads]
+        lines += [heading(record, f"layer {layer}", canvas), *legends(record, canvas), scale(canvas, *maps)]
         if size.pools(record, canvas):
             lines.append(Text(POOLED))
         lines.append(Text())
         panels = []
-        for head in record.heads:
+        for head, shown in zip(record.heads, maps, strict=True):
             caption = f"head {head}  {kind(summaries[layer, head])}"
-            drawn = panel(caption, record.map(layer, head), size, canvas, canvas.strong)
+            drawn = panel(caption, shown, size, canvas, canvas.strong)
             below = to_width(most_keys(record, layer, head, top_k, size.width), size.width, canvas)
             panels.append([*drawn, Text(below, style=canvas.faint)])
         lines += in_rows(panels, size.width, canvas)

@@ -1,5 +1,6 @@
 """Small maps under captions, and several of them beside each other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -10,7 +11,7 @@ from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
 from attncli.render.pooling import pool
 from attncli.render.terminal.canvas import Canvas, to_width
-from attncli.render.terminal.shades import colour, shade
+from attncli.render.terminal.shades import HATCH, cell_text, colour, ink, shade
 
 NARROWEST = 20  # columns of a caption, at the least
 LINES = 32  # a small map is at most so many lines high
@@ -64,12 +65,14 @@ def panel(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style:
 
 
 def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[Text]:
-    """A map as a picture: with colour two queries a line, without it one; pooled where it is too large."""
+    """A map as it is drawn, as a picture: with colour two queries a line, without it one; pooled where it is too
+    large.
+    """
     rows = pool(weights, lines * canvas.queries_a_line, columns).tolist()
     if canvas.queries_a_line == 2:
         return [half_blocks(upper, lower) for upper, lower in zip_longest(rows[::2], rows[1::2])]
     if canvas.colour:
-        return [Text.assemble(*((" ", f"on {colour(weight)}") for weight in row)) for row in rows]
+        return [Text.assemble(*(cell_text(weight, 1, canvas) for weight in row)) for row in rows]
     return [Text("".join(shade(weight, canvas.unicode) for weight in row)) for row in rows]
 
 
@@ -77,9 +80,14 @@ def half_blocks(upper: Sequence[float], lower: Sequence[float] | None) -> Text:
     """Two queries in one line; the last may be without a fellow."""
     if lower is None:
         return Text.assemble(*(("▀", colour(top)) for top in upper))
-    return Text.assemble(
-        *(("▀", f"{colour(top)} on {colour(bottom)}") for top, bottom in zip(upper, lower, strict=True))
-    )
+    return Text.assemble(*(half_block(top, bottom) for top, bottom in zip(upper, lower, strict=True)))
+
+
+def half_block(top: float, bottom: float) -> tuple[str, str]:
+    """Two weights, one above the other, in one character, and its style; hatched where both are hidden."""
+    if math.isnan(top) and math.isnan(bottom):
+        return HATCH, f"{ink(top)} on {colour(top)}"
+    return "▀", f"{colour(top)} on {colour(bottom)}"
 
 
 def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:

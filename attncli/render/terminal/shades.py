@@ -1,5 +1,9 @@
-"""How one weight looks in a terminal: a colour, a shade, a character of ASCII, or two digits."""
+"""How one weight looks in a terminal: a colour, a shade, a character of ASCII, or two digits.
 
+What is hidden (NaN, see `attncli.render.hidden`) is grey and hatched, which no weight is.
+"""
+
+import math
 from functools import cache
 
 from attncli.render.terminal.canvas import Canvas
@@ -11,6 +15,8 @@ COLOURS = (
 )  # fmt: skip
 SHADES = " ░▒▓█"
 ASCII_SHADES = " .:-=+*#%@"
+GREY = "rgb(98,98,98)"
+HATCH, ASCII_HATCH, HATCH_INK = "╱", "/", "rgb(160,160,160)"
 VALUE_WIDTH = 4  # columns of a cell with its number in it
 
 
@@ -31,12 +37,16 @@ def colour_at(step: int) -> tuple[int, int, int]:
 
 def colour(weight: float) -> str:
     """The colour of a weight, as rich writes it."""
+    if math.isnan(weight):
+        return GREY
     red, green, blue = colour_at(round(100 * brightness(weight)))
     return f"rgb({red},{green},{blue})"
 
 
 def ink(weight: float) -> str:
     """A colour that can be read on `colour(weight)`."""
+    if math.isnan(weight):
+        return HATCH_INK
     return "black" if brightness(weight) > 0.6 else "white"
 
 
@@ -47,6 +57,8 @@ def ground(weight: float, canvas: Canvas) -> str:
 
 def shade(weight: float, unicode: bool) -> str:
     """One character, the fuller the larger the weight."""
+    if math.isnan(weight):
+        return HATCH if unicode else ASCII_HATCH
     shades = SHADES if unicode else ASCII_SHADES
     return shades[min(int(brightness(weight) * len(shades)), len(shades) - 1)]
 
@@ -60,6 +72,9 @@ def two_digits(weight: float) -> str:
 
 def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
     """What stands in a cell of a map that is `width` columns wide, and its style."""
+    if math.isnan(weight):
+        hatch = shade(weight, canvas.unicode)
+        return f"{hatch:>{width}}" if width == VALUE_WIDTH else hatch * width, ground(weight, canvas)
     content = f"{two_digits(weight):>{width}}" if width == VALUE_WIDTH else " " * width
     if canvas.colour:
         return content, ground(weight, canvas)
