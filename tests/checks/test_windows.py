@@ -9,7 +9,7 @@ from made_up_family import FAMILY, LAYERS, REACH, made_up_checkpoint, settings
 from attncli import load_model
 from attncli.attention import Window
 from attncli.checks.masking import look
-from attncli.checks.windows import reach_of, reaches, windows
+from attncli.checks.windows import reaches, windows
 from attncli.models import rows
 from attncli.models.families import FAMILIES
 from attncli.record import Input
@@ -22,8 +22,7 @@ def model(tmp_path, monkeypatch):
     """`model(2, None, ...)` -> the made-up family with these windows, by layer; without a dtype in float64."""
 
     def make(*own, dtype="float64"):
-        rules = tuple(() if reach is None else (Window(reach),) for reach in own)
-        family = replace(FAMILY, settings=lambda values: {**settings(values), "rules": rules})
+        family = replace(FAMILY, settings=lambda values: {**settings(values), "reach": own})
         monkeypatch.setitem(FAMILIES, "made-up", family)
         return load_model(str(made_up_checkpoint(tmp_path / "made-up")), device="cpu", dtype=dtype)
 
@@ -35,7 +34,6 @@ def test_reaches_add_up_until_a_global_layer():
     assert [one.reach for one in found] == [2, 3, None, 1, 1]
     assert [one.together for one in found] == [2, 5, None, 1, 2]
     assert [one.whole for one in found] == [2, 5, None, None, None]
-    assert reach_of((Window(4), Window(2))) == 2 and reach_of(()) is None
 
 
 @pytest.mark.parametrize("own", [(1, 1, 1, 1), (None, 2, 1, None), (1, None, None, 2), (None, 1, 2, 1), (0, 0, 0, 0)])
