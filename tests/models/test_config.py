@@ -9,28 +9,25 @@ from checkpoints import FAMILIES, edit_config, make_config
 from attncli.base.errors import RequestError
 from attncli.models.config import ModelConfig
 
-# What transformers calls a number -> what it is called here.
+# What BERT calls a number -> what it is called here.
 NUMBERS = {
     "num_hidden_layers": "layers",
     "num_attention_heads": "heads",
     "hidden_size": "hidden_size",
+    "intermediate_size": "intermediate_size",
     "vocab_size": "vocab_size",
     "max_position_embeddings": "position_rows",
     "pad_token_id": "pad_id",
-}
-NOT_DISTILBERT = {
-    "intermediate_size": "intermediate_size",
     "hidden_act": "activation",
     "type_vocab_size": "segments",
     "layer_norm_eps": "layer_norm_eps",
 }
-DISTILBERT = {"hidden_dim": "intermediate_size", "activation": "activation"}
 
 
 def same(ours: ModelConfig, theirs: transformers.PreTrainedConfig) -> None:
-    rest = DISTILBERT if theirs.model_type == "distilbert" else NOT_DISTILBERT
-    for their_name, our_name in {**NUMBERS, **rest}.items():
-        assert getattr(ours, our_name) == getattr(theirs, their_name), our_name
+    for bert, our_name in NUMBERS.items():
+        if (their_name := ours.family.keys.get(bert, bert)) is not None:
+            assert getattr(ours, our_name) == getattr(theirs, their_name), our_name
     assert ours.embedding_size == getattr(theirs, "embedding_size", theirs.hidden_size)
     assert ours.model_type == theirs.model_type
 
