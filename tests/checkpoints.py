@@ -170,7 +170,9 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
     """
     tokens = pieces(family, pad_id)
     numbers = {token: number for number, token in enumerate(tokens)}
-    marks = {name: f"[{name[:-6].upper()}]" for name in ("cls_token", "sep_token", "unk_token", "pad_token", "mask_token")}
+    marks = {
+        name: f"[{name[:-6].upper()}]" for name in ("cls_token", "sep_token", "unk_token", "pad_token", "mask_token")
+    }
     if family == "mpnet":
         made = transformers.MPNetTokenizer(vocab=numbers)
     elif family == "deberta-v2":

@@ -209,7 +209,7 @@ def compare(
 
 
 def tolerance_beside(model: Model, reference: Reference | None) -> Tolerance:
-    """That of the model's dtype; of float32, where transformers computes some of it in that whatever it is asked for."""
+    """That of the model's dtype; of float32, where transformers computes some of it in that whatever it is asked."""
     single = model.dtype == torch.float64 and reference is not None and not reference.exact
     return TOLERANCES["float32" if single else model.dtype_name]
 

@@ -16,7 +16,6 @@ from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
-
 # Networks that compute some of it in float32 whatever they are asked for: angles, a scale, softmax.
 PARTLY_SINGLE = ("modernbert", "deberta-v2")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
@@ -136,8 +135,8 @@ class Reference:
     def told(self, others: dict[str, Any]) -> Iterator[None]:
         """While the network runs, `attention_mask` among these, if it depends on the query, as the network takes it.
 
-        ModernBERT would take it for the mask of every layer, and forget its windows: they are put to it, as transformers
-        makes them. DeBERTa makes a square of one number for each key, and is given the square in that step.
+        ModernBERT would take it for the mask of every layer, and forget its windows: they are put to it, as
+        transformers makes them. DeBERTa makes a square of one number for each key, and is given it in that step.
         """
         added = others["attention_mask"]
         if added.dim() == 2:

@@ -17,6 +17,7 @@ from attncli.checks.tolerance import TOLERANCES
 from attncli.models.random import random_model
 from attncli.models.transformers_peer import load_reference
 
+pytestmark = pytest.mark.usefixtures("exact")
 TEXTS = (
     ("the cat sat on a mat", None, None),
     ("the cat sat", "it is too big", None),

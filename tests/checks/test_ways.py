@@ -19,6 +19,7 @@ from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 from attncli.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("exact")
 INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
 
 

@@ -40,12 +40,12 @@ def test_what_a_file_leaves_out_is_as_transformers_has_it(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_file_that_transformers_wrote(family, tmp_path):
     theirs = make_config(
-        family, num_hidden_layers=3, num_attention_heads=2, hidden_size=10, intermediate_size=7, pad_token_id=4
+        family, num_hidden_layers=3, num_attention_heads=2, hidden_size=12, intermediate_size=7, pad_token_id=4
     )
     theirs.save_pretrained(tmp_path)
     ours = ModelConfig.from_file(tmp_path / "config.json")
     same(ours, theirs)
-    assert ours.head_dim == 5
+    assert ours.head_dim == 6
     assert ours.layers == 3
 
 
@@ -85,7 +85,7 @@ WRONG = [
     ({"model_type": ["bert"]}, "model type"),
     ({"is_decoder": True}, "is_decoder"),
     ({"position_embedding_type": "relative_key"}, "relative_key"),
-    ({"hidden_act": "tanh"}, "tanh.*gelu"),
+    ({"hidden_act": "selu"}, "selu.*gelu"),
     ({"hidden_act": ["gelu"]}, "activation"),
     ({"num_attention_heads": 5}, "32 is not divisible by 5"),
     ({"num_attention_heads": 0}, "num_attention_heads is 0"),
