@@ -15,7 +15,7 @@ class OneHead:
 
     record: its map, as `Model.attend` gives it, with its queries and keys.
     x: the layer's input `[token, hidden_size]`; value: `[token, head_dim]`.
-    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; where there is no b, zeros.
+    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; no b is zeros.
     """
 
     record: AttentionRecord

@@ -84,11 +84,15 @@ def swapped_in_sums(monkeypatch):
 
 
 def keys_for_values(monkeypatch):
-    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, k, mask))
+    monkeypatch.setattr(
+        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, k, mask, scale)
+    )
 
 
 def mask_forgotten(monkeypatch):
-    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, v, None))
+    monkeypatch.setattr(
+        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, v, None, scale)
+    )
 
 
 def unscaled(monkeypatch):

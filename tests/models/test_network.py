@@ -28,8 +28,8 @@ def run_both(
     length: int = 9,
     **changes: Any,
 ) -> tuple[Walked, Walked, Network]:
-    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. What is no [PAD] as a query,
-    where transformers has no such rows.
+    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. Without the rows of [PAD],
+    where transformers has none.
     """
     config = make_config(family, **changes)
     reference = Reference(make_network(config, seed=seed), CPU, torch.float32)
