@@ -21,7 +21,7 @@ from attncli.record import Input, Request
 from attncli.record.selection import Selection
 from attncli.text.tokens import Tokens
 
-TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each go every way
+TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each, beyond a window, go every way
 PROJECTIONS = ("query", "key", "value")
 
 
@@ -65,7 +65,8 @@ class Both:
         self.mask = mask
         self.layers = list(range(model.config.layers) if layers is None else layers)
         self.whole = whole[:TEXTS]
-        self.texts = [first_tokens(one, min(len(one), TOKENS)) for one in self.whole]
+        most = TOKENS + max(reach or 0 for reach in model.config.reach)
+        self.texts = [first_tokens(one, min(len(one), most)) for one in self.whole]
         self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}
 
