@@ -15,6 +15,26 @@ from attncli.models import families
 FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder for
 ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
 PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
+# What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
+# that a few tokens tell apart.
+OWN: dict[str, dict[str, Any]] = {
+    "modernbert": {
+        "local_attention": 8,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 400.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+        },
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 2),
+    },
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "position_buckets": 6,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "type_vocab_size": 2,
+    },
+}
 
 WORDS = ["the", "cat", "sat", "on", "and", "un", "##believ", "##able", "it", "too", "big", "中", "国", "é"]
 MARKS = list("!?.,'-()[]")
@@ -24,20 +44,19 @@ MERGES = ["t h", "th e", "Ġ the", "Ġ c", "a t", "Ġc at", "i n", "e r", "Ġ a"
 def make_config(family: str, **changes: Any) -> transformers.PreTrainedConfig:
     """A configuration of 4 layers of 4 heads; `changes` are in BERT's words, whatever the family's own."""
     own = families.FAMILIES[family]
-    byte_level = family in PAIRS_OF_BYTES
     settings: dict[str, Any] = {
         "hidden_size": 32,
         "intermediate_size": 48,
         "num_hidden_layers": 4,
         "num_attention_heads": 4,
         "max_position_embeddings": 40,
-        "pad_token_id": 1 if byte_level else 0,
+        "pad_token_id": 1 if family in PAIRS_OF_BYTES else 0,
+        **OWN.get(family, {}),
     }
     if "embedding_size" in own.types[family]:
         settings["embedding_size"] = 20
     settings.update(changes)
-    size = len(byte_vocabulary(settings["pad_token_id"]) if byte_level else vocabulary(settings["pad_token_id"]))
-    settings.setdefault("vocab_size", size + 3)
+    settings.setdefault("vocab_size", len(pieces(family, settings["pad_token_id"])) + 3)
     in_its_words = {own.keys.get(name, name) or name: value for name, value in settings.items()}
     return transformers.CONFIG_MAPPING[family](attn_implementation="eager", **in_its_words)
 
@@ -129,11 +148,61 @@ def byte_vocabulary(pad_id: int = 1) -> list[str]:
     return tokens
 
 
+def pieces(family: str, pad_id: int) -> list[str]:
+    """The vocabulary of a family's tokenizer."""
+    if family in PAIRS_OF_BYTES:
+        return byte_vocabulary(pad_id)
+    if family == "modernbert":
+        names = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<mask>": "[MASK]", "<pad>": "[PAD]"}
+        return [names.get(token, token) for token in byte_vocabulary(pad_id)]
+    if family == "mpnet":
+        names = {"[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>", "[PAD]": "<pad>"}
+        return [names.get(token, token) for token in vocabulary(pad_id)]
+    if family == "deberta-v2":
+        tokens = [f"▁{token}" if token in WORDS else token for token in vocabulary(pad_id) if token[:2] != "##"]
+        return [*tokens, "▁", "believ", "able"]
+    return vocabulary(pad_id)
+
+
+def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
+    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, MPNet's WordPiece with RoBERTa's
+    marks, DeBERTa's sentencepiece.
+    """
+    tokens = pieces(family, pad_id)
+    numbers = {token: number for number, token in enumerate(tokens)}
+    marks = {
+        name: f"[{name[:-6].upper()}]" for name in ("cls_token", "sep_token", "unk_token", "pad_token", "mask_token")
+    }
+    if family == "mpnet":
+        made = transformers.MPNetTokenizer(vocab=numbers)
+    elif family == "deberta-v2":
+        made = transformers.DebertaV2Tokenizer(
+            vocab=[(token, 0.0 if token in marks.values() else -float(9 - len(token))) for token in tokens]
+        )
+    else:
+        merges = [(one, two) for one, two in (merge.split(" ") for merge in MERGES)]
+        backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=merges))
+        backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        backend.decoder = tokenizers.decoders.ByteLevel()
+        ends = [(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")]
+        backend.post_processor = tokenizers.processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+        )
+        made = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **marks
+        )
+    made.save_pretrained(directory)
+
+
 def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """RoBERTa: vocab.json and merges.txt; others of its kind and DistilBERT: tokenizer.json; the rest: vocab.txt.
+    """RoBERTa: vocab.json and merges.txt; others of its kind, DistilBERT and the newer ones: tokenizer.json; the rest:
+    vocab.txt.
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
+    if family in ("modernbert", "mpnet", "deberta-v2"):
+        write_newer_tokenizer(directory, family, pad_id)
+        return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"
     (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
     if family in PAIRS_OF_BYTES:

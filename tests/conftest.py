@@ -42,6 +42,15 @@ def minilm():
     return load_model("minilm", device="cpu")
 
 
+@pytest.fixture(scope="module")
+def exact():
+    """transformers computes all of float64 in float64."""
+    from exact import computing_in_float64
+
+    with computing_in_float64():
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """`tiny(family, **changes)` -> the directory of a small random checkpoint, made once a session."""

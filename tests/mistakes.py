@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 
 class Mistake(NamedTuple):
-    """In place of `old`, which stands once in all of the package, `new`."""
+    """In place of `old`, which stands once in all of the package, `new`.
+
+    family: what `compare` runs on, a small random checkpoint of it (`checkpoints.py`); minilm, where there is none.
+    """
 
     name: str
     old: str
     new: str
+    family: str | None = None
 
 
 MISTAKES = (
     Mistake(
         "mask forgotten where no map is kept",
-        "return attend_output(heads.query, heads.key, heads.value, heads.mask)",
-        "return attend_output(heads.query, heads.key, heads.value)",
+        "return attend_output(heads.query, heads.key, heads.value, heads.mask, heads.scale)",
+        "return attend_output(heads.query, heads.key, heads.value, None, heads.scale)",
     ),
     Mistake(
         "hard_max hides with 0, not with -inf",
@@ -29,8 +33,8 @@ MISTAKES = (
     ),
     Mistake(
         "second LayerNorm has torch's epsilon",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size)",
+        "self.feed_forward_norm = layer_norm(config, size)",
+        "self.feed_forward_norm = nn.LayerNorm(size, bias=config.biases.norms)",
     ),
     Mistake("RoBERTa numbers [PAD] on", "real.cumsum(dim=1) * real +", "real.cumsum(dim=1) +"),
     Mistake("token between two windows counts twice", "(places < window.counted[1])", "(places <= window.counted[1])"),
@@ -93,21 +97,25 @@ FOR_COMPARE = (
     ),
     Mistake(
         "stored maps without the scale",
-        "torch.matmul(queries / query.shape[-1] ** 0.5, keys",
-        "torch.matmul(queries, keys",
+        "scaled = queries / query.shape[-1] ** 0.5 if scale is None else queries * scale",
+        "scaled = queries",
     ),
     Mistake(
         "K for V in the fused kernel",
-        "        return F.scaled_dot_product_attention(query, key, value)\n",
-        "        return F.scaled_dot_product_attention(query, key, key)\n",
+        "        return F.scaled_dot_product_attention(query, key, value, scale=scale)\n",
+        "        return F.scaled_dot_product_attention(query, key, key, scale=scale)\n",
     ),
     Mistake(
         "K for V in the fused kernel, masked",
-        "(query, key, value, attn_mask=mask)",
-        "(query, key, key, attn_mask=mask)",
+        "(query, key, value, attn_mask=mask, scale=scale)",
+        "(query, key, key, attn_mask=mask, scale=scale)",
     ),
     Mistake("K for V where maps are stored", "    return (weights @ values).to", "    return (weights @ keys).to"),
-    Mistake("mask forgotten in the fused kernel", "(query, key, value, attn_mask=mask)", "(query, key, value)"),
+    Mistake(
+        "mask forgotten in the fused kernel",
+        "(query, key, value, attn_mask=mask, scale=scale)",
+        "(query, key, value, scale=scale)",
+    ),
     Mistake(
         "mask forgotten where maps are stored",
         "        weights.masked_fill_(~mask, -torch.inf)\n",
@@ -164,8 +172,8 @@ FOR_COMPARE = (
     Mistake("bias forgotten where the walk ends", "return F.linear(x, weight, bias)", "return F.linear(x, weight)"),
     Mistake(
         "the layer's input is kept, not its output",
-        "        x = layer.after(x, attended)\n",
-        "        layer.after(x, attended)\n",
+        "        after = layer.after(x, attended)\n",
+        "        layer.after(x, attended)\n        after = x.clone()\n",
     ),
     Mistake(
         "texts come back the shortest first",
@@ -175,8 +183,8 @@ FOR_COMPARE = (
     Mistake("residual forgotten", "x = self.attention_norm(x + attended)", "x = self.attention_norm(attended)"),
     Mistake(
         "second LayerNorm has torch's epsilon",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)",
-        "self.feed_forward_norm = nn.LayerNorm(config.hidden_size)",
+        "self.feed_forward_norm = layer_norm(config, size)",
+        "self.feed_forward_norm = nn.LayerNorm(size, bias=config.biases.norms)",
     ),
     Mistake("GELU is the one with tanh", '"gelu": ("gelu", "none")}', '"gelu": ("gelu", "tanh")}'),
     # vectors, norms, one head
@@ -218,4 +226,92 @@ FOR_COMPARE = (
         'taken.weights.to(device="cpu", dtype=torch.float32)',
         'taken.weights.to(device="cpu", dtype=torch.float16).float()',
     ),
+    # windows, rotary positions, pre-norm
+    Mistake(
+        "window of one more to each side",
+        'values.count("local_attention", least=2) // 2 ',
+        'values.count("local_attention", least=2) // 2 + 1 ',
+        "modernbert",
+    ),
+    Mistake(
+        "window of one less to each side",
+        'values.count("local_attention", least=2) // 2 ',
+        'values.count("local_attention", least=2) // 2 - 1 ',
+        "modernbert",
+    ),
+    Mistake(
+        "window that looks back only",
+        "near.triu(-self.reach).tril(self.reach)",
+        "near.triu(-self.reach).tril(0)",
+        "modernbert",
+    ),
+    Mistake(
+        "global layers have the local base",
+        "base(values, kind)) for kind",
+        "base(values, LOCAL)) for kind",
+        "modernbert",
+    ),
+    Mistake(
+        "pairs are the other layout's",
+        "positions.base, positions.interleaved)",
+        "positions.base, not positions.interleaved)",
+        "modernbert",
+    ),
+    Mistake(
+        "vectors are turned the other way",
+        "(first * cos - second * sin, second * cos + first * sin)",
+        "(first * cos + second * sin, second * cos - first * sin)",
+        "modernbert",
+    ),
+    Mistake(
+        "norm before the attention forgotten",
+        "self.attention_norm(x) if self.norm_first else x",
+        "x",
+        "modernbert",
+    ),
+    Mistake(
+        "first layer normalised as the others",
+        "self.attention_norm(x) if self.norm_first else x",
+        "nn.functional.layer_norm(x, x.shape[-1:]) if isinstance(self.attention_norm, nn.Identity) else "
+        "self.attention_norm(x) if self.norm_first else x",
+        "modernbert",
+    ),
+    Mistake("gate and values swapped", "opened, values = wide.chunk", "values, opened = wide.chunk", "modernbert"),
+    Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
+    # biases by distance
+    Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),
+    Mistake("buckets of before and behind swapped", "(offsets > 0) * half", "(offsets < 0) * half", "mpnet"),
+    Mistake("distance 0 is behind", "(offsets > 0) * half", "(offsets >= 0) * half", "mpnet"),
+    Mistake("far buckets begin one later", "far = (near + (share", "far = (1 + near + (share", "mpnet"),
+    Mistake("every head has the first one's bias", "bias if len(where.heads)", "bias[:1] if len(where.heads)", "mpnet"),
+    # disentangled attention
+    Mistake(
+        "scale without the 1 of 1 + terms", "(d_k * (1 + len(self.kinds)))", "(d_k * len(self.kinds))", "deberta-v2"
+    ),
+    Mistake(
+        "position to content has its sign turned",
+        '("query", head_dim)[heads][:, self.rows(behind)]',
+        '("query", head_dim)[heads][:, self.rows(-behind)]',
+        "deberta-v2",
+    ),
+    Mistake("content to position has its sign turned", "self.rows(behind.flip(0))", "self.rows(behind)", "deberta-v2"),
+    Mistake("terms are not scaled", "query * scale @ of_offset.mT", "query @ of_offset.mT", "deberta-v2"),
+    Mistake(
+        "vectors of offsets are not normalised",
+        "self.vectors.weight if self.norm is None else self.norm(self.vectors.weight)",
+        "self.vectors.weight",
+        "deberta-v2",
+    ),
+    Mistake(
+        "buckets are rounded down", "torch.ceil(share * (mid - 1))", "torch.floor(share * (mid - 1))", "deberta-v2"
+    ),
+    Mistake("offsets are counted one by one", "if self.near else offsets", "if False else offsets", "deberta-v2"),
+    Mistake(
+        "queries project for keys where they are shared",
+        'self.projections = {"query": query, "key": key}',
+        'self.projections = {"query": key, "key": query}',
+        "deberta-v2 that shares",
+    ),
+    Mistake("the convolution is forgotten", "y + self.function(self.conv(x.mT).mT)", "y", "deberta-v2 that shares"),
+    Mistake("the convolution sees [PAD]", "x = x if shown is None else x * shown", "pass", "deberta-v2 that shares"),
 )

@@ -22,12 +22,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from mistakes import FOR_COMPARE, MISTAKES, Mistake
 
 CHECKOUT = Path(__file__).parents[1]
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
+KEPT: list[tempfile.TemporaryDirectory[str]] = []  # checkpoints, until the program ends
 
 
 @contextmanager
@@ -89,10 +91,24 @@ def python(folder: Path, environment: dict[str, str], *arguments: str) -> "subpr
     )
 
 
-def differing(folder: Path) -> str | None:
+@cache
+def checkpoint(family: str | None) -> str:
+    """A model of this family for `compare`: a small random one."""
+    if family is None:
+        return "minilm"
+    from checkpoints import make_checkpoint
+
+    name, _, sharing = family.partition(" that ")
+    more = {"share_att_key": True, "conv_kernel_size": 3} if sharing else {}
+    held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
+    KEPT.append(held)
+    return str(make_checkpoint(Path(held.name) / name, name, max_position_embeddings=90, **more))
+
+
+def differing(folder: Path, model: str) -> str | None:
     """What `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = python(folder, environment, "-m", "attncli", "compare", "--json", SENTENCE)
+    done = python(folder, environment, "-m", "attncli", "compare", "--json", "-m", model, SENTENCE)
     if done.returncode not in (0, 1):
         return done.stderr.strip().splitlines()[-1]
     document = json.loads(done.stdout)
@@ -119,8 +135,9 @@ def main() -> None:
         rooms = ["compare" if asked.compare else room(folder, find(folder, one)) for one in chosen]
         for one in chosen:
             find(folder, one)
-        for tests in dict.fromkeys(rooms):  # one whose tests fail anyway would seem to catch everything
-            failed = differing(folder) if asked.compare else failing(folder, tests, arguments)
+        # One whose tests fail anyway would seem to catch everything.
+        for tests, family in dict.fromkeys((place, one.family) for place, one in zip(rooms, chosen, strict=True)):
+            failed = differing(folder, checkpoint(family)) if asked.compare else failing(folder, tests, arguments)
             if failed is not None:
                 raise SystemExit(f"{tests}: without any mistake there fails {failed}")
     caught = 0
@@ -129,7 +146,8 @@ def main() -> None:
             path = find(folder, mistake)
             path.write_text(path.read_text(encoding="utf-8").replace(mistake.old, mistake.new), encoding="utf-8")
             begun = time.monotonic()
-            failed = differing(folder) if asked.compare else failing(folder, tests, arguments)
+            model = checkpoint(mistake.family)
+            failed = differing(folder, model) if asked.compare else failing(folder, tests, arguments)
             taken = time.monotonic() - begun
         caught += failed is not None
         verdict = "MISSED" if failed is None else "caught"

@@ -177,7 +177,7 @@ def compare(
     agreeing = [0 for _ in chosen]
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
-        rows = rows_that_count(tokens, model.dtype, against)
+        rows = rows_that_count(tokens, model.dtype, reference)
         ours, theirs = (one.only(rows) for one in both(tokens))
         if ours.embeddings is not None and theirs.embeddings is not None:
             embeddings.append(difference(ours.embeddings, theirs.embeddings))
@@ -197,7 +197,7 @@ def compare(
         texts=texts_seen,
         tokens=tokens_seen,
         queries=queries,
-        tolerance=TOLERANCES[model.dtype_name],
+        tolerance=tolerance_beside(model, reference),
         embeddings=worst(embeddings) if embeddings else None,
         layers=[
             LayerAgreement(
@@ -208,15 +208,21 @@ def compare(
     )
 
 
-def rows_that_count(tokens: Tokens, dtype: torch.dtype, against: str) -> list[int]:
+def tolerance_beside(model: Model, reference: Reference | None) -> Tolerance:
+    """That of the model's dtype; of float32, where transformers computes some of it in that whatever it is asked."""
+    single = model.dtype == torch.float64 and reference is not None and not reference.exact
+    return TOLERANCES["float32" if single else model.dtype_name]
+
+
+def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | None) -> list[int]:
     """The tokens whose rows of weights and whose vectors are compared: all, with one exception.
 
     Training has never shaped what becomes of the rows of [PAD] itself, and layer upon layer of it can blow
     rounding up. In minilm, transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD],
-    past the tolerance, and about 5e-6 at other tokens. So these rows count in float64, where there is room for it,
-    and against torch, layer by layer.
+    past the tolerance, and about 5e-6 at other tokens. So these rows count in float64, where there is room for it and
+    where transformers has them, and against torch, layer by layer.
     """
-    if dtype == torch.float64 or against == "torch":
+    if reference is None or (dtype == torch.float64 and reference.has_padding_rows):
         return list(range(len(tokens)))
     return [place for place, padding in enumerate(tokens.padding) if not padding]
 

@@ -21,7 +21,7 @@ from attncli.record import Input, Request
 from attncli.record.selection import Selection
 from attncli.text.tokens import Tokens
 
-TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each go every way
+TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each, beyond a window, go every way
 PROJECTIONS = ("query", "key", "value")
 
 
@@ -33,7 +33,7 @@ class Theirs(NamedTuple):
     """What transformers makes of a text.
 
     weights `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
-    every one; parts: by "query", "key" and "value", those of all heads, `[layer, head, token, head_dim]`.
+    every one; parts: by "query", "key" and "value", those of all heads, `[layer, head, token, head_dim]`, as projected.
     """
 
     weights: Tensor
@@ -65,7 +65,8 @@ class Both:
         self.mask = mask
         self.layers = list(range(model.config.layers) if layers is None else layers)
         self.whole = whole[:TEXTS]
-        self.texts = [first_tokens(one, min(len(one), TOKENS)) for one in self.whole]
+        most = TOKENS + max(reach or 0 for reach in model.config.reach)
+        self.texts = [first_tokens(one, min(len(one), most)) for one in self.whole]
         self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}
 
@@ -104,6 +105,14 @@ class Both:
             found.append(torch.einsum("htd,Dhd->htD", values, output).norm(dim=-1))
         return theirs.weights.double() * torch.stack(found)[:, :, None]
 
+    def their_meeting(self, tokens: Tokens, part: str) -> Tensor:
+        """transformers' queries or keys as they meet, `[layer, head, token, head_dim]`: turned, in a network that turns
+        them.
+        """
+        positions = torch.arange(len(tokens), device=self.reference.device)
+        projected = enumerate(self.theirs(tokens).parts[part])
+        return torch.stack([self.model.network.layer(layer).score.turn(one, positions) for layer, one in projected])
+
     def taken(
         self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
     ) -> Iterator[Taken]:
@@ -112,7 +121,7 @@ class Both:
 
     def rows(self, tokens: Tokens) -> list[int]:
         """The tokens whose rows of weights, and whose vectors, are compared."""
-        return rows_that_count(tokens, self.model.dtype, "transformers")
+        return rows_that_count(tokens, self.model.dtype, self.reference)
 
     def apart(self, taken: Taken, mask: str | None = None) -> float:
         """How far the weights of a text that the model gives are from transformers'."""
@@ -126,12 +135,13 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
-def allowed_by_hand(tokens: Tokens, mask: str) -> npt.NDArray[np.bool_]:
-    """What a mask of this name allows at the most, bool `[query, key]`, written out once more."""
+def allowed_by_hand(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
+    """What a mask of this name allows in layers that see so far, bool `[layer, query, key]`, written out once more."""
     length = len(tokens)
-    allowed = np.ones((length, length), dtype=bool)
+    allowed = np.ones((len(reach), length, length), dtype=bool)
     for query in range(length):
         for key in range(length):
             future, nothing = key > query, tokens.padding[key]
-            allowed[query, key] = not ((mask == "causal" and future) or (mask != "none" and nothing))
+            hidden = (mask == "causal" and future) or (mask != "none" and nothing)
+            allowed[:, query, key] = [not hidden and (far is None or abs(key - query) <= far) for far in reach]
     return allowed

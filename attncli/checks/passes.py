@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention
+from attncli.base.errors import RequestError
 from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
@@ -62,7 +63,15 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
 
 
 def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
-    """Our attention and torch's, layer by layer, both on that layer's input from our pass."""
+    """Our attention and torch's, layer by layer, both on that layer's input from our pass.
+
+    Raises RequestError where positions have a part in the scores, which torch's module knows nothing of.
+    """
+    if any(model.config.positions[layer] is not None for layer in layers):
+        kind = model.config.model_type
+        raise RequestError(
+            f"the scores of {kind} depend on positions, and torch's module has no such scores: leave --against out"
+        )
     model.need(model.config.layers)
     theirs = [torch_attention(model.network.layer(layer).attention) for layer in layers]
 
@@ -115,15 +124,16 @@ def torch_attention(attention: MultiHeadAttention) -> nn.MultiheadAttention:
     """torch's module with copies of these weights; it keeps the three projections in one matrix."""
     parts = (attention.query, attention.key, attention.value)
     like = attention.query.weight
+    biased = attention.output.bias is not None
     theirs = nn.MultiheadAttention(
-        like.shape[1], attention.heads, batch_first=True, device=like.device, dtype=like.dtype
+        like.shape[1], attention.heads, bias=biased, batch_first=True, device=like.device, dtype=like.dtype
     )
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": torch.cat([part.weight for part in parts]),
-            "in_proj_bias": torch.cat([part.bias for part in parts]),
-            "out_proj.weight": attention.output.weight,
-            "out_proj.bias": attention.output.bias,
-        }
-    )
+    tensors = {
+        "in_proj_weight": torch.cat([part.weight for part in parts]),
+        "out_proj.weight": attention.output.weight,
+    }
+    if biased:
+        tensors["in_proj_bias"] = torch.cat([part.bias for part in parts])
+        tensors["out_proj.bias"] = attention.output.bias
+    theirs.load_state_dict(tensors)
     return theirs.eval()

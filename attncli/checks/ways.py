@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attncli.attention import MASKS
+from attncli.attention import MASKS, Where
 from attncli.base.errors import Notice, RequestError
-from attncli.checks.agreement import Way, difference, worst
+from attncli.checks.agreement import Way, difference, tolerance_beside, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, pad_some
 from attncli.checks.passes import KeepAttention
@@ -126,9 +126,9 @@ def under_mask(both: Both, mask: str) -> float:
         rows = both.rows(one.tokens)
         differences.append(both.apart(one, mask))
         differences += [difference(states[layer + 1][rows], expected[layer + 1][rows]) for layer in both.layers]
-        hidden = torch.from_numpy(~allowed_by_hand(one.tokens, mask))
-        differences.append(float((one.weights.cpu() * hidden).abs().sum()))
-        differences.append(float((both.model.record(one, request).masks & hidden.numpy()).sum()))
+        hidden = ~allowed_by_hand(one.tokens, mask, [both.model.config.reach[layer] for layer in both.layers])
+        differences.append(float((one.weights.cpu() * torch.from_numpy(hidden[:, None])).abs().sum()))
+        differences.append(float((both.model.record(one, request).masks & hidden).sum()))
     return worst(differences)
 
 
@@ -157,17 +157,32 @@ def formula(both: Both) -> float:
 
 
 def vectors(both: Both) -> float:
-    """Queries and keys, which are transformers'; and softmax(q·k / √d) of them, which are the weights."""
+    """Queries and keys as they meet, which are transformers'; and softmax(q·k / √d) of them, with what positions add,
+    which are the weights.
+    """
     differences = []
     for one in both.taken(both.texts, vectors="all"):
         rows, theirs = both.rows(one.tokens), both.theirs(one.tokens)
         query, key = one.vectors.unflatten(1, (len(both.layers), -1)).double()  # [layer, head, token, head_dim]
         for part, ours in (("query", query), ("key", key)):
-            differences.append(difference(ours[:, :, rows], theirs.parts[part][both.layers][:, :, rows]))
-        hidden = ~one.masks[:, None]
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(dim=-1)
+            expected = both.their_meeting(one.tokens, part)[both.layers]
+            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
+        weights = met(both, query, key).masked_fill(~one.masks[:, None], -torch.inf).softmax(dim=-1)
         differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
     return worst(differences)
+
+
+def met(both: Both, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """The scores of queries and keys that have been turned already, `[layer, head, token, head_dim]` -> `[layer, head,
+    query, key]`.
+    """
+    tokens, made = slice(0, query.shape[2]), []
+    where = Where(range(query.shape[1]), tokens, tokens)
+    for layer, q, k in zip(both.layers, query, key, strict=True):
+        score = both.model.network.layer(layer).score
+        terms = score.terms(q.to(both.model.dtype), k.to(both.model.dtype), where).values()
+        made.append(sum(terms, start=q @ k.mT * score.scale(q.shape[-1])))
+    return torch.stack(made)
 
 
 def norms(both: Both) -> float:
@@ -193,8 +208,9 @@ def taken_apart(both: Both) -> float:
         differences.append(difference(torch.from_numpy(head.record.weights[0, 0, rows]), expected[rows]))
         for part, kept in (("query", head.query), ("key", head.key), ("value", head.value)):
             weight, bias = head.projections[part]
-            for made in (kept, head.x @ weight.T + bias):
-                differences.append(difference(torch.from_numpy(made[rows]), theirs.parts[part][layer, number][rows]))
+            meeting = theirs.parts[part] if part == "value" else both.their_meeting(text, part)
+            for made, wanted in ((kept, meeting), (head.x @ weight.T + bias, theirs.parts[part])):
+                differences.append(difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
     return worst(differences)
 
 
@@ -236,7 +252,7 @@ WAYS: dict[str, Check] = {
 def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Way]:
     """All of WAYS, in their order; `done` is called after each."""
     found = []
-    tolerances = {**TOLERANCES[both.model.dtype_name]._asdict(), "exact": 0.0}
+    tolerances = {**tolerance_beside(both.model, both.reference)._asdict(), "exact": 0.0}
     least = {**TOLERANCES["float32"]._asdict(), "exact": 0.0}
     for name, check in WAYS.items():
         allowed = max(tolerances[check.kind], least[check.kind]) if check.single else tolerances[check.kind]

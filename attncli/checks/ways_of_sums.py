@@ -37,7 +37,7 @@ def theirs(both: Both, texts: list[list[Window]], counting: Counting) -> Sums:
         if counting.measure == "norm":
             norms = both.their_norms(window.tokens)
             weights = norms / norms.sum(dim=-1, keepdim=True)
-        allowed = allowed_by_hand(window.tokens, both.mask)
+        allowed = allowed_by_hand(window.tokens, both.mask, both.model.config.reach)
         expected = expected + plain_part(window, weights.cpu().numpy(), allowed, counting.distances).of_text()
     return expected
 

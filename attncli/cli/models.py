@@ -231,5 +231,5 @@ def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             facts.update(config_facts(value, f"{of}{name} "))
         else:
-            facts[of + name.replace("_", " ")] = value
+            facts[of + name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else value
     return facts

@@ -11,8 +11,10 @@ from attncli.base.untrusted import read_json
 from attncli.models.checkpoint_files import LONGEST_SETTINGS
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Family
-from attncli.models.families.parts import Biases, Conv, Positions
+from attncli.models.families.parts import Biased, Biases, Conv, Disentangling, Positions, Turned
 from attncli.models.families.values import NoEncoder, Values
+
+WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,16 @@ class ModelConfig:
         """The longest text that has a position for every token."""
         return self.position_rows - (0 if self.padding_position is None else self.padding_position + 1)
 
+    @property
+    def told_by(self) -> str:
+        """How it is told where tokens stand, in words."""
+        added = ["learned"] if self.position_table else []
+        return ", ".join(dict.fromkeys([*added, *(WORDS[type(one)] for one in self.positions if one is not None)]))
+
     def document(self) -> dict[str, Any]:
         """What `models show --json` says of it."""
+        bases = {one.base for one in self.positions if isinstance(one, Turned)}
+        windows = {reach for reach in self.reach if reach is not None}
         return {
             "model_type": self.model_type,
             "family": self.family.name,
@@ -92,6 +102,10 @@ class ModelConfig:
             "pad_id": self.pad_id,
             "head_dim": self.head_dim,
             "max_tokens": self.max_tokens,
+            "positions": self.told_by,
+            "rotary_bases": sorted(bases) or None,
+            "window": 2 * max(windows) if windows else None,
+            "global_layers": [layer for layer, reach in enumerate(self.reach) if reach is None] if windows else None,
         }
 
     @classmethod

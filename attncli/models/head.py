@@ -15,7 +15,7 @@ class OneHead:
 
     record: its map, as `Model.attend` gives it, with its queries and keys.
     x: the layer's input `[token, hidden_size]`; value: `[token, head_dim]`.
-    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value".
+    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; no b is zeros.
     """
 
     record: AttentionRecord
@@ -51,7 +51,7 @@ def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> 
         projections={
             name: (
                 part.weight[rows].float().cpu().numpy(),
-                part.bias[rows].float().cpu().numpy(),
+                (part.weight.new_zeros(rows.stop) if part.bias is None else part.bias)[rows].float().cpu().numpy(),
             )
             for name, part in (("query", attention.query), ("key", attention.key), ("value", attention.value))
         },

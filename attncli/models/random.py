@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments")
+SCORED = (".score.table", ".score.vectors")  # tables that reach the scores without a sum that would make them large
 BERT_VOCABULARY = 30522, 0  # the size, and [PAD], of bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
 
 
@@ -116,7 +117,7 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
     Networks begin their training with a standard deviation of 0.02 and biases of 0: every score is near 0, every
     map nearly uniform, and a mistake in a score or a forgotten bias leaves no trace. Here only the tables of
     embeddings are like that. A projection W `[out, in]` has a standard deviation of √(`gain` / in); biases have
-    one of 0.1, and LayerNorm's gains are that far from 1.
+    one of 0.1, and LayerNorm's gains are that far from 1. Biases of scores and vectors of offsets have one of 1.
     """
     generator = torch.Generator().manual_seed(seed)
     known = spreads(config)
@@ -126,8 +127,9 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
         module, _, kind = plain_name(name).rpartition(".")
         if len(shape) == 1:
             return (0.0 if kind == "bias" else 1.0) + 0.1 * normal
-        spread = known.get(module, torch.tensor([[shape[1] ** -0.5]]))
-        return normal.mul_(spread.repeat_interleave(shape[0] // len(spread), dim=0))
+        rows = normal.flatten(1)
+        spread = known.get(module, torch.tensor([[rows.shape[1] ** -0.5]]))
+        return rows.mul_(spread.repeat_interleave(shape[0] // len(spread), dim=0)).view(shape)
 
     return {name: draw(name, shape) for name, shape in shapes.items()}
 
@@ -148,7 +150,7 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
             known = found.setdefault(there, torch.ones(source.parts, 1))
-            known[source.part] = 0.02 if module in TABLES else math.sqrt(variance)
+            known[source.part] = 0.02 if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
     return found
 
 
@@ -161,7 +163,7 @@ def gain(name: str, layers: int) -> float:
     layer's averaging makes the tokens more alike, and in the last ones all keys would be the same. Layers that share
     a matrix all add in its directions: there `layers` is their square.
     """
-    if name.endswith((".attention.query", ".attention.key")):
+    if name.endswith((".attention.query", ".attention.key", ".own.query", ".own.key")):
         return 2.0
     if name.endswith((".attention.output", ".feed_forward.down")):
         return 1 / (2 * layers)

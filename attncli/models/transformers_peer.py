@@ -18,6 +18,11 @@ from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
+# Networks that compute some of it in float32 whatever they are asked for: angles, a scale, softmax.
+PARTLY_SINGLE = ("modernbert", "deberta-v2")
+# Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
+# nothing but [PAD].
+PADDING_ROWS_LOST = ("modernbert", "deberta-v2")
 
 
 def last_resort_tokenizer(directory: Path) -> Any:
@@ -85,10 +90,10 @@ class Reference:
         the embeddings and after every layer.
         """
         ids = torch.tensor([tokens.ids], device=self.device)
-        others: dict[str, Tensor] = {"attention_mask": self.attention_mask(tokens, mask)}
+        others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
         if self.knows_segments:
             others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), self.told(others):
             made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
@@ -118,6 +123,16 @@ class Reference:
         config = ModelConfig.from_dict(self.network.config.to_dict())
         return config.tells_segments and config.segments > 1
 
+    @property
+    def exact(self) -> bool:
+        """Whether all of it is computed in the dtype that it was asked for."""
+        return self.network.config.model_type not in PARTLY_SINGLE
+
+    @property
+    def has_padding_rows(self) -> bool:
+        """Whether what becomes of [PAD] as a query is what a formula says."""
+        return self.network.config.model_type not in PADDING_ROWS_LOST
+
     def attention_mask(self, tokens: Tokens, mask: str) -> Tensor:
         """A mask as transformers takes it: 1 for a token that may be seen, `[1, key]`; where that depends on the query,
         numbers to add to the scores, `[1, 1, query, key]`. What a layer hides besides, it knows itself.
@@ -127,6 +142,40 @@ class Reference:
         if seen.shape[2] == 1:
             return seen[:, 0, 0].long()
         return torch.zeros_like(seen, dtype=self.dtype).masked_fill(~seen, torch.finfo(self.dtype).min)
+
+    @contextmanager
+    def told(self, others: dict[str, Any]) -> Iterator[None]:
+        """While the network runs, `attention_mask` among these, if it depends on the query, as the network takes it.
+
+        ModernBERT would take it for the mask of every layer, and forget its windows: they are put to it, as
+        transformers makes them. DeBERTa makes a square of one number for each key, and is given it in that step.
+        """
+        added = others["attention_mask"]
+        if added.dim() == 2:
+            yield
+        elif self.network.config.model_type == "modernbert":
+            window = their_window(self.network.config, added)
+            others["attention_mask"] = {"full_attention": added, "sliding_attention": torch.minimum(added, window)}
+            yield
+        elif self.network.config.model_type == "deberta-v2":
+            seen, encoder = added == 0, self.network.encoder
+            others["attention_mask"] = seen.any(dim=2)[:, 0].long()
+            encoder.get_attention_mask = lambda _: seen
+            try:
+                yield
+            finally:
+                del encoder.get_attention_mask
+        else:
+            yield
+
+
+def their_window(config: Any, like: Tensor) -> Tensor:
+    """What transformers adds to the scores of a layer with a window, of the shape of `like`, where nothing is [PAD]."""
+    from transformers.masking_utils import create_bidirectional_sliding_window_mask
+
+    tokens = like.new_zeros(1, like.shape[-1], 1)
+    window = create_bidirectional_sliding_window_mask(config, tokens, tokens.new_ones(tokens.shape[:2]))
+    return torch.zeros_like(like) if window is None else window
 
 
 def peer_tokenizer(directory: Path) -> Any:

@@ -19,6 +19,7 @@ from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 from attncli.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("exact")
 INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
 
 
@@ -83,11 +84,15 @@ def swapped_in_sums(monkeypatch):
 
 
 def keys_for_values(monkeypatch):
-    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, k, mask))
+    monkeypatch.setattr(
+        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, k, mask, scale)
+    )
 
 
 def mask_forgotten(monkeypatch):
-    monkeypatch.setattr(attending, "attend_output", lambda q, k, v, mask=None: kernels.attend_output(q, k, v, None))
+    monkeypatch.setattr(
+        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, v, None, scale)
+    )
 
 
 def unscaled(monkeypatch):

@@ -1,5 +1,6 @@
 """Our networks against transformers (eager), on small random ones of every family."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ from checkpoints import FAMILIES, ONE_OF_EACH, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from walks import Walked, made_up, network_of, walked
+from walks import CPU, Walked, made_up, network_of, walked
 
 from attncli.models import families
 from attncli.models.network import Network
+from attncli.models.transformers_peer import Reference
 
 MASKS = ("none", "padding", "causal")
+pytestmark = pytest.mark.usefixtures("exact")
 
 
 def run_both(
@@ -24,45 +27,39 @@ def run_both(
     batch: int = 2,
     length: int = 9,
     **changes: Any,
-) -> tuple[Walked, Any, Network]:
-    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too."""
+) -> tuple[Walked, Walked, Network]:
+    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. Without the rows of [PAD],
+    where transformers has none.
+    """
     config = make_config(family, **changes)
-    theirs = make_network(config, seed=seed)
-    network = network_of(theirs, dtype)
+    reference = Reference(make_network(config, seed=seed), CPU, torch.float32)
+    network = network_of(reference.network, dtype)
+    reference = Reference(reference.network, CPU, dtype)
     random = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, config.vocab_size, (batch, length), generator=random)
     ids[:, 2] = config.pad_token_id
     real = torch.rand(batch, length, generator=random) < 0.7
     real[:, 0] = True  # no row is without anything to attend to: there transformers' numbers mean nothing
-    kinds = getattr(config, "type_vocab_size", 1)
-    segments = torch.randint(0, kinds, (batch, length), generator=random)
-    told = network.config.tells_segments and kinds > 1
-    with torch.no_grad():
-        expected = theirs.to(dtype)(
-            ids,
-            attention_mask=their_mask(mask, real, dtype),
-            output_attentions=True,
-            output_hidden_states=True,
-            **({"token_type_ids": segments} if told else {}),
-        )
+    segments = torch.randint(0, max(1, network.config.segments), (batch, length), generator=random)
     texts = [made_up(*of_text) for of_text in zip(ids.tolist(), real.tolist(), segments.tolist(), strict=True)]
+    theirs = [tuple(map(torch.stack, reference.run(text, mask))) for text in texts]
+    expected = Walked([weights for weights, _ in theirs], [states for _, states in theirs], [])
     ours, without = walked(network, texts, mask, whole=True), walked(network, texts, mask)
     torch.testing.assert_close(without.weights, ours.weights)
-    return ours, expected, network
+    rows = [torch.full_like(one, True) if reference.has_padding_rows else one for one in real]
+    return of_rows(ours, rows), of_rows(expected, rows), network
 
 
-def their_mask(name: str, real: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """A mask as transformers takes it."""
-    if name != "causal":
-        return real.long() if name == "padding" else None
-    allowed = real[:, None, None] & torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril()
-    return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
+def of_rows(found: Walked, rows: Sequence[Tensor]) -> Walked:
+    return found._replace(
+        weights=[one[:, :, some] for one, some in zip(found.weights, rows, strict=True)],
+        states=[one[:, some] for one, some in zip(found.states, rows, strict=True)],
+    )
 
 
-def close(ours: Walked, theirs: Any, weights: float, hidden: float) -> None:
-    torch.testing.assert_close(torch.stack(ours.weights), torch.stack(theirs.attentions, dim=1), rtol=0, atol=weights)
-    assert len(ours.states[0]) == len(theirs.hidden_states)
-    torch.testing.assert_close(torch.stack(ours.states, dim=1), torch.stack(theirs.hidden_states), rtol=0, atol=hidden)
+def close(ours: Walked, theirs: Walked, weights: float, hidden: float) -> None:
+    torch.testing.assert_close(ours.weights, theirs.weights, rtol=0, atol=weights)
+    torch.testing.assert_close(ours.states, theirs.states, rtol=0, atol=hidden)
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -80,9 +77,10 @@ def test_every_family_under_every_mask(family, mask):
 def test_whatever_the_shape(family, data):
     draw = data.draw
     heads = draw(st.integers(1, 5), label="heads")
+    head_dims = st.sampled_from([2, 4, 6]) if family == "modernbert" else st.integers(1, 7)  # it turns pairs
     changes = {
         "num_attention_heads": heads,
-        "hidden_size": heads * draw(st.integers(1, 7), label="head_dim"),
+        "hidden_size": heads * draw(head_dims, label="head_dim"),
         "num_hidden_layers": draw(st.integers(1, 4), label="layers"),
         "intermediate_size": draw(st.integers(1, 40), label="intermediate_size"),
         "hidden_act": draw(st.sampled_from(["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"])),
@@ -122,7 +120,7 @@ def test_segments_matter_where_the_network_is_told_of_them(family, matter):
 
 @pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
-    network = run_both(family, "none")[2]
+    network = run_both(family, "none", **({"local_attention": 20} if family == "modernbert" else {}))[2]
     texts, order = [made_up([9, 8, 7, 6, 5]), made_up([5, 7, 9, 8, 6])], [4, 2, 0, 1, 3]
     plain, moved = walked(network, texts, whole=True, positions=False).states
     ordered = walked(network, texts, whole=True).states[1]
@@ -134,9 +132,9 @@ def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
 @pytest.mark.parametrize("family", ONE_OF_EACH)
 def test_half_precision_stays_near(family, dtype):
     """No further from the exact numbers than transformers in the same dtype, give or take."""
-    exact = torch.stack(run_both(family, "padding")[0].weights)
+    exact = torch.cat(run_both(family, "padding")[0].weights, dim=2)
     ours, theirs, _ = run_both(family, "padding", dtype)
-    our_error = (torch.stack(ours.weights).double() - exact).abs().mean()
-    their_error = (torch.stack(theirs.attentions, dim=1).double() - exact).abs().mean()
+    our_error = (torch.cat(ours.weights, dim=2).double() - exact).abs().mean()
+    their_error = (torch.cat(theirs.weights, dim=2).double() - exact).abs().mean()
     assert ours.weights[0].dtype == dtype
     assert 0 < our_error < 2 * their_error < 0.01

@@ -21,10 +21,12 @@ def settings(values: Values) -> dict[str, Any]:
         raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not")
     disentangling = relative(values)
     conv = None
-    if size := values.count("conv_kernel_size", least=0, most=99):
-        if size % 2 == 0:
-            raise RequestError(f"conv_kernel_size is {size}, not an odd number")
-        conv = Conv(size, values.count("conv_groups"), values.activation("conv_act"))
+    if tokens := values.count("conv_kernel_size", least=0, most=99):
+        if tokens % 2 == 0:
+            raise RequestError(f"conv_kernel_size is {tokens}, not an odd number")
+        conv = Conv(tokens, values.count("conv_groups"), values.activation("conv_act"))
+        if (size := values.count("hidden_size")) % conv.groups:
+            raise RequestError(f"hidden_size {size} is not divisible by {conv.groups} conv_groups")
     return {
         "segments": values.count("segments", least=0),
         "position_table": values.flag("position_biased_input"),
@@ -37,7 +39,7 @@ def relative(values: Values) -> Disentangling | None:
     """What positions add to the scores."""
     stated = values.value("pos_att_type") or []
     named = [name.strip() for name in stated.lower().split("|")] if isinstance(stated, str) else stated
-    if not isinstance(named, list) or not all(name in KINDS for name in named):
+    if not isinstance(named, list) or not all(isinstance(name, str) and name in KINDS for name in named):
         raise NoEncoder("pos_att_type has terms other than c2p and p2c")
     if not values.flag("relative_attention"):
         if named:
@@ -46,6 +48,8 @@ def relative(values: Values) -> Disentangling | None:
     furthest = values.count("max_relative_positions", least=-1)
     furthest = furthest if furthest > 0 else values.count("max_position_embeddings")
     near = max(0, values.count("position_buckets", least=-1))
+    if near == 1:
+        raise RequestError("position_buckets is 1, and there are two sides")
     norms = values.value("norm_rel_ebd")
     if not isinstance(norms, str):
         raise RequestError("norm_rel_ebd is not a text")

@@ -4,6 +4,7 @@ Pre-norm and gated, rotary positions, and most layers see a window only. Layer 0
 Its config.json says `position_embedding_type: absolute` (mmBERT's `sans_pos`), which means nothing.
 """
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ def base(values: Values, kind: str) -> float:
         raise NoEncoder("it stretches its rotary positions (rope_type), which attncli does not")
     theta = stated.get("rope_theta", values.data.get(old, default))
     if not isinstance(theta, float | int) or isinstance(theta, bool) or not 1 < theta < 1e12:
-        raise RequestError(f"rope_theta of {kind} is not a number above 1")
+        raise RequestError(f"rope_theta of {kind} is {reprlib.repr(theta)}, not a number between 1 and 1e12")
     return float(theta)
 
 

@@ -132,7 +132,7 @@ def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
 def test_its_configuration_is_read_in_its_own_words(directory):
     config = ModelConfig.from_file(directory / "config.json")
     assert (config.layers, config.heads, config.embedding_size) == (LAYERS, HEADS, NARROW)
-    assert config.reach == (None, 2, None, 2)
+    assert config.reach == (None, REACH, None, REACH)
     assert "made up" in config.document()["family"]
 
 
