@@ -241,8 +241,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "window that looks back only",
-        "near.triu(-self.reach).tril(self.reach)",
-        "near.triu(-self.reach).tril(0)",
+        "everything.triu(place - reach).tril(place + reach)",
+        "everything.triu(place - reach).tril(place)",
         "modernbert",
     ),
     Mistake(
@@ -276,7 +276,7 @@ FOR_COMPARE = (
         "self.attention_norm(x) if self.norm_first else x",
         "modernbert",
     ),
-    Mistake("gate and values swapped", "opened, values = wide.chunk", "values, opened = wide.chunk", "modernbert"),
+    Mistake("gate and values swapped", "opened, values = self.up(x).chunk", "values, opened = self.up(x).chunk", "modernbert"),
     Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),

@@ -12,7 +12,7 @@ from attncli.models.loading import load_own
 from attncli.models.own_only import LOOKING, looking_into, why_no_encoder
 
 
-@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert"])
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS])
 def test_what_attncli_has_no_encoder_for_is_run_by_transformers_with_one_notice(foreign, family):
     path = str(foreign(family).place.path)
     with pytest.warns(Notice) as told:
