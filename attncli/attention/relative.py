@@ -58,10 +58,14 @@ class RelativeBias(PositionalScore):
         self.furthest = furthest
         self.kept: dict[tuple[int, int, int, int], Tensor] = {}
 
+    def rows(self, offsets: Tensor) -> Tensor:
+        """The row of the table for offsets j - i."""
+        return relative_buckets(offsets, furthest=self.furthest)
+
     def bias(self, where: Where) -> Tensor:
         """Of all heads, `[head, query, key]`."""
         offsets = where.offsets(self.table.weight.device)
-        return self.table(relative_buckets(offsets, furthest=self.furthest)).permute(2, 0, 1).contiguous()
+        return self.table(self.rows(offsets)).permute(2, 0, 1).contiguous()
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         place = (where.queries.start, where.queries.stop, where.keys.start, where.keys.stop)
@@ -72,7 +76,8 @@ class RelativeBias(PositionalScore):
             if bias.numel() + sum(one.numel() for one in list(kept.values())) > KEPT:
                 kept = self.kept = {}
             kept[place] = bias
-        return {"position": bias if len(where.heads) == len(bias) else bias[list(where.heads)]}
+        heads = list(where.heads)
+        return {"position": bias if heads == list(range(len(bias))) else bias[heads]}
 
 
 def alibi_slopes(heads: int) -> Tensor:

@@ -169,9 +169,7 @@ class AttentionRecord:
             "mask": np.ascontiguousarray(self.compact_masks),
         }
         if self.vectors is not None:
-            numbers["neurons"] = np.array(self.vectors.heads, dtype=np.int64)
-            numbers["query"] = np.ascontiguousarray(self.vectors.query)
-            numbers["key"] = np.ascontiguousarray(self.vectors.key)
+            numbers |= self.vectors.arrays()
         labels = {
             "tokens": asdict(self.tokens),
             "key_tokens": None if self.key_tokens is None else asdict(self.key_tokens),
@@ -180,6 +178,8 @@ class AttentionRecord:
             "measure": self.measure,
             "model": asdict(self.model),
         }
+        if self.vectors is not None and self.vectors.terms:
+            labels["terms"] = list(self.vectors.terms)
         return files.Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":

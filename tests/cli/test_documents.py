@@ -40,6 +40,7 @@ CALLS = {
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz",
+        "explain -m modernbert @", "explain -m mpnet @",
     ],
     "mask": ["mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m gpt2 @", "mask -m t5 @"],
     "mechanisms": ["mechanisms -m tiny @"],
@@ -110,6 +111,8 @@ def place(tiny, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
+    for family in ("modernbert", "mpnet"):
+        (folder / family).symlink_to(tiny(family))
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
