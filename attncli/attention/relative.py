@@ -48,7 +48,7 @@ class RelativeBias(PositionalScore):
     table is b, a number for each bucket and head, `[buckets, heads]`. `embedding` is the table's class.
     """
 
-    has_terms = True
+    names = ("position",)
 
     def __init__(
         self, heads: int, rows: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
@@ -77,7 +77,7 @@ class RelativeBias(PositionalScore):
                 kept = self.kept = {}
             kept[place] = bias
         heads = list(where.heads)
-        return {"position": bias if heads == list(range(len(bias))) else bias[heads]}
+        return {self.names[0]: bias if heads == list(range(len(bias))) else bias[heads]}
 
 
 def alibi_slopes(heads: int) -> Tensor:
@@ -96,7 +96,7 @@ class Alibi(PositionalScore):
     The paper's model looks back only; for an encoder the distance counts to both sides.
     """
 
-    has_terms = True
+    names = ("distance",)
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Alibi(PositionalScore):
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         slopes = self.slopes[list(where.heads)].to(query)
-        return {"distance": -slopes[:, None, None] * where.offsets(query.device).abs()}
+        return {self.names[0]: -slopes[:, None, None] * where.offsets(query.device).abs()}
 
 
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "content to position", "position to content"
@@ -127,8 +127,6 @@ class Disentangled(PositionalScore):
     Raises ValueError for another kind.
     """
 
-    has_terms = True
-
     def __init__(
         self,
         vectors: nn.Embedding,
@@ -143,7 +141,7 @@ class Disentangled(PositionalScore):
             raise ValueError(f"terms are {CONTENT_TO_POSITION} and {POSITION_TO_CONTENT}, not {', '.join(kinds)}")
         self.vectors, self.norm = vectors, norm
         self.own = None if own is None else nn.ModuleDict(own)
-        self.kinds = tuple(kinds)
+        self.names = tuple(kinds)
         self.near, self.furthest = near, furthest
         self.span = vectors.num_embeddings // 2
         self.projections: dict[str, nn.Linear] = dict(own or {})
@@ -155,7 +153,7 @@ class Disentangled(PositionalScore):
             self.projections = {"query": query, "key": key}
 
     def scale(self, d_k: int) -> float:
-        return float((d_k * (1 + len(self.kinds))) ** -0.5)
+        return float((d_k * (1 + len(self.names))) ** -0.5)
 
     def rows(self, offsets: Tensor) -> Tensor:
         """δ: the row of the table for offsets i - j."""
@@ -177,10 +175,10 @@ class Disentangled(PositionalScore):
         # How far behind a key its query can stand, from the nearest to the furthest: i - j.
         first, last = where.queries.start - where.keys.stop + 1, where.queries.stop - where.keys.start
         behind = torch.arange(first, last, device=query.device)
-        if CONTENT_TO_POSITION in self.kinds:
+        if CONTENT_TO_POSITION in self.names:
             of_offset = self.projected("key", head_dim)[heads][:, self.rows(behind.flip(0))]  # j - i ascends
             made[CONTENT_TO_POSITION] = by_offset(query * scale @ of_offset.mT, keys)
-        if POSITION_TO_CONTENT in self.kinds:
+        if POSITION_TO_CONTENT in self.names:
             of_offset = self.projected("query", head_dim)[heads][:, self.rows(behind)]
             made[POSITION_TO_CONTENT] = by_offset(key * scale @ of_offset.mT, queries).mT
         return made

@@ -119,7 +119,7 @@ class Model(Engine):
                     f"{option} is for encoder-decoders, and {self.place.name} is an encoder: leave it out"
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
-            raise RequestError("q and k make weights and not norms: leave --vectors or --measure norm out")
+            raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""

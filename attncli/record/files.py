@@ -32,7 +32,7 @@ def check_record_count(path: Path, count: int) -> None:
 
 
 class Contents(NamedTuple):
-    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS and SCORE_ARRAYS, and as JSON the rest of its record."""
+    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and as JSON the rest of its record."""
 
     numbers: dict[str, Any]
     labels: dict[str, Any]

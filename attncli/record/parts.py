@@ -43,11 +43,11 @@ class Vectors:
     heads: list[tuple[int, int]]
     query: Floats
     key: Floats
-    scale: Doubles = field(default=None)  # type: ignore[assignment]
+    scale: Doubles = field(default_factory=lambda: np.empty(0))
     terms: dict[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.scale is None:
+        if not len(self.scale):
             object.__setattr__(self, "scale", np.full(len(self.heads), self.query.shape[-1] ** -0.5))
 
     def of(self, layer: int, head: int) -> tuple[Floats, Floats]:

@@ -76,7 +76,9 @@ DOCUMENT = fields(
                     "tokens": each(text()),
                     "segments": each(whole(0, SEGMENTS)),
                     "mask": one_of(choices.names(choices.Mask)),
-                    "attention": each(fields({"layer": whole(), "head": whole(), "weights": anything})),
+                    "attention": each(
+                        fields({"layer": whole(), "head": whole(), "weights": anything}, {"terms": anything})
+                    ),
                 },
                 {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text())},
             )
