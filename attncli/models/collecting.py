@@ -37,8 +37,7 @@ def under_masks(
 
 
 def vectors_within(model: Model, texts: Sequence[Tokens], request: Request, most: float) -> str:
-    """The heads, from the first on, whose queries and keys, and terms of scores, are no more than `most` numbers; one at
-    least.
+    """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers; one at least.
 
     Written as `Request.vectors` takes it.
     """
