@@ -233,6 +233,7 @@ def place(tiny, tmp_path_factory):
     masks = [model.attend(TEXT, mask=mask) for mask in ("padding", "causal")]
     save_records(masks, folder / "masks.safetensors")
     model.attend(TEXT, vectors="all").save(folder / "vectors.safetensors")
+    load_model(str(tiny("mpnet")), "cpu").attend(TEXT, vectors="all").save(folder / "terms.safetensors")
     return folder
 
 
