@@ -189,8 +189,8 @@ FOR_COMPARE = (
     Mistake("norms with another head's W_O", "output[:, head].T).norm", "output[:, place].T).norm"),
     Mistake(
         "one head: another head's rows of W",
-        "rows = slice(head * attention.head_dim, (head + 1)",
-        "rows = slice((head + 1) * attention.head_dim, (head + 2)",
+        "part_of = slice(head * attention.head_dim, (head + 1)",
+        "part_of = slice((head + 1) * attention.head_dim, (head + 2)",
     ),
     Mistake("one head: another head's values", "heads.value[:, heads.numbers.index(self.head)]", "heads.value[:, 0]"),
     # sums and records
