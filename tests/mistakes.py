@@ -197,8 +197,8 @@ FOR_COMPARE = (
     Mistake("norms with another head's W_O", "output[:, head].T).norm", "output[:, place].T).norm"),
     Mistake(
         "one head: another head's rows of W",
-        "rows = slice(head * attention.head_dim, (head + 1)",
-        "rows = slice((head + 1) * attention.head_dim, (head + 2)",
+        "part_of = slice(head * attention.head_dim, (head + 1)",
+        "part_of = slice((head + 1) * attention.head_dim, (head + 2)",
     ),
     Mistake("one head: another head's values", "heads.value[:, heads.numbers.index(self.head)]", "heads.value[:, 0]"),
     # sums and records
@@ -276,7 +276,12 @@ FOR_COMPARE = (
         "self.attention_norm(x) if self.norm_first else x",
         "modernbert",
     ),
-    Mistake("gate and values swapped", "opened, values = self.up(x).chunk", "values, opened = self.up(x).chunk", "modernbert"),
+    Mistake(
+        "gate and values swapped",
+        "opened, values = self.up(x).chunk",
+        "values, opened = self.up(x).chunk",
+        "modernbert",
+    ),
     Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),

@@ -1,6 +1,7 @@
 """Records of every kind, to be saved, and whether one that was loaded is the same."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -42,15 +43,22 @@ def any_records(draw) -> AttentionRecord:
     )
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
-    return with_vectors(record, neurons, head_dim) if neurons else record
+    terms = draw(st.lists(st.sampled_from(["position", "position to content", "β→"]), unique=True))
+    return with_vectors(record, neurons, head_dim, terms) if neurons else record
 
 
-def with_vectors(record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4) -> AttentionRecord:
-    """With queries and keys of these heads, every number another's."""
+def with_vectors(
+    record: AttentionRecord, neurons: list[tuple[int, int]], head_dim: int = 4, terms: Sequence[str] = ()
+) -> AttentionRecord:
+    """With queries and keys of these heads, every number another's, and with scales and terms of these names."""
     sizes = [(len(neurons), len(tokens), head_dim) for tokens in (record.tokens, record.keys)]
     query, key = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 7 for shape in sizes)
     key += query.size
-    return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
+    if not terms:
+        return dataclasses.replace(record, vectors=Vectors(neurons, query, key))
+    shape = (len(neurons), *record.weights.shape[-2:])
+    added = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - len(name) for name in terms}
+    return dataclasses.replace(record, vectors=Vectors(neurons, query, key, 0.5 + np.arange(len(neurons)), added))
 
 
 def same(found: AttentionRecord, expected: AttentionRecord) -> None:
@@ -67,5 +75,7 @@ def same_fields(found: object, expected: object) -> None:
             assert here.dtype == there.dtype and np.array_equal(here, there), field.name
         elif isinstance(there, Vectors):
             same_fields(here, there)
+        elif field.name == "terms":
+            assert list(here) == list(there) and all(np.array_equal(here[name], there[name]) for name in there)
         else:
             assert here == there, field.name

@@ -7,11 +7,12 @@ OTHER = "So I bought a larger one, and a smaller trophy."
 
 
 def maps_again(record) -> list[np.ndarray]:
-    """softmax(q k^T / sqrt(head_dim)) over the allowed keys, for every head whose vectors are there."""
-    maps = []
-    for layer, head in record.vectors.heads:
-        query, key = (part.astype(np.float64) for part in record.vectors.of(layer, head))
-        scores = np.where(record.mask, query @ key.T / np.sqrt(query.shape[-1]), -np.inf)
+    """softmax(scale q k^T + terms) over the allowed keys, for every head whose vectors are there."""
+    vectors, maps = record.vectors, []
+    for place, (layer, head) in enumerate(vectors.heads):
+        query, key = (part.astype(np.float64) for part in vectors.of(layer, head))
+        scores = query @ key.T * vectors.scale[place] + sum(term[place] for term in vectors.terms.values())
+        scores = np.where(record.mask_of(layer), scores, -np.inf)
         exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
         maps.append(exponents / exponents.sum(axis=-1, keepdims=True))
     return maps

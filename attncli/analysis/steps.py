@@ -1,22 +1,37 @@
 """One row of one head from beginning to end, every number on the way.
 
-    score_j  = q · k_j                    scaled_j = score_j / √d_k
-    raised_j = exp(scaled_j - m), m the largest scaled score that the mask allows; 0 where it hides the key
+    score_j  = q · k_j                    scaled_j = score_j · scale, which is 1 / √d_k in most networks
+    added_j  = scaled_j + terms_j         what positions add, where they add something
+    raised_j = exp(added_j - m), m the largest added score that the mask allows; 0 where it hides the key
     weight_j = raised_j / Σ_l raised_l    output   = Σ_j weight_j v_j
 
-(Vaswani et al. 2017, equation 1. Subtracting m changes no weight, and keeps exp from overflowing.)
+(Vaswani et al. 2017, equation 1; Raffel et al. 2020, section 2.1; He et al. 2021, equation 4. Subtracting m changes no
+weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.arrays import Bools, Doubles, Floats, Ints
 from attncli.record import AttentionRecord
 
 BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed")
 BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
+
+
+class Positions(NamedTuple):
+    """What a record does not say of how positions come into a head's scores.
+
+    rotary: by what the vectors are turned, in the words of `attncli.attention.Rotary`; before: queries and keys before
+    that, `[token, head_dim]` each. rows: of the table that terms are made of, by query and key `[query, key]`.
+    """
+
+    rotary: Mapping[str, Any] | None = None
+    before: tuple[Floats, Floats] | None = None
+    rows: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -25,7 +40,7 @@ class RowSteps:
 
     What is made of values is None where they are not known.
 
-    score, scaled, raised: as in the formulas above; largest is m, total the sum of raised.
+    score, scaled, terms (by name), added, raised: as in the formulas above; largest is m, total the sum of raised.
     weight: the head's own, as the model computed it; computed: raised / total, which differs from it by rounding.
     value_norm: |v_j|; contribution: |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
     equation 3, without the output projection). output: Σ_j weight_j v_j `[head_dim]`.
@@ -33,7 +48,10 @@ class RowSteps:
 
     allowed: Bools
     score: Doubles
+    scale: float
     scaled: Doubles
+    terms: dict[str, Doubles]
+    added: Doubles
     largest: float
     raised: Doubles
     total: float
@@ -44,22 +62,38 @@ class RowSteps:
     output: Doubles | None
 
 
-def row_steps(query: Floats, key: Floats, value: Floats | None, allowed: Bools, weight: Floats) -> RowSteps:
+@dataclass(frozen=True)
+class Scoring:
+    """How a query's scores are made of q · k_j: the scale, by default 1 / √d_k, and terms by name `[key]`."""
+
+    scale: float | None = None
+    terms: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def row_steps(
+    query: Floats, key: Floats, value: Floats | None, allowed: Bools, weight: Floats, scoring: Scoring = Scoring()
+) -> RowSteps:
     """The steps from q `[head_dim]`, k and v `[key, head_dim]`, what may be attended to and the weights `[key]`.
 
     Where nothing may be attended to all weights and the output are 0.
     """
     score = key.astype(np.float64) @ query.astype(np.float64)
-    scaled = score / np.sqrt(len(query))
-    largest = float(scaled[allowed].max()) if allowed.any() else 0.0
-    raised = np.where(allowed, np.exp(np.where(allowed, scaled - largest, 0.0)), 0.0)
+    scale = float(len(query) ** -0.5 if scoring.scale is None else scoring.scale)
+    scaled = score * scale
+    terms = {name: term.astype(np.float64) for name, term in scoring.terms.items()}
+    added = scaled + sum(terms.values())
+    largest = float(added[allowed].max()) if allowed.any() else 0.0
+    raised = np.where(allowed, np.exp(np.where(allowed, added - largest, 0.0)), 0.0)
     total = float(raised.sum())
     values = None if value is None else value.astype(np.float64)
     weighted = None if values is None else weight.astype(np.float64)[:, None] * values  # [key, head_dim]
     return RowSteps(
         allowed=allowed,
         score=score,
+        scale=scale,
         scaled=scaled,
+        terms=terms,
+        added=added,
         largest=largest,
         raised=raised,
         total=total,
@@ -71,18 +105,36 @@ def row_steps(query: Floats, key: Floats, value: Floats | None, allowed: Bools, 
     )
 
 
-def document(record: AttentionRecord, x: Floats | None, value: Floats | None, query: int) -> dict[str, Any]:
+def document(
+    record: AttentionRecord, x: Floats | None, value: Floats | None, query: int, positions: Positions = Positions()
+) -> dict[str, Any]:
     """What `explain --json` prints: a query's row of the one head of a record, key by key.
 
-    The record holds the head's queries and keys too (`vectors`). x: what goes into its layer, `[token, hidden_size]`;
-    value: the head's values `[token, head_dim]`; query: the place of the token whose row it is. A saved record has
-    neither x nor values: then what is made of them is not in the document.
+    The record holds the head's queries and keys too (`vectors`). x: what its projections are given,
+    `[token, hidden_size]`; value: the head's values `[token, head_dim]`; query: the place of the token whose row it is.
+    A saved record has none of x, values and `positions`: then what is made of them is not in the document.
     """
     [layer], [head] = record.layers, record.heads
-    assert record.vectors is not None
-    queries, keys = record.vectors.of(layer, head)
-    steps = row_steps(queries[query], keys, value, record.mask_of(layer)[query], record.map(layer, head)[query])
+    vectors = record.vectors
+    assert vectors is not None
+    queries, keys = vectors.of(layer, head)
+    place = vectors.place(layer, head)
+    scoring = Scoring(float(vectors.scale[place]), {name: term[place, query] for name, term in vectors.terms.items()})
+    weights, allowed = record.map(layer, head)[query], record.mask_of(layer)[query]
+    steps = row_steps(queries[query], keys, value, allowed, weights, scoring)
     columns = {name: getattr(steps, name).tolist() for name in (*BY_KEY, *(BY_VALUE if value is not None else ()))}
+    if steps.terms:
+        by_name = {name: term.tolist() for name, term in steps.terms.items()}
+        columns["terms"] = [dict(zip(by_name, of_key, strict=True)) for of_key in zip(*by_name.values(), strict=True)]
+        columns["added"] = steps.added.tolist()
+    if positions.rows is not None:
+        columns["row"] = positions.rows[query].tolist()
+    own = {} if x is None else {"x": x[query].tolist()}
+    if positions.before is not None:
+        before, keys_before = (part.astype(np.float64) for part in positions.before)
+        own["before"] = before[query].tolist()
+        columns["before"] = keys_before.tolist()
+        columns["unturned"] = (keys_before @ before[query]).tolist()
     columns["k"] = keys.tolist()
     if value is not None:
         columns["v"] = value.tolist()
@@ -93,11 +145,13 @@ def document(record: AttentionRecord, x: Floats | None, value: Floats | None, qu
         **({} if record.kind == "encoder" else {"kind": record.kind}),
         "mask": record.mask_name,
         "tokens": record.tokens.text,
+        "scale": steps.scale,
+        **({} if positions.rotary is None else {"rotary": dict(positions.rotary)}),
         "query": {
             "index": query,
             "token": record.tokens.text[query],
             "shown": record.tokens.shown[query],
-            **({} if x is None else {"x": x[query].tolist()}),
+            **own,
             "q": queries[query].tolist(),
         },
         "keys": [

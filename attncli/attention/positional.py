@@ -29,9 +29,16 @@ class Where(NamedTuple):
 
 
 class PositionalScore(nn.Module):
-    """The scaled dot product. What knows of positions turns the vectors, or adds terms (`has_terms`)."""
+    """The scaled dot product. What knows of positions turns the vectors, or adds terms.
 
-    has_terms = False
+    names: of the terms.
+    """
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def has_terms(self) -> bool:
+        return bool(self.names)
 
     def scale(self, d_k: int) -> float:
         """What the dot product is multiplied with: 1 / sqrt(d_k)."""

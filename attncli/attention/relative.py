@@ -49,7 +49,7 @@ class RelativeBias(PositionalScore):
     `embedding` is the table's class.
     """
 
-    has_terms = True
+    names = ("position",)
 
     def __init__(
         self, heads: int, buckets: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
@@ -59,11 +59,14 @@ class RelativeBias(PositionalScore):
         self.furthest = furthest
         self.kept: dict[tuple[int, int, int, int], Tensor] = {}
 
+    def rows(self, offsets: Tensor) -> Tensor:
+        """The row of the table for offsets j - i."""
+        return relative_buckets(offsets, self.table.num_embeddings, self.furthest)
+
     def bias(self, where: Where) -> Tensor:
         """Of all heads, `[head, query, key]`."""
         offsets = where.offsets(self.table.weight.device)
-        buckets = relative_buckets(offsets, self.table.num_embeddings, self.furthest)
-        return self.table(buckets).permute(2, 0, 1).contiguous()
+        return self.table(self.rows(offsets)).permute(2, 0, 1).contiguous()
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         place = (where.queries.start, where.queries.stop, where.keys.start, where.keys.stop)
@@ -74,7 +77,8 @@ class RelativeBias(PositionalScore):
             if bias.numel() + sum(one.numel() for one in list(kept.values())) > KEPT:
                 kept = self.kept = {}
             kept[place] = bias
-        return {"position": bias if len(where.heads) == len(bias) else bias[list(where.heads)]}
+        heads = list(where.heads)
+        return {self.names[0]: bias if heads == list(range(len(bias))) else bias[heads]}
 
 
 def alibi_slopes(heads: int) -> Tensor:
@@ -93,7 +97,7 @@ class Alibi(PositionalScore):
     The paper's model looks back only; for an encoder the distance counts to both sides.
     """
 
-    has_terms = True
+    names = ("distance",)
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -101,7 +105,7 @@ class Alibi(PositionalScore):
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         slopes = self.slopes[list(where.heads)].to(query)
-        return {"distance": -slopes[:, None, None] * where.offsets(query.device).abs()}
+        return {self.names[0]: -slopes[:, None, None] * where.offsets(query.device).abs()}
 
 
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "content to position", "position to content"
@@ -124,8 +128,6 @@ class Disentangled(PositionalScore):
     Raises ValueError for another kind.
     """
 
-    has_terms = True
-
     def __init__(
         self,
         vectors: nn.Embedding,
@@ -140,7 +142,7 @@ class Disentangled(PositionalScore):
             raise ValueError(f"terms are {CONTENT_TO_POSITION} and {POSITION_TO_CONTENT}, not {', '.join(kinds)}")
         self.vectors, self.norm = vectors, norm
         self.own = None if own is None else nn.ModuleDict(own)
-        self.kinds = tuple(kinds)
+        self.names = tuple(kinds)
         self.near, self.furthest = near, furthest
         self.span = vectors.num_embeddings // 2
         self.projections: dict[str, nn.Linear] = dict(own or {})
@@ -152,7 +154,7 @@ class Disentangled(PositionalScore):
             self.projections = {"query": query, "key": key}
 
     def scale(self, d_k: int) -> float:
-        return float((d_k * (1 + len(self.kinds))) ** -0.5)
+        return float((d_k * (1 + len(self.names))) ** -0.5)
 
     def rows(self, offsets: Tensor) -> Tensor:
         """δ: the row of the table for offsets i - j."""
@@ -174,10 +176,10 @@ class Disentangled(PositionalScore):
         # How far behind a key its query can stand, from the nearest to the furthest: i - j.
         first, last = where.queries.start - where.keys.stop + 1, where.queries.stop - where.keys.start
         behind = torch.arange(first, last, device=query.device)
-        if CONTENT_TO_POSITION in self.kinds:
+        if CONTENT_TO_POSITION in self.names:
             of_offset = self.projected("key", head_dim)[heads][:, self.rows(behind.flip(0))]  # j - i ascends
             made[CONTENT_TO_POSITION] = by_offset(query * scale @ of_offset.mT, keys)
-        if POSITION_TO_CONTENT in self.kinds:
+        if POSITION_TO_CONTENT in self.names:
             of_offset = self.projected("query", head_dim)[heads][:, self.rows(behind)]
             made[POSITION_TO_CONTENT] = by_offset(key * scale @ of_offset.mT, queries).mT
         return made

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attncli.analysis.patterns import counted_queries
 from attncli.attention import Bilinear, MultiHeadAttention, attend, dot, masked_softmax, scaled_dot
 from attncli.checks.laws import order_needs_positions
-from attncli.checks.variants import mask_of
+from attncli.checks.variants import mask_of, own_score
 from attncli.models.head import OneHead
 from attncli.models.model import Model
 
@@ -182,7 +182,10 @@ def one_projection_makes_it_symmetric(head: OneHead) -> Claim:
 
 
 def bilinear_is_the_heads_score(head: OneHead) -> Claim:
-    """(W_Q x + b_Q) · (W_K y + b_K) is xᵀ W y with W = W_Qᵀ W_K, the biases as weights of an input that is always 1."""
+    """(W_Q x + b_Q) · (W_K y + b_K) is xᵀ W y with W = W_Qᵀ W_K, the biases as weights of an input that is always 1.
+
+    Where positions turn queries and keys, that is so before they do.
+    """
     x = torch.from_numpy(head.x).double()
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=-1)
     to_query, to_key = (
@@ -192,7 +195,7 @@ def bilinear_is_the_heads_score(head: OneHead) -> Claim:
     with torch.no_grad():
         bilinear.weight.copy_(to_query.T @ to_key)
         found = bilinear(x, x)
-    own = dot(torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double())
+    own = dot(*(torch.from_numpy(head.unturned(name)).double() for name in ("query", "key")))
     deviation = relative(found, own)
     figures = {"deviation": deviation}
     return Claim(
@@ -226,7 +229,7 @@ def heads_alike_are_one_head(head: OneHead, count: int = 3) -> Claim:
             part.weight.copy_(torch.from_numpy(np.tile(weight, (count, 1))))
             part.bias.copy_(torch.from_numpy(np.tile(bias, count)))
         query, key, value = many.project(x[None])
-        outputs = attend(query, key, value, mask_of(head)).output[0]  # [head, query, head_dim]
+        outputs = attend(query, key, value, mask_of(head), own_score(head)).output[0]  # [head, query, head_dim]
         own = torch.from_numpy(head.record.weights[0, 0] @ head.value)
     deviation = max(relative(output, own) for output in outputs)
     figures = {"deviation": deviation}

@@ -84,3 +84,19 @@ def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:
 def mask_of(head: OneHead) -> Tensor:
     """The head's mask, bool `[query, key]`."""
     return torch.from_numpy(head.record.mask.copy())  # which may share one row among all queries
+
+
+def own_score(head: OneHead) -> ScoreFunction:
+    """The head's own score of queries and keys that nothing has turned yet."""
+    vectors = head.record.vectors
+    assert vectors is not None
+    scale, places = float(vectors.scale[0]), torch.arange(len(head.x))
+    terms = [torch.from_numpy(term[0]) for term in vectors.terms.values()]
+
+    def score(query: Tensor, key: Tensor) -> Tensor:
+        if head.rotary is not None:
+            angles = head.rotary.angles(places, query.dtype)
+            query, key = head.rotary.turn(query, angles), head.rotary.turn(key, angles)
+        return sum(terms, start=scale * query @ key.mT)
+
+    return score

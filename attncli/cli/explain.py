@@ -45,9 +45,9 @@ def explain(
 ) -> None:
     """Explain one row of a map, every number from end to end.
 
-    For each key: q·k, divided by the root of the head's size, the mask, exp, the weight, and how much the token
-    brings to the output: the length of weight times value, which can be small where the weight is large. Of a saved
-    record with q and k (run --vectors) all but that.
+    For each key: q·k, divided by the root of the head's size, what positions add, the mask, exp, the weight, and how
+    much the token brings to the output: the length of weight times value, which can be small where the weight is
+    large. Of a saved record with q and k (run --vectors) all but that.
 
     \b
     Examples:
@@ -83,7 +83,9 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     inputs = read_inputs(asked["text"], asked["pair"], asked["file"])
     check_one(len(inputs), "give the one to explain as TEXT")
     loaded = open_own(asked["model"], asked["device"], asked["dtype"], "explain")
-    from attncli.analysis.steps import document
+    from dataclasses import asdict
+
+    from attncli.analysis.steps import Positions, document
     from attncli.models.head import one_head
     from attncli.record.selection import select_one, select_token
 
@@ -92,7 +94,10 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     layer = select_one(asked["layer"], loaded.config.layers, "layer")
     head = select_one(asked["head"], loaded.config.heads, "head")
     taken = one_head(loaded, tokens, layer, head, asked["mask"])
-    return document(taken.record, taken.x, taken.value, place)
+    rotary, before = None, None
+    if taken.rotary is not None:
+        rotary, before = asdict(taken.rotary), (taken.unturned("query"), taken.unturned("key"))
+    return document(taken.record, taken.x, taken.value, place, Positions(rotary, before, taken.rows))
 
 
 def read(context: typer.Context, path: Path) -> dict[str, Any]:

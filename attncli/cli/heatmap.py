@@ -7,7 +7,7 @@ import typer
 
 from attncli.base import choices
 from attncli.cli import hints, options, output
-from attncli.cli.given import refuse
+from attncli.cli.given import given, refuse
 
 
 def heatmap(
@@ -36,6 +36,7 @@ def heatmap(
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
     words: options.Words = False,
+    terms: options.Terms = False,
     vmax: Annotated[
         float | None,
         options.option(
@@ -101,13 +102,18 @@ def heatmap(
     from attncli.base.files import PICTURES, check_suffix
     from attncli.cli.source import Source
     from attncli.render.figures.heatmap import heatmap as draw
+    from attncli.render.figures.matrix import SIGNED
     from attncli.render.figures.options import Look, What
     from attncli.render.figures.saving import save_figure
     from attncli.render.figures.titles import left_out
 
     check_suffix(output_path, PICTURES, "a picture")
+    if terms:
+        why = "with --terms, which are of pieces and of one head's weights, drawn as matrices"
+        refuse(context, why, "words", "measure", "mean", "style")
+        cmap = cmap if given(context, "cmap") else SIGNED
     look = Look(style, vmax, cmap, title, width, font, font_size)
-    what = What(mean, not no_special, words, segments, query)
+    what = What(mean, not no_special, words, segments, query, terms)
     if style == "lines":
         refuse(context, "with --style lines, which are drawn in the colours of their heads", "cmap")
         if output_path.suffix.lower() != ".png":
@@ -126,7 +132,10 @@ def heatmap(
     if note:
         output.say(f"attncli: {note}")
     output.data(str(output_path))
-    if style == "matrix":
+    if terms:
+        record_head = {"layer": record.layers[0], "head": record.heads[0]}
+        hints.offer(context, "one row of it, every number", "explain", terms=None, output_path=None, **record_head)
+    elif style == "matrix":
         lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
         hints.offer(context, "the same as lines", "heatmap", **lines)
     else:

@@ -108,6 +108,10 @@ Query = Annotated[
     str | None,
     option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
 ]
+Terms = Annotated[
+    bool,
+    option(SELECTION, "--terms", rare=True, help="Of one head: its scores, and what positions add to them."),
+]
 Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
 NoSpecial = Annotated[
     bool,

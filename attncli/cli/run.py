@@ -36,6 +36,7 @@ def run(
         options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
     ] = None,
     words: options.Words = False,
+    terms: options.Terms = False,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
     which: options.Which = None,
@@ -56,7 +57,8 @@ def run(
     """Show what the attention heads of a model do with a text.
 
     Without a selection: which kind of head is where, and which heads are worth a closer look on this text. With -l:
-    the heads of that layer, each as a small map. With -H: that head large, with its numbers.
+    the heads of that layer, each as a small map. With -H: that head large, with its numbers. With --terms its scores,
+    where positions add something to them: what of them is content and what is position.
 
     \b
     Examples:
@@ -78,6 +80,9 @@ def run(
         raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
     if vectors is not None and words:
         raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
+    if terms:
+        refuse(context, "with --terms, which are of pieces and of their weights", "words", "measure")
+        refuse(context, "with --terms: run --vectors L.H -o maps.safetensors saves them", "output_path")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
     first = layer is None and head is None and not json and output_path is None
@@ -89,17 +94,23 @@ def run(
         from attncli.analysis.words import merge_words
 
         records = map(merge_words, records)
+    if terms:
+        from attncli.analysis.terms import with_terms
+
+        records = map(with_terms, records)
     if output_path is not None:
         kept = list(one_by_one(records, len(source)))
         save_records(kept, output_path)
         output.say(f"attncli: saved {output_path}: {contents(kept)}")
         records = iter(kept)
     if json:
-        output.text(document_text(records))
+        output.text(document_text(records, terms))
     elif output_path is None:
         usual = cache(source.usual)
         for record in records:
-            if first or (len(record.layers) > 1 and head is None):
+            if terms:
+                output.show(*terms_of(record))
+            elif first or (len(record.layers) > 1 and head is None):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")
                 output.show(*look(record, usual(words), context))
             else:
@@ -172,6 +183,16 @@ def maps(record: "AttentionRecord", top_k: int) -> "list[Text]":
     else:
         lines = overview(record, output.canvas(), top_k)
     return [*lines, Text()]
+
+
+def terms_of(record: "AttentionRecord") -> "list[Text]":
+    """What one head's scores are the sum of."""
+    from attncli.render.terminal.headings import heading
+    from attncli.render.terminal.terms import terms_view
+
+    canvas = output.canvas(page=output.ENDLESS)
+    shown = terms_view(record, canvas)
+    return [heading(record, f"layer {record.layers[0]} head {record.heads[0]}", canvas), *shown]
 
 
 def contents(records: "list[AttentionRecord]") -> str:

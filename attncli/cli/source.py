@@ -129,6 +129,8 @@ def open_own(name: str, device: str, dtype: str, command: str) -> "Model":
 def request_of(options: dict[str, Any], layers: str) -> Request:
     """What the options ask of a model. Raises RequestError as `Request` does."""
     names = ("mask", "pad_to", "measure", "vectors", "which", "target")
+    if options.get("terms"):
+        options = {**options, "vectors": "all"}
     return Request(
         layers=layers if options.get("layer") is None else options["layer"],
         heads="all" if options.get("head") is None else options["head"],

@@ -160,7 +160,7 @@ def say_if_large(context: typer.Context, records: "Sequence[AttentionRecord]") -
 def vectors_size(records: "Sequence[AttentionRecord]") -> float:
     """The characters of a page for q and k."""
     kept = [record.vectors for record in records if record.vectors is not None]
-    return sum(vectors.query.size + vectors.key.size for vectors in kept) * PACKED
+    return sum(vectors.size for vectors in kept) * PACKED
 
 
 def cost(records: "Sequence[AttentionRecord]") -> str:

@@ -131,6 +131,34 @@ class KeepVectors:
         return self.inside(heads, weights)
 
 
+class KeepTerms:
+    """Keeps what positions add to the scores of some heads, which are (layer, head).
+
+    kept: of each run by the term's name `[text, head, query, key]`, in the order asked for; 0 for a head without it.
+    """
+
+    def __init__(
+        self, rows: Rows, heads: Sequence[tuple[int, int]], like: Tensor, inside: Attend = attend_heads
+    ) -> None:
+        self.heads = list(heads)
+        self.like = like
+        self.inside = inside
+        self.kept: list[dict[str, Tensor]] = [{} for _ in rows.runs]
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in self.heads]
+        if ours and heads.has_terms:
+            chosen, kept = heads.only(ours), self.kept[heads.run.number]
+            for name, term in chosen.terms().items():
+                if name not in kept:
+                    length = heads.run.length
+                    kept[name] = self.like.new_zeros(len(heads.run.texts), len(self.heads), length, length)
+                for place, number in enumerate(chosen.numbers):
+                    where = self.heads.index((heads.layer, number))
+                    kept[name][heads.texts, where, heads.queries, heads.keys] = term[..., place, :, :]
+        return self.inside(heads, weights)
+
+
 class KeepLengths:
     """Keeps the lengths of some heads' transformed values, ‖v W_O‖ (`attncli.models.norms`).
 

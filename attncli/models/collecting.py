@@ -37,12 +37,13 @@ def under_masks(
 
 
 def vectors_within(model: Model, texts: Sequence[Tokens], request: Request, most: float) -> str:
-    """The heads, from the first on, whose queries and keys are no more than `most` numbers; one at least.
+    """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers; one at least.
 
     Written as `Request.vectors` takes it.
     """
     layers = select(request.layers, model.config.layers, "layer")
     heads = select(request.heads, model.config.heads, "head")
     every = [f"{layer}.{head}" for layer in layers for head in heads]
-    of_one = 2 * sum(map(len, texts)) * model.config.head_dim
+    terms = max(len(model.network.layer(layer).score.names) for layer in layers)
+    of_one = 2 * sum(map(len, texts)) * model.config.head_dim + terms * sum(len(text) ** 2 for text in texts)
     return ",".join(every[: max(1, int(most / of_one))])

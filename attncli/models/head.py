@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from attncli.base.arrays import Floats
+import numpy as np
+import torch
+
+from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
+from attncli.base.arrays import Floats, Ints
 from attncli.models.attending import KeepHead
 from attncli.models.model import Model
 from attncli.record import AttentionRecord, Request
@@ -11,17 +15,27 @@ from attncli.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class OneHead:
-    """All that one head works with, float32. Queries are x W_Qᵀ + b_Q, and so on.
+    """All that one head works with, float32. Queries are x W_Qᵀ + b_Q, and so on; turned then where positions do that.
 
-    record: its map, as `Model.attend` gives it, with its queries and keys.
-    x: the layer's input `[token, hidden_size]`; value: `[token, head_dim]`.
-    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; no b is zeros.
+    record: its map, as `Model.attend` gives it, with its queries and keys as they meet.
+    x: what the projections are given `[token, hidden_size]`; value: `[token, head_dim]`.
+    projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
+    none.
+    rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
+    if there is one, the row for each query and key, `[query, key]`.
     """
 
     record: AttentionRecord
     x: Floats
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
+    rotary: Rotary | None = None
+    rows: Ints | None = None
+
+    def unturned(self, name: str) -> Floats:
+        """The "query" or the "key" before positions turn it: x W + b, `[token, head_dim]`."""
+        weight, bias = self.projections[name]
+        return self.x @ weight.T + bias
 
     @property
     def query(self) -> Floats:
@@ -43,16 +57,36 @@ def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> 
     [taken] = model.take([tokens], request, parts)
     x, value = parts.kept[0]
     attention = model.network.layer(layer).attention
-    rows = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
+    score = model.network.layer(layer).score
+    part_of = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     return OneHead(
         record=model.record(taken, request),
         x=x.float().cpu().numpy(),
         value=value.float().cpu().numpy(),
         projections={
             name: (
-                part.weight[rows].float().cpu().numpy(),
-                (part.weight.new_zeros(rows.stop) if part.bias is None else part.bias)[rows].float().cpu().numpy(),
+                part.weight[part_of].float().cpu().numpy(),
+                np.zeros(attention.head_dim, np.float32)
+                if part.bias is None
+                else part.bias[part_of].float().cpu().numpy(),
             )
             for name, part in (("query", attention.query), ("key", attention.key), ("value", attention.value))
         },
+        rotary=score.rotary if isinstance(score, RotaryScore) else None,
+        rows=table_rows(score, len(tokens)),
     )
+
+
+def table_rows(score: PositionalScore, count: int) -> Ints | None:
+    """Of so many queries and keys, the row of the score's table of positions, `[query, key]`; None without a table."""
+    places = torch.arange(count)
+    behind = places[:, None] - places  # i - j
+    match score:
+        case RelativeBias():
+            rows = score.rows(-behind)
+        case Disentangled():
+            rows = score.rows(behind)
+        case _:
+            return None
+    made: Ints = rows.numpy()
+    return made

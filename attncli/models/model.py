@@ -11,7 +11,7 @@ from torch import Tensor
 from attncli.base import choices
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads
+from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
 from attncli.models.hub import Place
@@ -48,14 +48,15 @@ class Taken(NamedTuple):
     """What a walk took of a text.
 
     weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors
-    `[2, head, token, head_dim]`, queries and then keys, in its own; masks: of the layers that are asked for, bool
-    `[layer, query, key]`.
+    `[2, head, token, head_dim]`, queries and then keys, in its own; terms: what positions add to the scores of these
+    heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`.
     """
 
     tokens: Tokens
     asked: Asked
     weights: Tensor
     vectors: Tensor
+    terms: dict[str, Tensor]
     masks: Tensor
 
 
@@ -115,7 +116,7 @@ class Model(Engine):
                     f"{option} is for encoder-decoders, and {self.place.name} is an encoder: leave it out"
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
-            raise RequestError("q and k make weights and not norms: leave --vectors or --measure norm out")
+            raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""
@@ -154,7 +155,8 @@ class Model(Engine):
         rows = self.rows(batch, request.mask)
         like = torch.empty(0, dtype=self.dtype, device=self.device)
         vectors = KeepVectors(rows, asked.vectors, like, self.config.head_dim, inside)
-        lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, vectors)
+        terms = KeepTerms(rows, asked.vectors, like, vectors)
+        lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, terms)
         maps = KeepMaps(rows, asked.layers, asked.heads, like.to(self.map_dtype), lengths)
         with torch.inference_mode():
             for _ in walk(self.network, rows, maps, ending):
@@ -165,7 +167,9 @@ class Model(Engine):
                 if norms:
                     weights *= lengths.kept[run.number][..., None, :]
                 masks = of_layers([run.masks[layer] for layer in asked.layers], len(run.texts), run.length, self.device)
-                of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), masks, strict=True)
+                added = terms.kept[run.number]
+                of_each = [{name: term[place] for name, term in added.items()} for place in range(len(run.texts))]
+                of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), of_each, masks, strict=True)
                 texts = [batch[number] for number in run.texts]
                 taken.append([Taken(one, asked, *kept) for one, kept in zip(texts, of_texts, strict=True)])
         return rows.in_order(taken)
@@ -173,10 +177,13 @@ class Model(Engine):
     def record(self, taken: Taken, request: Request) -> AttentionRecord:
         """Raises RequestError when the numbers are no numbers."""
         weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
-        vectors = taken.vectors.to(device="cpu", dtype=torch.float32).numpy()
+        heads = taken.asked.vectors
+        query, key = taken.vectors.to(device="cpu", dtype=torch.float32).numpy()
+        terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
         norms = request.measure == "norm"
         self.check_finite("norms" if norms else "scores", weights, taken.asked)
-        self.check_vectors_finite(vectors, taken.asked.vectors)
+        self.check_vectors_finite([query, key, *terms.values()], heads)
+        scale = np.array([self.network.layer(layer).score.scale(self.config.head_dim) for layer, _ in heads])
         return AttentionRecord(
             weights=weights,
             layers=list(taken.asked.layers),
@@ -185,7 +192,7 @@ class Model(Engine):
             masks=taken.masks.cpu().numpy(),
             mask_name=request.mask,
             model=self.info,
-            vectors=Vectors(list(taken.asked.vectors), *vectors) if taken.asked.vectors and not norms else None,
+            vectors=Vectors(list(heads), query, key, scale, terms) if heads and not norms else None,
             measure=request.measure,
         )
 
@@ -223,11 +230,14 @@ class Model(Engine):
             layer, head, _ = bad[0]
             raise self.too_large(what, asked.layers[layer], asked.heads[head])
 
-    def check_vectors_finite(self, vectors: Floats, heads: Sequence[tuple[int, int]]) -> None:
-        """Raises RequestError when a query or a key is no number: at a token that the mask hides, no weight says so."""
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=(0, 2, 3)))
-        if len(bad):
-            raise self.too_large("queries or keys", *heads[bad[0]])
+    def check_vectors_finite(self, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
+        """Raises RequestError when a query, a key or a term of theirs, `[head, ...]` each, is no number: at a token
+        that the mask hides, no weight says so.
+        """
+        for array in arrays:
+            bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))
+            if len(bad):
+                raise self.too_large("queries or keys", *heads[bad[0]])
 
     def too_large(self, what: str, layer: int, head: int) -> RequestError:
         return RequestError(

@@ -93,7 +93,7 @@ class TransformersModel(Engine):
         if request.measure == "norm":
             raise not_given("norms need values and the output projection", "the measure norm", self.place)
         if request.vectors not in (None, "none"):
-            raise not_given("vectors are queries and keys", "--vectors", self.place)
+            raise not_given("vectors are queries and keys", "--vectors or --terms", self.place)
         why = self.why_not(request.mask, self.part(request))
         if why is not None:
             own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""

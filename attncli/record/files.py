@@ -14,7 +14,7 @@ from attncli.base.printable import first_line
 from attncli.base.schema import anything, each
 from attncli.base.untrusted import Tensors
 from attncli.record.decimals import decimals
-from attncli.record.parts import VECTOR_ARRAYS
+from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 LOADED = (".safetensors", ".npz")  # those that hold all of a record
@@ -32,7 +32,7 @@ def check_record_count(path: Path, count: int) -> None:
 
 
 class Contents(NamedTuple):
-    """One text of a file: its arrays under ARRAYS and VECTOR_ARRAYS, and as JSON the rest of its record."""
+    """One text of a file: its arrays under ARRAYS, VECTOR_ARRAYS, SCORE_ARRAYS, and as JSON the rest of its record."""
 
     numbers: dict[str, Any]
     labels: dict[str, Any]
@@ -122,5 +122,5 @@ def read_safetensors(path: Path) -> Iterator[Contents]:
     each(anything)(every, "records")
     for number, rest in enumerate(every):
         end = "" if len(every) == 1 else f".{number}"
-        names = [*ARRAYS, *(name for name in VECTOR_ARRAYS if name + end in file.shapes)]
+        names = [*ARRAYS, *(name for name in (*VECTOR_ARRAYS, *SCORE_ARRAYS) if name + end in file.shapes)]
         yield Contents({name: file.read(name + end) for name in names}, rest)

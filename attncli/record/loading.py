@@ -18,7 +18,7 @@ from attncli.record.foreign import as_maps, as_tokens
 from attncli.record.making import Known, assembled, record_of
 from attncli.record.masks import compact
 from attncli.record.measures import ANY, check_hidden, check_maps
-from attncli.record.parts import VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
+from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
 from attncli.record.record import AttentionRecord
 from attncli.record.runs import masks_of
 from attncli.record.selection import number_list
@@ -104,7 +104,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
     check_maps(weights, measure, ANY)
     if not mask.all():
         check_hidden((weights.max(axis=1) > 0) & ~mask, tokens)
-    whose = numbers, layers, heads, queries, keys
+    whose = numbers, labels.get("terms", []), layers, heads, queries, keys
     return AttentionRecord(
         weights=np.ascontiguousarray(weights),
         layers=layers,
@@ -113,7 +113,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         masks=mask,
         mask_name=labels["mask_name"],
         model=model,
-        vectors=build_vectors(*whose) if numbers.keys() & set(VECTOR_ARRAYS) else None,
+        vectors=build_vectors(*whose) if numbers.keys() & {*VECTOR_ARRAYS, *SCORE_ARRAYS} else None,
         key_tokens=key_tokens,
         kind=labels.get("kind", "encoder"),
         measure=measure,

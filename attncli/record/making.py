@@ -176,8 +176,11 @@ def vectors_of(
     """The queries and keys of heads. Raises RequestError where they do not fit the rest."""
     if given is None:
         return None
+    more: dict[str, Any] = {}
+    names: list[str] = []
     if isinstance(given, Vectors):
         of, arrays = given.heads, [given.query, given.key]
+        more, names = given.arrays(), list(given.terms)
     else:
         of = [(layer, head) for layer in layers for head in heads]
         wanted = [len(layers), len(heads)]
@@ -189,7 +192,8 @@ def vectors_of(
                     f"and {wanted[1]} heads"
                 )
     query, key = (array.reshape(-1, *array.shape[-2:]).astype(np.float32) for array in arrays)
+    numbers = {**more, "neurons": np.array(of), "query": query, "key": key}
     try:
-        return build_vectors({"neurons": np.array(of), "query": query, "key": key}, layers, heads, *lengths)
+        return build_vectors(numbers, names, layers, heads, *lengths)
     except ValueError as error:
         raise RequestError(f"vectors: {error}") from error

@@ -1,16 +1,18 @@
 """What a record is made of beside its weights: the model that it is of, and the vectors of its heads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attncli.base.arrays import Floats
+from attncli.base.arrays import Doubles, Floats
 from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
+SCORE_ARRAYS = ("scale", "terms")  # and what else makes their scores, which older files don't say
+CONTENT = "content"  # the part of a score that is made of q and k
 
 
 @dataclass(frozen=True)
@@ -29,37 +31,85 @@ class ModelInfo:
 class Vectors:
     """The queries and keys of some heads: what their scores are made of.
 
-    With d = head_dim, a head's map is softmax(q k^T / sqrt(d)) over the keys that its mask allows, up to the
-    rounding of the dtype that the model computed in.
+    A head's map is softmax(scale q k^T + sum of its terms) over the keys that its mask allows, up to the rounding of
+    the dtype that the model computed in.
 
     heads: (layer, head), their numbers in the model, each once. query, key: float32 `[head, token, head_dim]`,
-    in the order of `heads`; not divided by sqrt(head_dim) yet.
+    in the order of `heads`, as they meet: turned where positions turn them (rotary), and not scaled yet.
+    scale: float64 `[head]`, what q k^T is multiplied with; by default 1 / sqrt(head_dim).
+    terms: what positions add then, by name, float32 `[head, query, key]`; 0 for a head that has no such term.
     """
 
     heads: list[tuple[int, int]]
     query: Floats
     key: Floats
+    scale: Doubles = field(default_factory=lambda: np.empty(0))
+    terms: dict[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not len(self.scale):
+            object.__setattr__(self, "scale", np.full(len(self.heads), self.query.shape[-1] ** -0.5))
 
     def of(self, layer: int, head: int) -> tuple[Floats, Floats]:
         """Query and key of one head, `[token, head_dim]` each, by its numbers in the model.
 
         Raises KeyError for a head whose vectors are not here.
         """
+        place = self.place(layer, head)
+        return self.query[place], self.key[place]
+
+    def place(self, layer: int, head: int) -> int:
+        """Of a head along the first axes. Raises KeyError for a head whose vectors are not here."""
         if (layer, head) not in self.heads:
             raise KeyError(f"the vectors of layer {layer}, head {head} are not in this record")
-        place = self.heads.index((layer, head))
-        return self.query[place], self.key[place]
+        return self.heads.index((layer, head))
+
+    def parts(self, layer: int, head: int) -> dict[str, Doubles]:
+        """What a head's scores are the sum of, `[query, key]` each: scale q k^T ("content"), and its terms.
+
+        Raises KeyError as `of` does.
+        """
+        place = self.place(layer, head)
+        query, key = (part.astype(np.float64) for part in self.of(layer, head))
+        terms = {name: term[place].astype(np.float64) for name, term in self.terms.items()}
+        return {CONTENT: self.scale[place] * query @ key.T, **terms}
+
+    @property
+    def size(self) -> int:
+        """How many numbers these are."""
+        return self.query.size + self.key.size + sum(term.size for term in self.terms.values())
 
     def select(self, layers: Sequence[int], heads: Sequence[int]) -> "Vectors | None":
         """The vectors of those heads that are among these layers and heads; None when there is none."""
         places = [place for place, (layer, head) in enumerate(self.heads) if layer in layers and head in heads]
         if not places:
             return None
-        return Vectors([self.heads[place] for place in places], self.query[places], self.key[places])
+        return Vectors(
+            [self.heads[place] for place in places],
+            self.query[places],
+            self.key[places],
+            self.scale[places],
+            {name: term[places] for name, term in self.terms.items()},
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What files hold of them, under VECTOR_ARRAYS and SCORE_ARRAYS; the terms' names are labels."""
+        made: dict[str, npt.NDArray[Any]] = {
+            "neurons": np.array(self.heads, dtype=np.int64),
+            "query": np.ascontiguousarray(self.query),
+            "key": np.ascontiguousarray(self.key),
+            "scale": self.scale,
+        }
+        return made | ({"terms": np.stack(list(self.terms.values()))} if self.terms else {})
 
 
-def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], queries: int, keys: int) -> Vectors:
-    """Vectors from arrays under VECTOR_ARRAYS. Raises ValueError where they don't fit the rest."""
+def build_vectors(
+    numbers: dict[str, Any], names: Sequence[str], layers: list[int], heads: list[int], queries: int, keys: int
+) -> Vectors:
+    """Vectors from arrays under VECTOR_ARRAYS and SCORE_ARRAYS, and the names of their terms.
+
+    Raises ValueError where they don't fit the rest.
+    """
     for name in VECTOR_ARRAYS:
         if name not in numbers:
             raise ValueError(f"it has vectors and no {name}")
@@ -72,7 +122,18 @@ def build_vectors(numbers: dict[str, Any], layers: list[int], heads: list[int], 
             raise ValueError(f"{name} is {array.dtype} {list(array.shape)} for {len(pairs)} heads, {length} tokens")
         if array.size == 0 or not np.isfinite(array).all():
             raise ValueError(f"{name} is empty or holds what is not a number")
-    return Vectors(pairs, query, key)
+    scale = numbers.get("scale", np.full(len(pairs), query.shape[-1] ** -0.5))
+    if scale.dtype != np.float64 or scale.shape != (len(pairs),):
+        raise ValueError(f"scale is {scale.dtype} {list(scale.shape)} for {len(pairs)} heads")
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        raise ValueError("scale is not above 0")
+    terms = numbers.get("terms", np.empty((0, len(pairs), queries, keys), np.float32))
+    if terms.dtype != np.float32 or terms.shape != (len(names), len(pairs), queries, keys):
+        wanted = f"{len(names)} names, {len(pairs)} heads, {queries} queries and {keys} keys"
+        raise ValueError(f"terms are {terms.dtype} {list(terms.shape)} for {wanted}")
+    if len({CONTENT, *names}) <= len(names) or not np.isfinite(terms).all():
+        raise ValueError("terms have no names of their own, or hold what is not a number")
+    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)))
 
 
 def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:

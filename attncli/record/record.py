@@ -170,10 +170,8 @@ class AttentionRecord:
             "mask": np.ascontiguousarray(self.compact_masks),
         }
         if self.vectors is not None:
-            numbers["neurons"] = np.array(self.vectors.heads, dtype=np.int64)
-            numbers["query"] = np.ascontiguousarray(self.vectors.query)
-            numbers["key"] = np.ascontiguousarray(self.vectors.key)
-        labels = {
+            numbers |= self.vectors.arrays()
+        labels: dict[str, Any] = {
             "tokens": asdict(self.tokens),
             "key_tokens": None if self.key_tokens is None else asdict(self.key_tokens),
             "mask_name": self.mask_name,
@@ -181,6 +179,8 @@ class AttentionRecord:
             "measure": self.measure,
             "model": asdict(self.model),
         }
+        if self.vectors is not None and self.vectors.terms:
+            labels["terms"] = list(self.vectors.terms)
         return files.Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -231,12 +231,20 @@ class AttentionRecord:
         """This text's entry under "records" in `run --json`."""
         return json.loads("".join(self.document_text()))
 
-    def document_text(self) -> Iterator[str]:
-        """The same as JSON, map by map: 512 tokens of all heads are hundreds of megabytes."""
+    def document_text(self, terms: bool = False) -> Iterator[str]:
+        """The same as JSON, map by map: 512 tokens of all heads are hundreds of megabytes.
+
+        terms: with what each head's scores are the sum of; their vectors have to be there.
+        """
         yield f'{json.dumps(self.labels())[:-1]}, "attention": ['
         for number, (layer, head) in enumerate(product(self.layers, self.heads)):
             weights = decimals(self.map(layer, head))
-            yield f'{", " if number else ""}{{"layer": {layer}, "head": {head}, "weights": {weights}}}'
+            more = ""
+            if terms and self.vectors is not None:
+                parts = self.vectors.parts(layer, head)
+                named = (f"{json.dumps(name)}: {decimals(part.astype(np.float32))}" for name, part in parts.items())
+                more = f', "terms": {{{", ".join(named)}}}'
+            yield f'{", " if number else ""}{{"layer": {layer}, "head": {head}, "weights": {weights}{more}}}'
         yield "]}"
 
     def labels(self) -> dict[str, Any]:
@@ -271,9 +279,9 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
         write_whole(path, lambda temporary: write([record.contents() for record in records], temporary))
 
 
-def document_text(records: Iterable[AttentionRecord]) -> Iterator[str]:
-    """What `run --json` prints, piece by piece: the model once, then every text's record."""
+def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> Iterator[str]:
+    """What `run --json` prints, with `terms` or not, piece by piece: the model once, then every text's record."""
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(asdict(record.model))}, "records": [' if number == 0 else ", "
-        yield from record.document_text()
+        yield from record.document_text(terms)
     yield "]}\n"

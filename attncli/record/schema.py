@@ -8,6 +8,7 @@ from attncli.record.measures import MEASURES
 
 MOST_HEADS = 10**6  # in a layer, and layers in a model
 LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1
+LONGEST_TERM = 100  # characters of its name
 SEGMENTS = 2  # XLNet's [CLS] is of neither text
 
 
@@ -59,7 +60,7 @@ WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
     {"tokens": tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
-    {**WHICH, "key_tokens": maybe(tokens)},
+    {**WHICH, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM))},
 )
 
 # What another program's .npz may say besides its tokens, and what is of each of them.
@@ -78,7 +79,9 @@ DOCUMENT = fields(
                     "tokens": each(text()),
                     "segments": each(whole(0, SEGMENTS)),
                     "mask": one_of(choices.names(choices.Mask)),
-                    "attention": each(fields({"layer": whole(), "head": whole(), "weights": anything})),
+                    "attention": each(
+                        fields({"layer": whole(), "head": whole(), "weights": anything}, {"terms": anything})
+                    ),
                 },
                 {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text()), "masks": MASKS},
             )

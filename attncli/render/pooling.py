@@ -16,3 +16,12 @@ def pool(weights: Floats, rows: int, columns: int) -> Floats:
             starts = np.arange(most) * length // most
             weights = np.fmax.reduceat(weights, starts, axis=axis)
     return weights
+
+
+def pool_signed(numbers: Floats, rows: int, columns: int) -> Floats:
+    """The same of numbers of either sign: the one that is largest in size; NaN where there is nothing else."""
+    nothing = np.isnan(numbers)
+    highest = pool(np.where(nothing, -np.inf, numbers), rows, columns)
+    lowest = -pool(np.where(nothing, -np.inf, -numbers), rows, columns)
+    found = np.where(highest >= -lowest, highest, lowest)
+    return np.where(np.isinf(found), np.nan, found)

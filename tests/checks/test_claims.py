@@ -247,3 +247,13 @@ def test_a_model_that_adds_positions_all_the_same_knows_the_order(minilm, traine
     rows_of = model.as_rows
     monkeypatch.setattr(model, "as_rows", lambda *asked: rows_of(*asked[:4]))
     assert not claiming.order_is_unknown_without_positions(minilm, trained(), 0).holds
+
+
+@pytest.mark.parametrize("family", ["modernbert", "mpnet", "deberta-v2"])
+def test_claims_of_the_heads_own_score_hold_whatever_knows_of_positions(family, tiny):
+    """The bilinear form is of queries and keys that nothing has turned; heads alike score as the head does."""
+    changes = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]} if family == "deberta-v2" else {}
+    model = load_model(str(tiny(family, **changes)), "cpu", engine="attncli")
+    head = one_head(model, model.tokenizer.encode("the big cat sat on it"), 1, 2, "padding")
+    for claim in (claiming.bilinear_is_the_heads_score(head), claiming.heads_alike_are_one_head(head)):
+        assert claim.holds, claim

@@ -34,7 +34,7 @@ CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @",
-        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @",
+        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m mpnet -l 1 -H 2 --terms @",
     ],
     "find": [
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
@@ -43,6 +43,7 @@ CALLS = {
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz",
+        "explain -m modernbert @", "explain -m mpnet @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
@@ -116,6 +117,8 @@ def place(tiny, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
+    for family in ("modernbert", "mpnet"):
+        (folder / family).symlink_to(tiny(family))
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

@@ -93,11 +93,13 @@ WAYS = {
         f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
         f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @", "run --from maps.npz",
         "run --from maps.npz -l 1 -H 0", "run --from maps.npz --json",
+        "run --from terms.safetensors -l 1 -H 2", "run --from terms.safetensors -l 1 -H 2 --json",
     ],
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [
         f"heatmap {M} -o a.svg @", f"heatmap {M} -o a.png -H 1 @", f"heatmap {M} --style lines -o a.svg @",
         "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
+        "heatmap --from terms.safetensors -l 1 -H 2 -o a.svg",
     ],
     "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @", f"explain {M} -o a.csv @",
         "explain --from vectors.safetensors", "explain --from vectors.safetensors -o a.svg",
@@ -237,6 +239,7 @@ def place(tiny, tmp_path_factory):
     masks = [model.attend(TEXT, mask=mask) for mask in ("padding", "causal")]
     save_records(masks, folder / "masks.safetensors")
     model.attend(TEXT, vectors="all").save(folder / "vectors.safetensors")
+    load_model(str(tiny("mpnet")), "cpu").attend(TEXT, vectors="all").save(folder / "terms.safetensors")
     return folder
 
 

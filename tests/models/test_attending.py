@@ -14,21 +14,21 @@ from attncli import load_model
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
-from attncli.models.attending import Gates, KeepHead, KeepLengths, KeepMaps, KeepVectors, attend_heads
+from attncli.models.attending import Gates, KeepHead, KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
 from attncli.models.rows import as_rows
 from attncli.models.walk import walk
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
-KEEPERS = ("maps", "maps of one head", "vectors", "lengths", "head", "sums", "gates")
+KEEPERS = ("maps", "maps of one head", "vectors", "terms", "lengths", "head", "sums", "gates")
 GATED = {(1, 2): [0.0, 1.0, 0.5, 2.0, -1.0], (3, 0): [0.0] * 5}
 CHOSEN = st.permutations(range(4)).flatmap(
     lambda order: st.integers(1, len(order)).map(lambda count: list(order[:count]))
 )
 
 
-@pytest.fixture(scope="module")
-def model(tiny):
-    loaded = load_model(str(tiny("bert")), device="cpu", dtype="float64")
+@pytest.fixture(scope="module", params=["bert", "mpnet", "deberta-v2"])
+def model(tiny, request):
+    loaded = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
     loaded.need(loaded.config.layers)
     return loaded
 
@@ -48,6 +48,7 @@ class Kept:
                 "maps": partial(KeepMaps, rows, layers, heads, like),
                 "maps of one head": partial(KeepMaps, rows, [2], [3], like),
                 "vectors": partial(KeepVectors, rows, self.pairs, like, model.config.head_dim),
+                "terms": partial(KeepTerms, rows, self.pairs, like),
                 "lengths": partial(KeepLengths, rows, layers, heads, like),
                 "head": partial(KeepHead, 2, 1),
                 "sums": lambda inside: BlockSums(
@@ -66,6 +67,8 @@ class Kept:
                 return [torch.from_numpy(one.totals), *map(torch.from_numpy, one.divergences())]
         if name == "head":
             return [part for text in sorted(one.kept) for part in one.kept[text]]
+        if name == "terms":
+            return [run[term] for run in one.kept for term in sorted(run)]
         return [] if name == "gates" else one.kept
 
 

@@ -1,59 +1,121 @@
-"""One head taken apart: its parts are the model's, and together they are its map."""
+"""One head taken apart: what makes its scores, beside transformers' own tensors, whatever knows of positions."""
 
 import numpy as np
 import pytest
-from checkpoints import FAMILIES
+import torch
+from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.modernbert import modeling_modernbert
 
 from attncli import load_model
-from attncli.analysis.steps import row_steps
+from attncli.analysis.steps import Positions, document
 from attncli.models.head import one_head
+from attncli.models.transformers_peer import load_reference
 
-TEXT = "The trophy does not fit in the suitcase because it is too big."
-
-
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_the_parts_lead_to_the_map_that_attend_gives(minilm, mask):
-    tokens = minilm.tokenizer.encode(TEXT, None, 18)
-    for layer, head in ((0, 2), (3, 1), (5, 11)):
-        one = one_head(minilm, tokens, layer, head, mask)
-        alone = minilm.attend(TEXT, layers=layer, heads=head, mask=mask, pad_to=18)
-        np.testing.assert_array_equal(one.record.weights, alone.weights)
-        for place in range(len(tokens)):
-            weight = one.record.map(layer, head)[place]
-            steps = row_steps(one.query[place], one.key, one.value, one.record.mask[place], weight)
-            np.testing.assert_allclose(steps.computed, weight, atol=2e-6)
+TEXT = "the big cat sat on it"
+NEAR = {"abs": 1e-4, "rel": 1e-4}
+DISENTANGLED = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8}
 
 
-def test_projections_of_the_input_are_query_key_and_value(minilm):
-    tokens = minilm.tokenizer.encode(TEXT)
-    one = one_head(minilm, tokens, 4, 7, "padding")
-    for name, expected in (("query", one.query), ("key", one.key), ("value", one.value)):
-        weight, bias = one.projections[name]
-        np.testing.assert_allclose(one.x @ weight.T + bias, expected, atol=2e-5)
+@pytest.fixture
+def taken(tiny):
+    """`taken("mpnet")` -> a head of a small random model, the text's tokens, and transformers' network."""
+
+    def take(family, layer=1, head=2, **changes):
+        directory = tiny(family, **changes)
+        model = load_model(str(directory), "cpu", engine="attncli")
+        tokens = model.tokenizer.encode(TEXT)
+        theirs = load_reference(directory, torch.device("cpu"), torch.float32)
+        return one_head(model, tokens, layer, head, "padding"), tokens, theirs
+
+    return take
 
 
-def test_the_output_of_all_heads_is_what_transformers_adds(minilm):
-    """Σ weight v of every head, side by side, is what BertSelfAttention gives."""
-    import torch
-    from transformers import BertModel
+def spied(monkeypatch, module, name):
+    """What a function of transformers is given, and what it returns, call by call."""
+    calls = []
+    function = getattr(module, name)
 
-    tokens = minilm.tokenizer.encode("The cat sat on the mat.")
-    bert = BertModel.from_pretrained(minilm.place.path, attn_implementation="eager").eval()
-    given = []
-    bert.encoder.layer[2].attention.self.register_forward_hook(lambda *parts: given.append(parts[-1][0]))
-    with torch.inference_mode():
-        bert(torch.tensor([tokens.ids]))
-    heads = [one_head(minilm, tokens, 2, head, "padding") for head in range(12)]
-    ours = np.concatenate([one.record.weights[0, 0] @ one.value for one in heads], axis=-1)
-    np.testing.assert_allclose(ours, given[0][0].numpy(), atol=1e-5)
+    def spy(*given, **named):
+        calls.append((given, named, function(*given, **named)))
+        return calls[-1][-1]
+
+    monkeypatch.setattr(module, name, spy)
+    return calls
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_can_be_taken_apart(tiny, family):
-    model = load_model(str(tiny(family)), device="cpu", dtype="float64")
-    tokens = model.tokenizer.encode("the cat sat")
-    one = one_head(model, tokens, 1, 1, "padding")
-    for place in range(len(tokens)):
-        weight = one.record.map(1, 1)[place]
-        steps = row_steps(one.query[place], one.key, one.value, one.record.mask[place], weight)
-        np.testing.assert_allclose(steps.computed, weight, atol=1e-5)
+def add_up(explained):
+    """Every number follows from those before it, and they lead to the model's own weight."""
+    for key in explained["keys"]:
+        assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), **NEAR)
+        assert key["scaled"] == pytest.approx(key["score"] * explained["scale"], **NEAR)
+        added = key["scaled"] + sum(key.get("terms", {}).values())
+        assert key.get("added", key["scaled"]) == pytest.approx(added, **NEAR)
+        assert key["raised"] == pytest.approx(np.exp(added - explained["largest"]) if key["allowed"] else 0, **NEAR)
+        assert key["weight"] == pytest.approx(key["raised"] / explained["total"], abs=1e-5)
+
+
+def test_rotary_queries_and_keys_before_and_after_they_are_turned(taken, monkeypatch):
+    """Beside those that transformers gives to its rotation, and gets from it, in a global and in a local layer."""
+    calls = spied(monkeypatch, modeling_modernbert, "apply_rotary_pos_emb")
+    bases = []
+    for layer in (0, 1):
+        head, tokens, theirs = taken("modernbert", layer, local_attention=6)
+        calls.clear()
+        theirs.run(tokens, "padding")
+        (query, key, *_), _, turned = calls[layer]
+        for name, before, after in (("query", query, turned[0]), ("key", key, turned[1])):
+            np.testing.assert_allclose(head.unturned(name), before[0, 2], atol=1e-4)
+            np.testing.assert_allclose(getattr(head, name), after[0, 2], atol=1e-4)
+        parts = Positions(vars(head.rotary), (head.unturned("query"), head.unturned("key")), head.rows)
+        explained = document(head.record, head.x, head.value, 3, parts)
+        add_up(explained)
+        unturned = (query[0, 2, 3] * key[0, 2]).sum(-1)
+        assert [one["unturned"] for one in explained["keys"]] == pytest.approx(unturned.tolist(), **NEAR)
+        bases.append(explained["rotary"]["base"])
+        assert [one["allowed"] for one in explained["keys"]] == [layer == 0 or abs(j - 3) <= 3 for j in range(8)]
+    assert bases[0] != bases[1]
+
+
+def test_a_relative_bias_is_transformers_and_stands_in_its_row(taken):
+    head, tokens, theirs = taken("mpnet")
+    encoder = theirs.network.encoder
+    with torch.no_grad():
+        bias = encoder.compute_position_bias(torch.zeros(1, len(tokens), 1))[0, 2]
+    np.testing.assert_allclose(head.record.vectors.terms["position"][0], bias, atol=1e-6)
+    explained = document(head.record, head.x, head.value, 3, Positions(rows=head.rows))
+    add_up(explained)
+    table = encoder.relative_attention_bias.weight
+    for key in explained["keys"]:
+        assert key["terms"]["position"] == pytest.approx(table[key["row"], 2].item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("kinds", [["c2p", "p2c"], ["p2c"], ["c2p"]])
+def test_disentangled_terms_are_transformers(taken, monkeypatch, kinds):
+    """Both together, as it computes them; each by itself where the network has one only."""
+    changes = {**DISENTANGLED, "pos_att_type": kinds}
+    head, tokens, theirs = taken("deberta-v2", **changes)
+    attention = modeling_deberta_v2.DisentangledSelfAttention
+    calls = spied(monkeypatch, attention, "disentangled_attention_bias")
+    theirs.run(tokens, "padding")
+    expected = calls[1][-1].reshape(-1, len(tokens), len(tokens))[2].detach()
+    terms = head.record.vectors.terms
+    assert len(terms) == len(kinds)
+    np.testing.assert_allclose(sum(term[0] for term in terms.values()), expected, atol=1e-4)
+    explained = document(head.record, head.x, head.value, 3, Positions(rows=head.rows))
+    add_up(explained)
+    assert explained["scale"] == pytest.approx((8 * (1 + len(kinds))) ** -0.5)
+
+
+def test_heads_in_another_order_keep_their_own_terms(tiny):
+    """As many heads as there are, and not in the order of the network."""
+    for family, changes in (("mpnet", {}), ("deberta-v2", DISENTANGLED), ("modernbert", {})):
+        model = load_model(str(tiny(family, **changes)), "cpu", engine="attncli")
+        plain, turned = model.attend(TEXT), model.attend(TEXT, layers=0, heads=[1, 0, 3, 2])
+        for head in range(4):
+            np.testing.assert_allclose(turned.map(0, head), plain.map(0, head), atol=1e-6)
+
+
+def test_without_positions_that_enter_scores_there_is_nothing_of_them(taken):
+    head, *_ = taken("bert")
+    assert head.rotary is None and head.rows is None and head.record.vectors.terms == {}
+    np.testing.assert_allclose(head.unturned("query"), head.query, atol=1e-5)

@@ -18,7 +18,9 @@ from attncli.record.measures import MEASURES
 from attncli.record.record import document_text
 
 WEIGHTS = np.tril(np.ones((2, 3, 5, 5))) / np.arange(1, 6)[:, None]
-GOOD = with_vectors(record_of(WEIGHTS, mask=np.tril(np.ones((5, 5), dtype=bool)), mask_name="causal"), [(1, 2)])
+GOOD = with_vectors(
+    record_of(WEIGHTS, mask=np.tril(np.ones((5, 5), dtype=bool)), mask_name="causal"), [(1, 2)], terms=["position"]
+)
 
 NUMBERS = {**GOOD.contents().numbers, "tokens": np.array(GOOD.tokens.text)}
 LABELS = json.loads(json.dumps(GOOD.contents().labels))

@@ -104,7 +104,7 @@ def rewrite(path: Path, labels: object = None, **arrays: object) -> None:
 
 def test_a_file_without_vectors_has_none(folder):
     """As all were before there were any."""
-    rewrite(folder / "old.npz", neurons=None, query=None, key=None)
+    rewrite(folder / "old.npz", neurons=None, query=None, key=None, scale=None)
     same(load_record(folder / "old.npz"), dataclasses.replace(GOOD, vectors=None))
 
 

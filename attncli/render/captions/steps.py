@@ -1,24 +1,69 @@
 """What is said of one row of one head, step by step; made of what `explain --json` prints."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from attncli.base.printable import printable
 
 FIRST = 6  # elements of a vector that are shown
 HIDDEN = "masked"
+ROUNDING = 1e-6  # of a scale
+
+
+class Step(NamedTuple):
+    """A step on the way to the scores: its heading, and for each key its number and that as it is written."""
+
+    heading: str
+    values: list[float]
+    texts: list[str]
+
+
+def score_steps(document: dict[str, Any]) -> list[Step]:
+    """From q·k to what softmax is given; q·k before the vectors are turned first, if they are."""
+    keys = document["keys"]
+
+    def step(heading: str, values: list[float], digits: int = 3) -> Step:
+        return Step(heading, values, [f"{value:.{digits}f}" for value in values])
+
+    before = [step("q·k not turned", [key["unturned"] for key in keys])] if "unturned" in keys[0] else []
+    steps = [*before, step("q·k", [key["score"] for key in keys])]
+    steps.append(step(scaled(document), [key["scaled"] for key in keys]))
+    if "terms" not in keys[0]:
+        return steps
+    if "row" in keys[0]:
+        steps.append(step("row of table", [key["row"] for key in keys], digits=0))
+    steps += [step(f"+ {printable(name)}", [key["terms"][name] for key in keys]) for name in keys[0]["terms"]]
+    return [*steps, step("= score", [key["added"] for key in keys])]
+
+
+def scaled(document: dict[str, Any]) -> str:
+    """What is done to q·k: divided by the root of the head's size, or of so many times it."""
+    size = len(document["query"]["q"])
+    divided = document["scale"] ** -2
+    if abs(divided - size) < ROUNDING * size:
+        return f"/ √{size}"
+    times = round(divided / size)
+    if times and abs(divided - times * size) < ROUNDING * divided:
+        return f"/ √({size}·{times})"
+    return f"· {document['scale']:.4g}"
 
 
 def title(document: dict[str, Any]) -> str:
-    """Which head and which query, and where the query comes from; three lines, or two where its input is not known."""
+    """Which head and which query, and where the query comes from; two lines where its input is not known."""
     name, query = printable(document["model"]["name"]), document["query"]
     which = f"layer {document['layer']} head {document['head']}"
     kind = [f"{document['kind']} attention"] if "kind" in document else []
     lines = [" · ".join([name, *kind, which, f"mask {document['mask']}", f"query {named(query)}"])]
     if "x" in query:
-        lines.append(f"x = {vector(query['x'])}, the layer's input")
+        lines.append(f"x = {vector(query['x'])}, the attention's input")
     made = "q = W_Q x + b_Q" if "x" in query else "q"
-    return "\n".join([*lines, f"{made} = {vector(query['q'])}"])
+    if "rotary" not in document:
+        return "\n".join([*lines, f"{made} = {vector(query['q'])}"])
+    rotary = document["rotary"]
+    pair = "2i and 2i+1" if rotary["interleaved"] else f"i and i+{rotary['rotated'] // 2}"
+    angle = f"{query['index']} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
+    turned = f"elements {pair} turned by {angle}, key j's by j instead of {query['index']}"
+    return "\n".join([*lines, f"{made} = {vector(query['before'])}", f"q = {vector(query['q'])}, {turned}"])
 
 
 def end(document: dict[str, Any]) -> str:

@@ -6,13 +6,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.filters import kept
+from attncli.analysis.terms import SCORE, score_terms
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.base.printable import quoted
+from attncli.base.printable import printable, quoted
 from attncli.record import AttentionRecord
 from attncli.record.selection import select_token
 from attncli.render.figures.drawing import INK
@@ -52,6 +54,10 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
         vmax=look.vmax,
         paper=look.paper,
     )
+    if what.terms:
+        parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
+        signed = [Panel(printable(name), part) for name, part in parts.items()]
+        return panel_grid(wrap_panels(signed), grid, cmap=look.cmap, scale=SCORE, signed=True)
     heads = [] if what.mean else record.heads
     if look.style == "lines":
         return as_lines(record, weights, heads, grid)

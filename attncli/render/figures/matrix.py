@@ -45,8 +45,9 @@ from attncli.render.figures.layout import (
 from attncli.render.figures.paper import Paper
 from attncli.render.figures.wording import STANDARD, Wording
 from attncli.render.hidden import hides, largest_weight
-from attncli.render.pooling import pool
+from attncli.render.pooling import pool, pool_signed
 
+SIGNED = "RdBu_r"  # blue is less than 0, red more
 COLOURS = "magma_r"  # even steps to the eye, in print and in grey too; light where there is nothing
 
 # Inches.
@@ -74,7 +75,12 @@ class Panel:
 
 
 def panel_grid(
-    rows: Sequence[Sequence[Panel]], grid: Grid, *, cmap: str = COLOURS, scale: str = "attention weight"
+    rows: Sequence[Sequence[Panel]],
+    grid: Grid,
+    *,
+    cmap: str = COLOURS,
+    scale: str = "attention weight",
+    signed: bool = False,
 ) -> Figure:
     """Rows of maps over the same tokens, with one colour scale from 0 to `grid.vmax` and one colour bar.
 
@@ -83,7 +89,8 @@ def panel_grid(
     hatched, and the legend under the colour bar says so. A map with more cells than a print can show is drawn with
     fewer, each the largest of those it stands for. The row of the query that is held, if one is, stands out.
 
-    cmap: matplotlib's name of the colours; scale: what the colour bar measures.
+    cmap: matplotlib's name of the colours; scale: what the colour bar measures. signed: it is from -`grid.vmax` to
+    `grid.vmax`.
 
     Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
     font on this machine has.
@@ -93,9 +100,9 @@ def panel_grid(
     captions = [[panel.caption for panel in row] for row in rows]
     wording = Wording.of(grid, captions, [*queries, *keys])
     maps = [panel.matrix for row in rows for panel in row]
-    largest = largest_weight(*maps)
+    largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
-    norm = Normalize(0, top)
+    norm = Normalize(-top if signed else 0, top)
     with drawing(wording.families):
         layout = lay_out(wording, queries, keys, hides(*maps))
         room = label_room(wording, keys, layout.label_size)
@@ -197,13 +204,14 @@ def draw_maps(
     """Every map with a frame, and where there is room lines and weights."""
     frames, lines = [], []
     most = round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+    pooled = pool_signed if norm.vmin else pool
     numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
     for panel, x, y in panels_of(layout, rows):
         right, bottom = x + layout.wide, y + layout.high
         if hides(panel.matrix):
             canvas.add_patch(hatched(x, y, layout.wide, layout.high))
         canvas.imshow(
-            pool(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
+            pooled(panel.matrix, *most),  # NaN is no colour: what lies under the map is seen
             cmap=colours,
             norm=norm,
             extent=(x, right, bottom, y),
@@ -226,7 +234,7 @@ def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: floa
     """Each weight in its cell, dark on light or light on dark; what rounds to 0.00 is left to the colour."""
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
     for (query, key), weight in np.ndenumerate(matrix):
-        if weight >= 0.005:  # which NaN is not
+        if abs(weight) >= 0.005:  # which NaN is not
             colour = INK if brightness[query, key] > 0.55 else "white"
             place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
             write(canvas, *place, f"{weight:.2f}", size, color=colour)

@@ -22,6 +22,7 @@ class What:
     segments: "AB" is queries of the first text and keys of the second, and so on; "all".
     query: the token whose row or lines stand out: "it", "it#2" (the second one) or its number, among the tokens of
     the text; among its words, where they are put together.
+    terms: instead of one head's weights its scores, and what they are the sum of (`attncli.analysis.terms`).
 
     Raises RequestError for segments that there are not.
     """
@@ -31,6 +32,7 @@ class What:
     words: bool = False
     segments: str = "all"
     query: str | int | None = None
+    terms: bool = False
 
     def __post_init__(self) -> None:
         check_segments(self.segments)

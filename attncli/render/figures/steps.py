@@ -42,8 +42,8 @@ class Column:
 
 
 def steps_figure(document: dict[str, Any]) -> Figure:
-    """The row as bars: q·k, divided, exp, weight, |v|, |weight v|, each column with a scale of its own; the last two
-    where values are known.
+    """The row as bars: q·k, divided, the terms of positions where there are any, exp, weight, |v|, |weight v|, each
+    column with a scale of its own; the last two where values are known.
 
     The query's own row has a band of colour; masked keys are faint. Of more than 60 keys those with the largest
     weights are drawn, in the order of the text, and the picture says so.
@@ -114,9 +114,12 @@ def step_columns(document: dict[str, Any], shown: Sequence[dict[str, Any]]) -> l
     raised = column(f"exp(· - {document['largest']:.2f})", "raised", WEIGHTS, f"{document['total']:.4f}", digits=4)
     raised.texts[:] = [text if key["allowed"] else steps.HIDDEN for key, text in zip(shown, raised.texts, strict=True)]
     weights = sum(key["weight"] for key in document["keys"])
+    places = [key["index"] for key in shown]
     columns = [
-        column("q·k", "score", SCORES),
-        column(f"/ √{len(document['query']['q'])}", "scaled", SCORES),
+        *(
+            Column(step.heading, [step.values[at] for at in places], [step.texts[at] for at in places], "", SCORES)
+            for step in steps.score_steps(document)
+        ),
         raised,
         column("/ sum = weight", "weight", WEIGHTS, f"{weights:.3f}"),
     ]

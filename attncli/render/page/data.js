@@ -145,7 +145,10 @@ function bit(bytes, place) {
   return Boolean(bytes[place >> 3] & (128 >> (place & 7)));
 }
 
-/** q and k of one head, `{size, query, key}`, each Float32Array [token * size + element]; null if not decoded yet. */
+/**
+ * What makes the scores of one head, `{size, query, key, scale, terms}`, q and k each Float32Array
+ * [token * size + element], and of each term Float32Array [query * keys + key]; null if not decoded yet.
+ */
 export function vectorsOf(text, name, layer, head) {
   const vectors = maskOf(text, name).vectors;
   const place = vectors.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
@@ -153,10 +156,14 @@ export function vectorsOf(text, name, layer, head) {
   if (bytes === null) return null;
   const [queries, keys] = ["query", "key"].map((side) => countOf(text, side) * vectors.size); // numbers of one head
   const numbers = (start, length) => new Float32Array(bytes.buffer, start * 4, length);
+  const count = vectors.heads.length;
+  const cells = countOf(text, "query") * countOf(text, "key");
   return {
     size: vectors.size,
     query: numbers(place * queries, queries),
-    key: numbers(vectors.heads.length * queries + place * keys, keys),
+    key: numbers(count * queries + place * keys, keys),
+    scale: vectors.scale[place],
+    terms: vectors.terms.map((_, number) => numbers(count * (queries + keys) + (number * count + place) * cells, cells)),
   };
 }
 

@@ -1,5 +1,6 @@
 // Neuron: for one head and one query, q, every k, their product element by element, the score, and the weight.
-//   score = Σ_i q_i k_i     scaled = score / √size     weight = softmax of scaled over the keys that may be looked at
+//   score = Σ_i q_i k_i     scaled = score · scale, mostly 1 / √size     weight = softmax of scaled and the terms that
+//   positions add, if they do, over the keys that may be looked at. Where positions turn q and k, these are the turned.
 
 import { allowed, countOf, hasVectors, maskOf, tokensOf, vectorsOf, weightsOf } from "./data.js";
 import { cut } from "./paint.js";
@@ -27,12 +28,19 @@ function layout(width) {
   const size = maskOf(state.text, state.mask).vectors.size;
   const { number, bar } = width < ROOMY ? NARROW : WIDE;
   const label = Math.min(110, width * 0.2);
-  const room = (width - label - 3 * number - bar - 4 * GAP) / (2 * size);
+  const numbers = hasTerms() ? 4 : 3; // columns of them
+  const room = (width - label - numbers * number - bar - 4 * GAP) / (2 * size);
   const element = Math.min(9, Math.max(1.5, room));
   const k = label + GAP;
   const product = k + size * element + GAP;
   const score = product + size * element + GAP;
-  return { size, label, element, k, product, scaled: score + number, weight: score + 2 * number, bar, end: score + 3 * number + bar + GAP };
+  const weight = score + (numbers - 1) * number;
+  return { size, label, element, k, product, scaled: score + number, terms: score + 2 * number, weight, bar, end: weight + number + bar + GAP };
+}
+
+/** Whether positions add terms to the scores. */
+function hasTerms() {
+  return maskOf(state.text, state.mask).vectors.terms.length > 0;
 }
 
 /** The keys that are shown: pieces, not words, for a word has no q and no k. */
@@ -47,7 +55,7 @@ export function measure(width) {
   return there ? { width: Math.max(width, layout(width).end), height: HEADER + ROW * shownKeys().length + GAP } : { width, height: 120 };
 }
 
-/** From q and k to weights, `{query, key, score, scaled, weight, may}`; lists are by key. Null if not decoded yet. */
+/** From q and k to weights, `{query, key, score, scaled, added, weight, may}`; lists are by key. Null if not decoded yet. */
 export function scores(query) {
   const vectors = vectorsOf(state.text, state.mask, state.layer, state.head);
   const keys = countOf(state.text, "key");
@@ -58,12 +66,14 @@ export function scores(query) {
   for (let key = 0; key < keys; key++) {
     for (let i = 0; i < size; i++) score[key] += q[i] * vectors.key[key * size + i];
   }
-  const scaled = score.map((one) => one / Math.sqrt(size));
+  const scaled = score.map((one) => one * vectors.scale);
+  const added = score.map((_, key) => vectors.terms.reduce((sum, term) => sum + term[query * keys + key], 0));
+  const full = scaled.map((one, key) => one + added[key]);
   const may = [...score.keys()].map((key) => allowed(state.text, state.mask, state.layer, query, key));
-  const largest = scaled.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), -Infinity);
-  const raised = scaled.map((one, key) => (may[key] ? Math.exp(one - largest) : 0));
+  const largest = full.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), -Infinity);
+  const raised = full.map((one, key) => (may[key] ? Math.exp(one - largest) : 0));
   const sum = raised.reduce((total, one) => total + one, 0);
-  return { ...vectors, q, score, scaled, may, weight: raised.map((one) => (sum ? one / sum : 0)) };
+  return { ...vectors, q, score, scaled, added, may, weight: raised.map((one) => (sum ? one / sum : 0)) };
 }
 
 export function at(x, y, width, height, area) {
@@ -102,9 +112,10 @@ export function draw(painter, area, pointed, colours) {
     painter.text(cut(keyTokens[key], SIZE, place.label - GAP), place.label, middle, { fill, size: SIZE, align: "right" });
     strip(place.k, y, (i) => found.key[key * place.size + i], most);
     strip(place.product, y, (i) => found.q[i] * found.key[key * place.size + i], mostProduct);
-    const data = { query, key, score: found.score[key], scaled: found.scaled[key], weight: found.weight[key] };
+    const data = { query, key, score: found.score[key], scaled: found.scaled[key], added: found.added[key], weight: found.weight[key] };
     painter.text(found.score[key].toFixed(2), place.scaled - GAP, middle, { fill, size: SIZE, align: "right" });
-    painter.text(found.scaled[key].toFixed(2), place.weight - GAP, middle, { fill, size: SIZE, align: "right" });
+    painter.text(found.scaled[key].toFixed(2), place.terms - GAP, middle, { fill, size: SIZE, align: "right" });
+    if (hasTerms()) painter.text(found.added[key].toFixed(2), place.weight - GAP, middle, { fill, size: SIZE, align: "right" });
     if (found.may[key]) painter.rect(place.weight, y + 4, Math.max(0.5, place.bar * found.weight[key]), ROW - 8, { fill: colours.accent, data });
     painter.text(found.may[key] ? found.weight[key].toFixed(4) : "masked", place.weight + place.bar + GAP, middle, { fill, size: SIZE });
   });
@@ -112,7 +123,8 @@ export function draw(painter, area, pointed, colours) {
 
   const apart = difference(query, found.weight);
   const warning = apart > maskOf(state.text, state.mask).error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
-  const said = caption(`layer ${state.layer}`, `head ${state.head}`, ...warning);
+  const terms = hasTerms() ? [`terms: ${maskOf(state.text, state.mask).vectors.terms.join(", ")}`] : [];
+  const said = caption(`layer ${state.layer}`, `head ${state.head}`, ...terms, ...warning);
   painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
   painter.text(cut(tokens[query], SIZE, place.label - GAP), place.label, top + CAPTION + ROW / 2, { fill: colours.ink, size: SIZE, align: "right", bold: true });
   strip(place.k, top + CAPTION, (i) => found.q[i], most);
@@ -122,7 +134,8 @@ export function draw(painter, area, pointed, colours) {
   name("k", place.k);
   name("q × k", place.product);
   name("score", place.scaled - GAP, "right");
-  name(`/ √${place.size}`, place.weight - GAP, "right");
+  name(`/ √${+(found.scale ** -2).toFixed(2)}`, place.terms - GAP, "right");
+  if (hasTerms()) name("+ terms", place.weight - GAP, "right");
   name("weight", place.weight);
   return true;
 

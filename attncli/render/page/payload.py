@@ -199,9 +199,17 @@ def allowed_entry(masks: Bools, chunks: Chunks) -> str | list[str]:
 
 
 def vectors_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
-    """q of every head that the record has it of, then k: float32, `[head, token, head_dim]`."""
+    """q of every head that the record has it of, then k: float32, `[head, token, head_dim]`; then each of the terms
+    that are added to their scores, `[head, query, key]`.
+    """
     vectors = record.vectors
     if vectors is None:
-        return {"heads": [], "size": 0, "chunk": None}
-    numbers = vectors.query.astype("<f4").tobytes() + vectors.key.astype("<f4").tobytes()
-    return {"heads": vectors.heads, "size": vectors.query.shape[-1], "chunk": chunks.add(packed(numbers))}
+        return {"heads": [], "size": 0, "scale": [], "terms": [], "chunk": None}
+    arrays = (vectors.query, vectors.key, *vectors.terms.values())
+    return {
+        "heads": vectors.heads,
+        "size": vectors.query.shape[-1],
+        "scale": vectors.scale.tolist(),
+        "terms": [printable(name) for name in vectors.terms],
+        "chunk": chunks.add(packed(b"".join(array.astype("<f4").tobytes() for array in arrays))),
+    }

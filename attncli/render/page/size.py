@@ -32,5 +32,5 @@ def without_weights(record: AttentionRecord) -> float:
     """The characters of a record beside its weights: tokens, what each head does, q and k."""
     layers, heads = record.weights.shape[:2]
     tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
-    numbers = 0 if record.vectors is None else record.vectors.query.size + record.vectors.key.size
+    numbers = 0 if record.vectors is None else record.vectors.size
     return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2) + VECTOR * numbers

@@ -18,18 +18,17 @@ def steps_view(document: dict[str, Any]) -> list[RenderableType]:
 
 
 def steps_table(document: dict[str, Any]) -> Table:
-    """A row a key: score, scaled score, what is left of it after the mask and exp, weight; of known values more."""
-    largest, size = document["largest"], len(document["query"]["q"])
-    scaled, raised = f"/ √{size}", f"exp(· - {largest:.2f})"
+    """A row a key: from q·k to the score, what is left of it after the mask and exp, weight; of known values more."""
+    scores = steps.score_steps(document)
+    raised = f"exp(· - {document['largest']:.2f})"
     of_values = ["|v|", "|weight v|"] if "output" in document else []
-    goes = [*of_values[:1], raised, scaled]
-    table = plain_table("key", "q·k", scaled, raised, "/ sum = weight", *of_values, goes=goes)
-    for key in document["keys"]:
+    goes = [*of_values[:1], raised, steps.scaled(document)]
+    table = plain_table("key", *(step.heading for step in scores), raised, "/ sum = weight", *of_values, goes=goes)
+    for place, key in enumerate(document["keys"]):
         may = key["allowed"]
         table.add_row(
             Text(f"{key['index']:>3} {visible(key['shown'])}"),
-            f"{key['score']:.3f}",
-            f"{key['scaled']:.3f}",
+            *(step.texts[place] for step in scores),
             f"{key['raised']:.4f}" if may else steps.HIDDEN,
             f"{key['weight']:.3f}",
             *(f"{key[name]:.3f}" for name in BY_VALUE if of_values),
@@ -37,5 +36,5 @@ def steps_table(document: dict[str, Any]) -> Table:
     table.add_section()
     weights = sum(key["weight"] for key in document["keys"])
     norm = ("", f"|Σ| = {document['output_norm']:.3f}") if of_values else ()
-    table.add_row(Text("    sum"), "", "", f"{document['total']:.4f}", f"{weights:.3f}", *norm)
+    table.add_row(Text("    sum"), *("" for _ in scores), f"{document['total']:.4f}", f"{weights:.3f}", *norm)
     return table

@@ -33,7 +33,7 @@ def test_the_title_says_which_head_which_query_and_where_it_comes_from():
     head = made_up()
     which, x, q = title(document(head, 2)).splitlines()
     assert which == 'made-up · layer 0 head 0 · mask padding · query 2 "##s"'
-    assert x == f"x = {vector(head.x[2])}, the layer's input"
+    assert x == f"x = {vector(head.x[2])}, the attention's input"
     assert q == f"q = W_Q x + b_Q = {vector(head.query[2])}"
 
 

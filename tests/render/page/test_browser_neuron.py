@@ -51,6 +51,25 @@ def test_score_scaled_score_and_weight_are_those_of_the_records_q_and_k(opened, 
     assert widths / widths.max() == pytest.approx(weights / weights.max(), abs=0.02)
 
 
+def test_terms_and_another_scale_make_the_weights_with_them(opened, record):
+    """As of a network whose positions add to its scores."""
+    numbers = np.random.default_rng(7).normal(size=(2, 2, 9, 9)).astype(np.float32)
+    scale, terms = np.array([0.25, 0.1]), {"content to position": numbers[0], "position to content": numbers[1]}
+    record = replace(record, vectors=replace(record.vectors, scale=scale, terms=terms))
+    page = opened(record, "#view=neuron&layer=1&head=0&token=6")
+    query, key = record.vectors.of(1, 0)
+    scaled, added = 0.1 * (key @ query[6])[:7], numbers[:, 1, 6, :7].sum(axis=0)
+    raised = np.exp(scaled + added)
+    drawn = bars(page)
+    for place, bar in drawn.items():
+        assert bar["scaled"] == pytest.approx(scaled[place], abs=1e-5)
+        assert bar["added"] == pytest.approx(added[place], abs=1e-5)
+        assert bar["weight"] == pytest.approx(raised[place] / raised.sum(), abs=1e-5)
+    said = page.texts()
+    assert "/ √100" in said and "+ terms" in said and f"{added[3]:.2f}" in said
+    assert any("terms: content to position, position to content" in one for one in said)
+
+
 def test_the_numbers_stand_there_as_words(opened, record):
     page = opened(record, "#view=neuron&head=1&token=6")
     query, key = record.vectors.of(0, 1)

@@ -88,7 +88,13 @@ def test_q_and_k_are_kept_exactly():
     stored = np.frombuffer(zlib.decompress(base64.b64decode(chunks[vectors["chunk"]])), dtype="<f4")
     assert np.array_equal(stored.reshape(numbers.shape), numbers)
     without, _ = payload([replace(record, vectors=None)], {})
-    assert without["texts"][0]["masks"][0]["vectors"] == {"heads": [], "size": 0, "chunk": None}
+    assert without["texts"][0]["masks"][0]["vectors"] == {
+        "heads": [],
+        "size": 0,
+        "scale": [],
+        "terms": [],
+        "chunk": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""run --terms and heatmap --terms."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attncli import load_model
+
+TEXT = "the big cat sat on it"
+WHERE = ("-l", "1", "-H", "2")
+
+
+@pytest.fixture(scope="module")
+def deberta(tiny):
+    return tiny("deberta-v2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8)
+
+
+def test_the_parts_are_those_of_the_record_and_add_up_to_its_weights(attncli, deberta):
+    printed = json.loads(attncli("run", "-m", deberta, *WHERE, "--terms", "--json", TEXT).out)
+    [entry] = printed["records"][0]["attention"]
+    parts = {name: np.array(part) for name, part in entry["terms"].items()}
+    assert list(parts) == ["content", "content to position", "position to content"]
+    raised = np.exp(sum(parts.values()))
+    np.testing.assert_allclose(raised / raised.sum(-1, keepdims=True), entry["weights"], atol=1e-5)
+    vectors = load_model(str(deberta), "cpu").attend(TEXT, layers=1, heads=2, vectors="all").vectors
+    for name, part in vectors.parts(1, 2).items():
+        np.testing.assert_allclose(parts[name], part, atol=1e-5)
+    shown = attncli("run", "-m", deberta, *WHERE, "--terms", TEXT).out
+    assert f"{parts['position to content'][3, 4]:.2f}" in shown and "score = content + " in shown
+
+
+def test_a_picture_of_them_and_a_saved_record(attncli, tiny, tmp_path):
+    saved = tmp_path / "r.safetensors"
+    attncli("run", "-m", tiny("mpnet"), "-l", "all", "--vectors", "1.2", "-o", saved, TEXT)
+    assert attncli("heatmap", "--from", saved, *WHERE, "--terms", "-o", tmp_path / "a.svg").code == 0
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert all(f">{name}<" in drawn for name in ("score", "content", "position"))
+    again = attncli("run", "--from", saved, *WHERE, "--terms").out
+    assert again.splitlines()[1:] == attncli("run", "-m", tiny("mpnet"), *WHERE, "--terms", TEXT).out.splitlines()[1:]
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+@pytest.mark.parametrize("way", [["run"], ["run", "--json"], ["heatmap", "-o", "a.svg"]])
+def test_scores_without_terms_are_refused(refused, tiny, family, way):
+    assert "add no term to them: leave --terms out" in refused(*way, "-m", tiny(family), *WHERE, "--terms", TEXT)
+
+
+def test_what_can_not_be_had_with_them(refused, tiny):
+    of = ("-m", tiny("mpnet"), "--terms", TEXT)
+    assert "choose it with -l and -H" in refused("run", *of)
+    assert "choose it with -l and -H" in refused("run", "--json", "-l", "all", *of)
+    assert "--words has no effect with --terms" in refused("run", *WHERE, "--words", *of)
+    assert "--measure has no effect with --terms" in refused("heatmap", *WHERE, "--measure", "norm", *of)
+    assert "--vectors L.H -o maps.safetensors saves them" in refused("run", *WHERE, "-o", "a.npz", *of)
+    assert "leave --engine transformers out" in refused("run", *WHERE, "--engine", "transformers", *of)
