@@ -288,10 +288,10 @@ FOR_COMPARE = (
     Mistake("buckets of before and behind swapped", "(offsets > 0) * half", "(offsets < 0) * half", "mpnet"),
     Mistake("distance 0 is behind", "(offsets > 0) * half", "(offsets >= 0) * half", "mpnet"),
     Mistake("far buckets begin one later", "far = (near + (share", "far = (1 + near + (share", "mpnet"),
-    Mistake("every head has the first one's bias", "bias if len(where.heads)", "bias[:1] if len(where.heads)", "mpnet"),
+    Mistake("every head has the first one's bias", "bias if heads == list", "bias[:1] if heads == list", "mpnet"),
     # disentangled attention
     Mistake(
-        "scale without the 1 of 1 + terms", "(d_k * (1 + len(self.kinds)))", "(d_k * len(self.kinds))", "deberta-v2"
+        "scale without the 1 of 1 + terms", "(d_k * (1 + len(self.names)))", "(d_k * len(self.names))", "deberta-v2"
     ),
     Mistake(
         "position to content has its sign turned",

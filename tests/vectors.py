@@ -7,14 +7,15 @@ OTHER = "So I bought a larger one, and a smaller trophy."
 
 
 def maps_again(record) -> list[np.ndarray]:
-    """softmax(scale q k^T + terms) over the allowed keys, for every head whose vectors are there."""
+    """softmax(scale q k^T + terms) over the allowed keys, 0 without any, for every head whose vectors are there."""
     vectors, maps = record.vectors, []
     for place, (layer, head) in enumerate(vectors.heads):
         query, key = (part.astype(np.float64) for part in vectors.of(layer, head))
         scores = query @ key.T * vectors.scale[place] + sum(term[place] for term in vectors.terms.values())
-        scores = np.where(record.mask_of(layer), scores, -np.inf)
-        exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        maps.append(exponents / exponents.sum(axis=-1, keepdims=True))
+        allowed = record.mask_of(layer)
+        largest = scores.max(axis=-1, keepdims=True, where=allowed, initial=-1e9)
+        exponents = np.exp(scores - largest, where=allowed, out=np.zeros_like(scores))
+        maps.append(exponents / np.maximum(exponents.sum(axis=-1, keepdims=True), 1e-300))
     return maps
 
 

@@ -14,8 +14,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from attncli.attention import MASKS, Where
+from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, tolerance_beside, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
@@ -25,6 +26,7 @@ from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.head import one_head
+from attncli.models.model import Taken
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.record import Request
 from attncli.text.tokens import Tokens
@@ -167,22 +169,18 @@ def vectors(both: Both) -> float:
         for part, ours in (("query", query), ("key", key)):
             expected = both.their_meeting(one.tokens, part)[both.layers]
             differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
-        weights = met(both, query, key).masked_fill(~one.masks[:, None], -torch.inf).softmax(dim=-1)
+        scores = torch.stack([score_of(both, one, layer, query, key) for layer in range(len(both.layers))])
+        weights = scores.masked_fill(~one.masks[:, None], -torch.inf).softmax(dim=-1)
         differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
     return worst(differences)
 
 
-def met(both: Both, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """The scores of queries and keys that have been turned already, `[layer, head, token, head_dim]` -> `[layer, head,
-    query, key]`.
-    """
-    tokens, made = slice(0, query.shape[2]), []
-    where = Where(range(query.shape[1]), tokens, tokens)
-    for layer, q, k in zip(both.layers, query, key, strict=True):
-        score = both.model.network.layer(layer).score
-        terms = score.terms(q.to(both.model.dtype), k.to(both.model.dtype), where).values()
-        made.append(sum(terms, start=q @ k.mT * score.scale(q.shape[-1])))
-    return torch.stack(made)
+def score_of(both: Both, taken: Taken, place: int, query: Tensor, key: Tensor) -> Tensor:
+    """The scores `[head, query, key]` of the layer at a place, as a record tells them: vectors, scale and terms."""
+    heads = query.shape[1]
+    scale = both.model.network.layer(both.layers[place]).score.scale(query.shape[-1])
+    terms = [term[place * heads : (place + 1) * heads] for term in taken.terms.values()]
+    return sum(terms, start=query[place] @ key[place].mT * scale)
 
 
 def norms(both: Both) -> float:
