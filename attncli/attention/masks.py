@@ -91,8 +91,20 @@ class Window:
     reach: int
 
     def __call__(self, real: Tensor) -> Tensor:
-        near = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool, device=real.device)
-        return near.triu(-self.reach).tril(self.reach)
+        every = slice(0, real.shape[1])
+        return self.near(every, every, real.device)
+
+    def near(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor:
+        """The same for some queries and some keys of a text."""
+        everything = torch.ones(queries.stop - queries.start, keys.stop - keys.start, dtype=torch.bool, device=device)
+        behind = queries.start - keys.start
+        return everything.triu(behind - self.reach).tril(behind + self.reach)
+
+    def seen(self, queries: slice, keys: slice) -> slice:
+        """Of these keys, counted from the first of them, those that any of some neighbouring queries sees."""
+        start = min(max(queries.start - self.reach, keys.start), keys.stop)
+        stop = max(min(queries.stop + self.reach, keys.stop), start)
+        return slice(start - keys.start, stop - keys.start)
 
 
 def self_mask(real: Tensor, *rules: Rule) -> Tensor:
