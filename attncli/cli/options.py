@@ -108,6 +108,10 @@ Query = Annotated[
     str | None,
     option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
 ]
+SomeTokens = Annotated[
+    str | None,
+    option(SELECTION, "--tokens", rare=True, metavar="N", help="These tokens alone, of a long text: 4000-4099."),
+]
 Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
 NoSpecial = Annotated[
     bool,

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -84,6 +84,9 @@ def panel_grid(
     norm = Normalize(0, top)
     with drawing(wording.families):
         layout = lay_out(wording, queries, keys)
+        if pooled := pooling_note(layout, len(queries), len(keys)):
+            wording = replace(wording, note="; ".join(filter(None, [wording.note, pooled])))
+            layout = lay_out(wording, queries, keys)
         room = label_room(wording, keys, layout.label_size)
         turned = room > layout.cell
         figure, canvas = blank(layout.width, layout.height)
@@ -142,6 +145,19 @@ def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str]) -> La
     return of_cell(cell)
 
 
+def most_cells(layout: Layout) -> tuple[int, int]:
+    """How many rows and columns of a map can be told apart."""
+    return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+
+
+def pooling_note(layout: Layout, queries: int, keys: int) -> str:
+    """What a cell is where there are more weights than can be told apart; nothing where there are not."""
+    rows, columns = most_cells(layout)
+    if queries <= rows and keys <= columns:
+        return ""
+    return f"a cell is the largest weight of up to {-(-queries // rows)} x {-(-keys // columns)} tokens"
+
+
 def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
     """Inches along the text that the widest label takes; a key's that has no room for it is turned."""
     return (wording.widest(labels, STANDARD) + 2 * LABEL_GAP) * size / STANDARD
@@ -172,7 +188,7 @@ def draw_maps(
 ) -> None:
     """Every map with a frame, and where there is room lines and weights."""
     frames, lines = [], []
-    most = round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+    most = most_cells(layout)
     numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
     for panel, x, y in panels_of(layout, rows):
         right, bottom = x + layout.wide, y + layout.high
