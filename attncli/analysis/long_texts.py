@@ -90,9 +90,10 @@ def some_tokens(record: AttentionRecord, tokens: Selection) -> AttentionRecord:
     )
 
 
-def some_tokens_note(record: AttentionRecord, shown: AttentionRecord) -> str:
+def some_tokens_note(record: AttentionRecord, shown: AttentionRecord, tokens: Selection) -> str:
     """How much of the weight of these tokens they give each other; of norms there is no such share."""
-    few = f"{len(shown.tokens)} of {len(record.tokens)} tokens"
+    chosen = number_list(sorted(select(tokens, len(record.tokens), "token")))
+    few = f"tokens {chosen} of {len(record.tokens)}, counted from 0 anew"
     if record.key_tokens is not None or record.measure == "norm":
         return few
     rows = shown.weights.sum(axis=-1, dtype=np.float64)

@@ -17,7 +17,7 @@ from attncli.record import AttentionRecord
 PATTERNS = ("self", "previous", "next", "first", "separator")
 BROAD = "broad"
 BROAD_BELOW = 0.3  # a head whose strongest pattern takes less than this is called broad
-TOGETHER = 512  # queries: of a long text's maps there is no second copy
+TOGETHER = 256  # queries: of a long text's maps there is no second copy
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def only(record: "AttentionRecord", tokens: str | None) -> "AttentionRecord":
     from attncli.analysis.long_texts import some_tokens, some_tokens_note
 
     shown = some_tokens(record, tokens)
-    output.say(f"attncli: {some_tokens_note(record, shown)}")
+    output.say(f"attncli: {some_tokens_note(record, shown, tokens)}")
     return shown
 
 

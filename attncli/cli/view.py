@@ -112,7 +112,10 @@ def view(
         found = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
         found = iter(with_masks(list(source.records()), masks, context))
-    records = [readable(only(record, tokens)) for record in found]
+    whole = [only(record, tokens) for record in found]
+    records = [readable(record) for record in whole]
+    if any(one is not other for one, other in zip(whole, records, strict=True)):
+        refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
     made = document.page(records, opening, title)
     document.save_page(made, output_path)

@@ -27,18 +27,21 @@ def check_room(lengths: list[int], layers: int, heads: int, computed: int = RECO
     if there is None or needed <= there:
         return
     longest = max(lengths)
-    what = f"{layers * heads} maps of {longest} tokens" if len(lengths) == 1 else f"maps of {len(lengths)} texts"
+    many = (
+        f"{layers * heads} maps of {longest} tokens take" if layers * heads > 1 else f"1 map of {longest} tokens takes"
+    )
+    what = many if len(lengths) == 1 else f"maps of {len(lengths)} texts take"
     ways = [] if len(lengths) == 1 else ["fewer texts at a time"]
     if layers * heads > 1:
         one = giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
-    raise RequestError(f"{what} take {giga(needed)} GB and there are {giga(there)}: ask for {', or '.join(ways)}")
+    raise RequestError(f"{what} {giga(needed)} GB and there are {giga(there)}: ask for {', or '.join(ways)}")
 
 
 def giga(size: int) -> str:
-    """Bytes in gigabytes: 71, 0.3."""
-    return f"{size / 1e9:.0f}" if size >= 9.5e9 else f"{size / 1e9:.1f}"
+    """Bytes in gigabytes, with as many digits as matter: 71, 3.4, 0.02."""
+    return f"{size / 1e9:.0f}" if size >= 9.5e9 else f"{size / 1e9:.{2 if size >= 1e9 else 1}g}"
 
 
 def available() -> int | None:
