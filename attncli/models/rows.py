@@ -180,7 +180,8 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     without [PAD].
     """
     length = real.shape[1]
-    mask = self_mask(real[:1] if bool(real.all()) else real, *MASKS[name])
+    real = real[:1] if bool(real.all()) else real
+    mask = self_mask(real, *MASKS[name])
     shown = None if bool(mask.all()) else mask
     windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
     made = {window: LayerMask(shown, window) for window in set(windows)}
