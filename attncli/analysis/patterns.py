@@ -4,7 +4,7 @@ All figures are means over the queries that are real tokens; [PAD] never counts 
 nothing may be attended to, by the mask of the head's layer, do not count either.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import product
 
@@ -73,7 +73,7 @@ def pattern_keys(record: AttentionRecord, queries: slice) -> dict[str, Bools]:
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
-    totals: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
+    totals: defaultdict[tuple[int, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     counted = {layer: counted_queries(record, layer) for layer in record.layers}
     for start in range(0, len(record.tokens), TOGETHER):
         block = slice(start, min(start + TOGETHER, len(record.tokens)))

@@ -1,7 +1,8 @@
 """attncli run: what every head does with a text, in the terminal or in a file."""
 
 import shlex
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +89,9 @@ def run(
     source = Source.of(context, layers="all" if first else "-1", stdin=True)
     if output_path is not None:
         check_record_count(output_path, len(source))
-    records = (only(record, tokens) for record in source.records(together=output_path is not None))
+    records: Iterator[AttentionRecord] = map(
+        partial(only, tokens=tokens), source.records(together=output_path is not None)
+    )
     if words:
         from attncli.analysis.words import merge_words
 

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,9 +109,9 @@ def view(
 
         names = choices.several("mask", masks or "padding", choices.Mask)
         texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED)
-        found = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
+        found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
-        found = iter(with_masks(list(source.records()), masks, context))
+        found = with_masks(list(source.records()), masks, context)
     whole = [only(record, tokens) for record in found]
     records = [readable(record) for record in whole]
     if any(one is not other for one, other in zip(whole, records, strict=True)):

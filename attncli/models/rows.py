@@ -46,8 +46,9 @@ class LayerMask:
 
     def some_texts(self, texts: slice) -> "LayerMask":
         """The same for some of the texts."""
-        shared = self.shown is None or len(self.shown) == 1
-        return self if shared else LayerMask(self.shown[texts], self.window)
+        if self.shown is None or len(self.shown) == 1:
+            return self
+        return LayerMask(self.shown[texts], self.window)
 
 
 @dataclass(frozen=True)
