@@ -23,7 +23,7 @@ class Mistake(NamedTuple):
 MISTAKES = (
     Mistake(
         "mask forgotten where no map is kept",
-        "return attend_output(heads.query, heads.key, heads.value, heads.mask, heads.scale)",
+        "return attend_output(heads.query, heads.key, heads.value, mask, heads.scale)",
         "return attend_output(heads.query, heads.key, heads.value, None, heads.scale)",
     ),
     Mistake(
@@ -241,8 +241,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "window that looks back only",
-        "everything.triu(place - reach).tril(place + reach)",
-        "everything.triu(place - reach).tril(place)",
+        "everything.triu(first - reach).tril(first + reach)",
+        "everything.triu(first - reach).tril(first)",
         "modernbert",
     ),
     Mistake(

@@ -22,7 +22,7 @@ def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype =
     checkpoint = Checkpoint([StateDict(tensors)], "a network in memory")
     network = empty_network(config)
     assert check_shapes(checkpoint, network, config.family) == []
-    for module in network.parts_of(config.layers):
+    for module in network.parts_of(network.config.layers):
         load_parameters(checkpoint, network, config.family, module, dtype, CPU)
     return network
 

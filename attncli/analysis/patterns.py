@@ -4,7 +4,9 @@ All figures are means over the queries that are real tokens; [PAD] never counts 
 nothing may be attended to, by the mask of the head's layer, do not count either.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from attncli.record import AttentionRecord
 PATTERNS = ("self", "previous", "next", "first", "separator")
 BROAD = "broad"
 BROAD_BELOW = 0.3  # a head whose strongest pattern takes less than this is called broad
+TOGETHER = 256  # queries: of a long text's maps there is no second copy
 
 
 @dataclass(frozen=True)
@@ -47,22 +50,22 @@ def counted_queries(record: AttentionRecord, layer: int) -> Bools:
     return queries
 
 
-def pattern_keys(record: AttentionRecord) -> dict[str, Bools]:
-    """For each pattern the keys of each query that belong to it: bool `[query, key]`.
+def pattern_keys(record: AttentionRecord, queries: slice) -> dict[str, Bools]:
+    """For each pattern the keys of some queries that belong to it: bool `[query, key]`.
 
     Where the keys are another text than the queries, no key is the query itself or a neighbour of it.
     """
     keys = record.keys
-    shape = len(record.tokens), len(keys)
+    shape = queries.stop - queries.start, len(keys)
     separators = np.array(keys.special) & ~np.array(keys.padding)
     separators[0] = False
     first = np.zeros(shape, dtype=bool)
     first[:, 0] = True
-    own = record.key_tokens is None
+    own, at = record.key_tokens is None, queries.start
     return {
-        "self": np.eye(*shape, dtype=bool) & own,
-        "previous": np.eye(*shape, k=-1, dtype=bool) & own,
-        "next": np.eye(*shape, k=1, dtype=bool) & own,
+        "self": np.eye(*shape, k=at, dtype=bool) & own,
+        "previous": np.eye(*shape, k=at - 1, dtype=bool) & own,
+        "next": np.eye(*shape, k=at + 1, dtype=bool) & own,
         "first": first,
         "separator": np.broadcast_to(separators, shape),
     }
@@ -70,20 +73,24 @@ def pattern_keys(record: AttentionRecord) -> dict[str, Bools]:
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
-    every = pattern_keys(record)
+    totals: defaultdict[tuple[int, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    counted = {layer: counted_queries(record, layer) for layer in record.layers}
+    for start in range(0, len(record.tokens), TOGETHER):
+        block = slice(start, min(start + TOGETHER, len(record.tokens)))
+        every = pattern_keys(record, block)
+        for layer, head in product(record.layers, record.heads):
+            queries, total = counted[layer][block], totals[layer, head]
+            weights = record.map(layer, head)[block][queries]
+            total["entropy"] += float(entropy(weights).sum())
+            for name in PATTERNS:
+                total[name] += float(weights[every[name][queries]].sum(dtype=np.float64))
     summaries = {}
-    for layer in record.layers:
-        queries = counted_queries(record, layer)
-        keys = {name: of_pattern[queries] for name, of_pattern in every.items()}
-        for head in record.heads:
-            weights = record.map(layer, head)[queries]
-            shares = {name: float(weights[keys[name]].sum() / max(len(weights), 1)) for name in PATTERNS}
-            best = max(PATTERNS, key=lambda name: shares[name])
-            summaries[layer, head] = HeadSummary(
-                entropy=float(entropy(weights).mean()) if len(weights) else 0.0,
-                shares=shares,
-                label=best if shares[best] >= BROAD_BELOW else BROAD,
-            )
+    for (layer, head), total in totals.items():
+        means = {name: total[name] / max(int(counted[layer].sum()), 1) for name in ("entropy", *PATTERNS)}
+        shares = {name: means[name] for name in PATTERNS}
+        best = max(PATTERNS, key=lambda name: shares[name])
+        label = best if shares[best] >= BROAD_BELOW else BROAD
+        summaries[layer, head] = HeadSummary(entropy=means["entropy"], shares=shares, label=label)
     return summaries
 
 

@@ -30,14 +30,21 @@ def causal_mask(query_len: int, key_len: int | None = None, device: torch.device
     return everything.tril(diagonal=key_len - query_len)
 
 
-def window_mask(reach: int, query_len: int, key_len: int | None = None, device: torch.device | None = None) -> Tensor:
+def window_mask(
+    reach: int,
+    query_len: int,
+    key_len: int | None = None,
+    device: torch.device | None = None,
+    first: int | None = None,
+) -> Tensor:
     """No query sees further than `reach` tokens, to either side: True where |query - key| <= reach.
 
     Two-sided, the window of Beltagy et al. 2020 (Longformer), section 3.1: their width w is 2 reach. Together with
     `causal_mask` it is that of Jiang et al. 2023 (Mistral 7B), section 2, where each token sees itself and reach before
     it: their width W is reach + 1. A window as wide as the text hides nothing.
 
-    With fewer queries than keys, the queries are the last tokens, as for `causal_mask`. Returns bool `[query, key]`.
+    first: the place of the first query, counted from the first key; without it the queries are the last tokens, as for
+    `causal_mask`. Returns bool `[query, key]`.
 
     Raises ValueError when reach is negative: a token would not see itself.
     """
@@ -45,8 +52,8 @@ def window_mask(reach: int, query_len: int, key_len: int | None = None, device: 
         raise ValueError(f"a window reaches 0 tokens or more to each side, not {reach}")
     key_len = query_len if key_len is None else key_len
     everything = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
-    place = key_len - query_len  # of the first query in the sequence of keys
-    return everything.triu(place - reach).tril(place + reach)
+    first = key_len - query_len if first is None else first
+    return everything.triu(first - reach).tril(first + reach)
 
 
 def padding_mask(attention_mask: Tensor) -> Tensor:
@@ -110,7 +117,19 @@ class Window:
     reach: int
 
     def __call__(self, real: Tensor) -> Tensor:
-        return window_mask(self.reach, real.shape[1], device=real.device)
+        every = slice(0, real.shape[1])
+        return self.near(every, every, real.device)
+
+    def near(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor:
+        """The same for some queries and some keys of a text."""
+        counts = queries.stop - queries.start, keys.stop - keys.start
+        return window_mask(self.reach, *counts, device, first=queries.start - keys.start)
+
+    def seen(self, queries: slice, keys: slice) -> slice:
+        """Of these keys, counted from the first of them, those that any of some neighbouring queries sees."""
+        start = min(max(queries.start - self.reach, keys.start), keys.stop)
+        stop = max(min(queries.stop + self.reach, keys.stop), start)
+        return slice(start - keys.start, stop - keys.start)
 
 
 def self_mask(real: Tensor, *rules: Rule) -> Tensor:

@@ -112,6 +112,10 @@ Terms = Annotated[
     bool,
     option(SELECTION, "--terms", rare=True, help="Of one head: its scores, and what positions add to them."),
 ]
+SomeTokens = Annotated[
+    str | None,
+    option(SELECTION, "--tokens", rare=True, metavar="N", help="These tokens alone, of a long text: 4000-4099."),
+]
 Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
 NoSpecial = Annotated[
     bool,

@@ -1,7 +1,8 @@
 """attncli run: what every head does with a text, in the terminal or in a file."""
 
 import shlex
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,7 @@ def run(
         str | None,
         options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all."),
     ] = None,
+    tokens: options.SomeTokens = None,
     words: options.Words = False,
     terms: options.Terms = False,
     measure: options.Measure = "weight",
@@ -68,6 +70,7 @@ def run(
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
+    from attncli.cli.long_texts import only, readable
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source
     from attncli.record import save_records
@@ -81,15 +84,19 @@ def run(
     if vectors is not None and words:
         raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
     if terms:
-        refuse(context, "with --terms, which are of pieces and of their weights", "words", "measure")
+        refuse(context, "with --terms, which are of pieces and of their weights", "words", "measure", "tokens")
         refuse(context, "with --terms: run --vectors L.H -o maps.safetensors saves them", "output_path")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
+    if output_path is not None:
+        refuse(context, "on a saved record, which has whole rows", "tokens")
     first = layer is None and head is None and not json and output_path is None
     source = Source.of(context, layers="all" if first else "-1", stdin=True)
     if output_path is not None:
         check_record_count(output_path, len(source))
-    records = source.records()
+    records: Iterator[AttentionRecord] = map(
+        partial(only, tokens=tokens), source.records(together=output_path is not None)
+    )
     if words:
         from attncli.analysis.words import merge_words
 
@@ -108,15 +115,16 @@ def run(
     elif output_path is None:
         usual = cache(source.usual)
         for record in records:
+            shown = readable(record)
             if terms:
                 output.show(*terms_of(record))
             elif first or (len(record.layers) > 1 and head is None):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")
-                output.show(*look(record, usual(words), context))
+                output.show(*look(shown, usual(words) if shown is record else None, context))
             else:
-                output.show(*maps(record, top_k))
+                output.show(*maps(shown, top_k))
                 if len(source) == 1:
-                    closer(context, record)
+                    closer(context, shown)
     else:
         saved_hint(output_path)
 

@@ -58,8 +58,8 @@ class Source(ABC):
         return Texts(inputs, Opening.of(options), request_of(options, layers))
 
     @abstractmethod
-    def records(self) -> "Iterator[AttentionRecord]":
-        """A record of each text, with the layers and heads that are meant."""
+    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
+        """A record of each text, with the layers and heads that are meant; together: whether all of them are kept."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -154,8 +154,8 @@ class Texts(Source):
         """Raises RequestError as `load_model` does."""
         return self.opening.open()
 
-    def records(self) -> "Iterator[AttentionRecord]":
-        return self.engine.answer(self.inputs, self.request)
+    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
+        return self.engine.answer(self.inputs, self.request, together)
 
     def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
@@ -181,7 +181,7 @@ class Saved(Source):
     def __len__(self) -> int:
         return len(self.loaded)
 
-    def records(self) -> "Iterator[AttentionRecord]":
+    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
         """Raises RequestError when the file is no record, or does not hold what is chosen."""
         return iter([record.select(self.layers, self.heads) for record in self.loaded])
 

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,6 +60,7 @@ def view(
     query: options.Query = None,
     segments: options.Segments = "all",
     no_special: options.NoSpecial = False,
+    tokens: options.SomeTokens = None,
     words: options.Words = False,
     threshold: Annotated[
         float, options.option(options.OUTPUT, "--threshold", rare=True, metavar="X", help="Draw no weight below X.")
@@ -95,6 +96,7 @@ def view(
       attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
       attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
+    from attncli.cli.long_texts import only, readable
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
     from attncli.render.page import Start, document
@@ -107,9 +109,13 @@ def view(
 
         names = choices.several("mask", masks or "padding", choices.Mask)
         texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED)
-        records = [record for by_mask in one_by_one(texts, len(source)) for record in by_mask]
+        found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
-        records = with_masks(list(source.records()), masks, context)
+        found = with_masks(list(source.records()), masks, context)
+    whole = [only(record, tokens) for record in found]
+    records = [readable(record) for record in whole]
+    if any(one is not other for one, other in zip(whole, records, strict=True)):
+        refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
     made = document.page(records, opening, title)
     document.save_page(made, output_path)

@@ -9,6 +9,7 @@ from torch import Tensor
 from attncli.analysis.statistics import LINEAR, factors
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, weighted_sums
+from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
 
@@ -94,12 +95,12 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: Tensor | None, blocks: Iterable[Block] | None = None) -> tuple[Doubles, Doubles]:
+    def alike(self, mask: LayerMask | None, blocks: Iterable[Block] | None = None) -> tuple[Doubles, Doubles]:
         """The sums over each window's queries of what a head has that looks at everything alike: its entropy, which is
         ln(how many keys the query may attend to), `[window]`, and its figures in LINEAR, `[window, figure]`.
 
-        mask: bool `[1 or window, 1, 1 or query, key]`, between tokens; None where nothing is hidden. A word
-        is seen where any of its pieces is, by any piece. blocks: those of `counted`, where they are made already.
+        mask: between tokens; None where nothing is hidden. A word is seen where any of its pieces is, by any piece.
+        blocks: those of `counted`, where they are made already.
         """
         entropy = torch.zeros(len(self.windows), dtype=torch.float64)
         linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
@@ -110,13 +111,13 @@ class Units:
             linear += weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
         return entropy.numpy(), linear.numpy()
 
-    def allowed(self, mask: Tensor | None, block: slice) -> Tensor:
+    def allowed(self, mask: LayerMask | None, block: slice) -> Tensor:
         """Whether each query of a block may attend to each key: float `[window, query, key]`, 1 or 0."""
         rows = self.rows(block)
-        if mask is None:
+        shown = None if mask is None else mask.of(block, slice(0, self.length), self.device)
+        if shown is None:
             lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
             seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
             return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
         size = len(self.windows), 1, block.stop - block.start, self.length
-        may = (mask if mask.shape[2] == 1 else mask[:, :, block]).expand(size)
-        return (self.merged(may.float(), block) > 0)[:, 0].float()
+        return (self.merged(shown.expand(size).float(), block) > 0)[:, 0].float()

@@ -23,12 +23,32 @@ from attncli.models.storage import STORAGE
 from attncli.models.walk import Attend, Heads
 
 CACHED = 2**20  # weights that a processor's cache holds until they are multiplied with the values
+LEAST_QUERIES = 128  # of a window's at a time: what is done once for all of them then takes little of their time
 
 
 def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
+    """The formula; where a window hides most keys, some queries after the other, each with the keys that they see."""
+    if heads.window is None:
+        return attend_to_all(heads, weights)
+    outputs, together = [], max(LEAST_QUERIES, heads.window.reach)
+    for start in range(0, heads.query.shape[2], together):
+        some = heads.some_queries(slice(start, start + together))
+        seen = heads.window.seen(some.queries, heads.keys)
+        room = None
+        if weights is not None:
+            rows = weights[:, :, start : start + together]
+            rows[..., : seen.start] = 0
+            rows[..., seen.stop :] = 0
+            room = rows[..., seen]
+        outputs.append(attend_to_all(some.some_keys(seen), room))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+
+
+def attend_to_all(heads: Heads, weights: Tensor | None = None) -> Tensor:
     """The formula; by torch's fused kernel where nobody looks at the weights, else as many texts as fit the cache."""
+    mask = heads.allowed()
     if weights is None and not heads.has_terms:
-        return attend_output(heads.query, heads.key, heads.value, heads.mask, heads.scale)
+        return attend_output(heads.query, heads.key, heads.value, mask, heads.scale)
     texts, maps = len(heads.query), heads.query.shape[1] * heads.query.shape[2] * heads.key.shape[2]
     together = max(1, CACHED // maps) if heads.query.device.type == "cpu" else texts
     outputs, room = [], None
@@ -39,9 +59,8 @@ def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
             room = place
         elif room is None or len(room) != len(some.query):
             room = heads.query.new_empty(*some.query.shape[:3], heads.key.shape[2], dtype=map_dtype(heads.query))
-        outputs.append(
-            attend_into(room, some.query, some.key, some.value, some.mask, some.scale, some.terms().values())
-        )
+        shown = mask if mask is None or len(mask) == 1 else mask[start : start + together]
+        outputs.append(attend_into(room, some.query, some.key, some.value, shown, some.scale, some.terms().values()))
         if place is not None and room is not place:
             place.copy_(room)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

@@ -9,13 +9,15 @@ from torch import Tensor
 
 from attncli.base.errors import RequestError
 from attncli.models.hub import Place
+from attncli.models.room import RECORDED, check_room
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
 from attncli.record.request import Input, Request, inputs_of
-from attncli.record.selection import Selection
+from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
+DTYPE_BYTES = {"float64": 8}  # of a map as it is computed; half precision is made in float32 on a CPU
 RENAMED = {"neurons": "vectors"}  # in version 0.2
 
 
@@ -64,13 +66,30 @@ class Engine(ABC):
         put this mask on the network, or can't leave positions out.
         """
 
-    def answer(self, inputs: Iterable[Input], request: Request) -> Iterator[AttentionRecord]:
+    def answer(self, inputs: Iterable[Input], request: Request, together: bool = False) -> Iterator[AttentionRecord]:
         """A record of each text, in their order.
 
-        Raises RequestError as `check` does; for an empty text; and for a layer, head or length out of range.
+        together: whether whoever asks keeps the records of all texts.
+
+        Raises RequestError as `check` does; for an empty text; for a layer, head or length out of range; and, before
+        anything is computed, where a record, or all of them together, would not fit into memory.
         """
         self.check(request)
-        yield from self.attend_tokens(self.tokenize(inputs, request.pad_to), request)
+        texts = self.tokenize(inputs, request.pad_to)
+        yield from self.attend_tokens(self.fitting([texts] if together else ([one] for one in texts), request), request)
+
+    def fitting(self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1) -> Iterator[Tokens]:
+        """The texts of these groups; the records of a group's texts, under so many masks, are there at once.
+
+        Raises RequestError where they would not fit into memory (`attncli.models.room`).
+        """
+        info = self.info_of(request.which)
+        layers = len(select(request.layers, info.layers, "layer"))
+        heads = len(select(request.heads, info.heads, "head"))
+        for group in groups:
+            texts = list(group)
+            check_room([len(one) for one in texts] * masks, layers, heads, DTYPE_BYTES.get(self.dtype_name, RECORDED))
+            yield from texts
 
     def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
         """Raises RequestError as `Tokenizer.encode` does."""

@@ -18,7 +18,7 @@ from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
-from attncli.models.rows import Rows, as_rows, batches
+from attncli.models.rows import LayerMask, Rows, as_rows, batches
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
@@ -259,10 +259,12 @@ class Model(Engine):
                 lay_out(self.network.get_submodule(module))
 
 
-def of_layers(masks: Sequence[Tensor | None], texts: int, length: int, device: torch.device) -> Tensor:
+def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
     """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
-    everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in masks]
+    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
+    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
+    shown = [made[id(mask)] for mask in masks]
+    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
     if all(mask is masks[0] for mask in masks):
         return whole[0].expand(texts, len(masks), length, length)
     return torch.cat(whole, dim=1)

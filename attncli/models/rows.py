@@ -23,11 +23,40 @@ ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a progra
 
 
 @dataclass(frozen=True)
+class LayerMask:
+    """What the queries of a layer may attend to, on texts of one length: what its texts show, and its window.
+
+    shown: bool `[1 or text, 1, 1 or query, key]`, True = may attend, which layers share; None where it is everything.
+    window: the layer's own, which is made for as many queries and keys as are asked for and never whole; None where it
+    sees everything.
+    """
+
+    shown: Tensor | None
+    window: Window | None
+
+    def of(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor | None:
+        """For some queries and keys: bool `[1 or text, 1, 1 or query, key]`; None where nothing is hidden."""
+        shown = self.shown
+        if shown is not None:
+            shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]
+        if self.window is None:
+            return shown
+        near = self.window.near(queries, keys, device)[None, None]
+        return near if shown is None else shown & near
+
+    def some_texts(self, texts: slice) -> "LayerMask":
+        """The same for some of the texts."""
+        if self.shown is None or len(self.shown) == 1:
+            return self
+        return LayerMask(self.shown[texts], self.window)
+
+
+@dataclass(frozen=True)
 class Run:
     """Texts of one length, and where they are.
 
     texts: their numbers in the batch, as it was given; rows: their rows.
-    masks: for each layer bool `[1 or text, 1, 1 or query, key]`, True = may attend; None where nothing is hidden.
+    masks: for each layer what may be attended to; None where nothing is hidden.
     shown: bool `[1 or text, token, 1]`, False at [PAD] where that is hidden; None where nothing is.
     ordered: whether the network is told the order of the tokens.
     """
@@ -36,7 +65,7 @@ class Run:
     texts: list[int]
     rows: slice
     length: int
-    masks: list[Tensor | None]
+    masks: list["LayerMask | None"]
     shown: Tensor | None
     ordered: bool
 
@@ -145,14 +174,16 @@ def position_numbers(ids: Tensor, config: ModelConfig) -> Tensor:
     return real.cumsum(dim=1) * real + config.padding_position
 
 
-def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[Tensor | None]:
+def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask | None]:
     """For each layer, what the mask of this name and the layer's own window allow; None where that is everything.
 
     real: whether a token is no [PAD], bool `[text, token]`. Layers that see as far share a mask, and so do texts
     without [PAD].
     """
+    length = real.shape[1]
     real = real[:1] if bool(real.all()) else real
-    windows = {reach: () if reach is None or reach >= real.shape[1] else (Window(reach),) for reach in config.reach}
-    made = {window: self_mask(real, *MASKS[name], *window) for window in set(windows.values())}
-    shown = {window: None if bool(mask.all()) else mask for window, mask in made.items()}
-    return [shown[windows[reach]] for reach in config.reach]
+    mask = self_mask(real, *MASKS[name])
+    shown = None if bool(mask.all()) else mask
+    windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
+    made = {window: LayerMask(shown, window) for window in set(windows)}
+    return [None if window is None and shown is None else made[window] for window in windows]

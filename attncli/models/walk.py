@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.attention import MultiHeadAttention, PositionalScore, Where
+from attncli.attention import MultiHeadAttention, PositionalScore, Where, Window
 from attncli.models.network import Network
-from attncli.models.rows import Rows, Run
+from attncli.models.rows import LayerMask, Rows, Run
 
 
 class Heads(NamedTuple):
@@ -30,7 +30,7 @@ class Heads(NamedTuple):
     layer; numbers: of the heads along the second axis; run, and which of its texts, of their queries and of their keys
     these are: all, save where something takes some after the other.
     query `[text, head, query, head_dim]`; key and value `[text, head, key, head_dim]`, values of width 0 where nobody
-    needs them; mask bool `[1 or text, 1 or head, 1 or query, key]`, None where nothing is hidden.
+    needs them; mask: what all queries of these texts may attend to, None where nothing is hidden.
     given: what the layer's projections were given, `[text, token, hidden_size]`; attention: the layer's; score: what
     its queries and keys are scored by, beside having been turned already.
     """
@@ -44,7 +44,7 @@ class Heads(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    mask: Tensor | None
+    mask: LayerMask | None
     given: Tensor
     attention: MultiHeadAttention
     score: PositionalScore
@@ -59,6 +59,15 @@ class Heads(NamedTuple):
         """Whether positions add anything to that."""
         return self.run.ordered and self.score.has_terms
 
+    @property
+    def window(self) -> Window | None:
+        """The layer's own; None where it sees everything."""
+        return None if self.mask is None else self.mask.window
+
+    def allowed(self) -> Tensor | None:
+        """What these queries may attend to of these keys: bool `[1 or text, 1, 1 or query, key]`; None for all."""
+        return None if self.mask is None else self.mask.of(self.queries, self.keys, self.query.device)
+
     def terms(self) -> dict[str, Tensor]:
         """What they add, by name; each broadcasts to `[text, head, query, key]`."""
         if not self.has_terms:
@@ -72,41 +81,38 @@ class Heads(NamedTuple):
             query=self.query[:, places],
             key=self.key[:, places],
             value=self.value[:, places],
-            mask=self.mask if self.mask is None or self.mask.shape[1] == 1 else self.mask[:, places],
         )
 
     def some_texts(self, texts: slice) -> "Heads":
-        """The same for some of a run's texts."""
+        """The same for some of these texts."""
         return self._replace(
-            texts=texts,
+            texts=within(self.texts, texts),
             query=self.query[texts],
             key=self.key[texts],
             value=self.value[texts],
-            mask=self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts],
+            mask=None if self.mask is None else self.mask.some_texts(texts),
             given=self.given[texts],
         )
 
     def some_queries(self, queries: slice) -> "Heads":
-        """The same for some of the texts' queries."""
-        return self._replace(
-            queries=queries,
-            query=self.query[:, :, queries],
-            mask=self.mask if self.mask is None or self.mask.shape[2] == 1 else self.mask[:, :, queries],
-        )
+        """The same for some of these queries."""
+        return self._replace(queries=within(self.queries, queries), query=self.query[:, :, queries])
 
     def some_keys(self, keys: slice) -> "Heads":
-        """The same for some of the texts' keys."""
-        return self._replace(
-            keys=keys,
-            key=self.key[:, :, keys],
-            value=self.value[:, :, keys],
-            mask=self.mask if self.mask is None else self.mask[..., keys],
-        )
+        """The same for some of these keys."""
+        return self._replace(keys=within(self.keys, keys), key=self.key[:, :, keys], value=self.value[:, :, keys])
 
     @property
     def bare(self) -> "Heads":
         """What makes the weights, and no more: values, and what the projections were given, of width 0."""
         return self._replace(value=self.key[..., :0], given=self.key[:, 0, :, :0])
+
+
+def within(whole: slice, some: slice) -> slice:
+    """Some of what a slice takes, as what it is a slice of counts them."""
+    count = whole.stop - whole.start
+    start, stop, _ = some.indices(count)
+    return slice(whole.start + start, whole.start + stop)
 
 
 class Attend(Protocol):

@@ -12,6 +12,7 @@ from attncli.checks.masking import look
 from attncli.checks.windows import reaches, windows
 from attncli.models import rows
 from attncli.models.families import FAMILIES
+from attncli.models.model import Model
 from attncli.record import Input
 
 TEXT = "the cat sat on the big cat, too, it sat"
@@ -64,13 +65,21 @@ def test_a_network_that_forgets_a_window_breaks_the_law(model, monkeypatch, igno
 
 def test_a_window_that_is_one_too_wide_breaks_the_law(model, monkeypatch):
     made = model(None, REACH, None, REACH)
-    monkeypatch.setattr(Window, "__call__", lambda self, real: wider(self.reach + 1, real))
+    made.rows = lambda *asked: wider(Model.rows(made, *asked))
     assert windows(made, made.tokenizer.encode(TEXT)).law.holds is False
 
 
-def wider(reach, real):
-    near = real.new_ones(real.shape[1], real.shape[1])
-    return near.triu(-reach).tril(reach)
+def wider(batch):
+    """With windows that reach one token further."""
+    runs = [
+        replace(run, masks=[one and replace(one, window=further(one.window)) for one in run.masks])
+        for run in batch.runs
+    ]
+    return replace(batch, runs=runs)
+
+
+def further(window):
+    return None if window is None else Window(window.reach + 1)
 
 
 def test_a_text_that_is_too_short_says_how_long_it_must_be(model):

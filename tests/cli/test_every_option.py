@@ -43,6 +43,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "output_path": ("other",),  # with the suffix of the way, or refused
     "output_paths": ("other.csv",),
     "query": ("big",),
+    "tokens": ("1-4",),
     "key": ("big",),
     "segments": ("AB",),
     "style": ("lines",),

@@ -11,6 +11,7 @@ from records import tokens_of
 
 from attncli.analysis.statistics import LINEAR, factors
 from attncli.corpus.units import Units
+from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
 CPU = torch.device("cpu")
@@ -98,7 +99,7 @@ def test_who_looks_at_everything_alike_gives_each_key_that_is_seen_the_same(piec
     counted = one.in_words if words else one
     seen = np.tri(len(counted)) if causal else np.ones((len(counted), len(counted)))
     rows = seen / seen.sum(axis=1, keepdims=True)
-    mask = torch.ones(len(one), len(one), dtype=torch.bool).tril()[None, None] if causal else None
+    mask = LayerMask(torch.ones(len(one), len(one), dtype=torch.bool).tril()[None, None], None) if causal else None
     entropy, linear = units_of([one], words, size).alike(mask)
     assert entropy[0] == pytest.approx(np.log(seen.sum(axis=1))[slice(*counted.counted)].sum())
     assert linear[0] == pytest.approx((factors(counted, 0, len(counted)) * rows).sum(axis=(1, 2)), rel=1e-5)

@@ -28,6 +28,7 @@ LABEL_GAP, CLOSE = 0.04, 0.03  # from a panel to its labels, and to its caption
 MARGIN, PRINTED_MARGIN = 0.15, 0.04  # what is printed at its size has the page's margins around it
 GAP = 0.12  # between panels, for text of the standard size
 FEW = 4  # panels
+SHARPNESS = 75  # cells an inch at the most
 
 
 @dataclass(frozen=True)
@@ -169,3 +170,16 @@ def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
     if panels <= FEW and across * READABLE <= LARGEST_GRID:
         cell = max(cell, READABLE)
     return max(cell, SMALLEST_PANEL / tokens)
+
+
+def most_cells(layout: Layout) -> tuple[int, int]:
+    """How many rows and columns of a map can be told apart."""
+    return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+
+
+def pooling_note(layout: Layout, queries: int, keys: int) -> str:
+    """What a cell is where there are more weights than can be told apart; nothing where there are not."""
+    rows, columns = most_cells(layout)
+    if queries <= rows and keys <= columns:
+        return ""
+    return f"a cell is the largest weight of up to {-(-queries // rows)} x {-(-keys // columns)} tokens"

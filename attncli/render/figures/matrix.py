@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -41,6 +41,8 @@ from attncli.render.figures.layout import (
     arrange,
     cell_size,
     largest_panels,
+    most_cells,
+    pooling_note,
 )
 from attncli.render.figures.paper import Paper
 from attncli.render.figures.wording import STANDARD, Wording
@@ -55,7 +57,6 @@ LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of man
 LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
 NUMBERED = 0.36  # the smallest cell with its weight in it, where one can zoom in
 LINED = 0.12  # the smallest cell with a line around it
-SHARPNESS = 75  # cells an inch at the most
 BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
 SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
@@ -105,6 +106,9 @@ def panel_grid(
     norm = Normalize(-top if signed else 0, top)
     with drawing(wording.families):
         layout = lay_out(wording, queries, keys, hides(*maps))
+        if made := pooling_note(layout, len(queries), len(keys)):
+            wording = replace(wording, note="; ".join(filter(None, [wording.note, made])))
+            layout = lay_out(wording, queries, keys, hides(*maps))
         room = label_room(wording, keys, layout.label_size)
         turned = room > layout.cell
         figure, canvas = blank(layout.width, layout.height)
@@ -203,7 +207,7 @@ def draw_maps(
 ) -> None:
     """Every map with a frame, and where there is room lines and weights."""
     frames, lines = [], []
-    most = round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
+    most = most_cells(layout)
     pooled = pool_signed if norm.vmin else pool
     numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
     for panel, x, y in panels_of(layout, rows):

@@ -5,7 +5,8 @@ import pytest
 from pictures import check_nothing_overlaps, frames, maps, random_record, said
 from records import record_of
 
-from attncli.render.figures.matrix import COLOURS, colour_map
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.matrix import COLOURS, Panel, colour_map, panel_grid
 
 
 def test_one_head_has_its_weights_in_the_cells():
@@ -54,3 +55,16 @@ def test_a_single_peak_is_seen_in_a_thumbnail():
     assert [len(found) for found in places] == [0] * 43 + [1] + [0] * 100
     shape = maps(drawn)[43].get_array().shape
     np.testing.assert_allclose(places[43][0] / shape, np.array([211, 133]) / 400, atol=1 / min(shape))
+
+
+def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
+    """Of 3,000 tokens a map of 12 inches has 900 cells: its peak is in one of them, and the note says what that is."""
+    weights = np.zeros((3000, 3000), dtype=np.float32)
+    weights[1234, 2345] = 1
+    tokens = [str(number) for number in range(3000)]
+    figure = panel_grid([[Panel("", weights)]], Grid(tokens))
+    drawn = figure.axes[0].images[0].get_array()
+    assert drawn.shape == (900, 900) and drawn.max() == 1
+    assert "a cell is the largest weight of up to 4 x 4 tokens" in [text.get_text() for text in figure.axes[0].texts]
+    few = panel_grid([[Panel("", weights[:30, :30])]], Grid(tokens[:30]))
+    assert not any("a cell is" in text.get_text() for text in few.axes[0].texts)

@@ -1,0 +1,114 @@
+"""What a layer sees through a window is computed as a band: it is the square, and takes no square's memory."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_family import FAMILY, made_up_tensors
+from walks import CPU, loaded, made_up
+
+from attncli.analysis.statistics import Counting
+from attncli.attention import MASKS, Window
+from attncli.checks.memory import peak_added
+from attncli.corpus.batch_sums import BlockSums, Memory
+from attncli.models import attending
+from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads, attend_to_all
+from attncli.models.config import ModelConfig
+from attncli.models.families import FAMILIES
+from attncli.models.rows import LayerMask, as_rows
+from attncli.models.walk import walk
+from attncli.text.windows import Window as Stretch
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def network():
+    """A small network of which every second layer has a window."""
+    from made_up_family import CONFIG
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(FAMILIES, "made-up", FAMILY)
+        return loaded(ModelConfig.from_dict(CONFIG), made_up_tensors(), torch.float64)
+
+
+def with_reach(network, reach):
+    return replace(network.config, reach=tuple(reach if number % 2 else None for number in range(4)))
+
+
+class Sums:
+    """What `BlockSums` asks of a `BatchSums`."""
+
+    def __init__(self, network, counting, block_weights, inside):
+        self.model, self.counting, self.inside = network, counting, inside
+        self.block_weights, self.memory = block_weights, Memory(0, torch.empty(0, dtype=torch.float64))
+
+
+def everything_kept(network, config, texts, mask, inside):
+    """Maps, vectors, lengths and sums of a walk, and what is after every layer."""
+    rows, like = as_rows(texts, config, mask, CPU), torch.empty(0, dtype=torch.float64)
+    with torch.inference_mode():
+        batch = [Stretch.whole(one) for one in texts]
+        sums = BlockSums(Sums(network, Counting(mask), 60, inside), batch, rows)
+        heads = [(1, 2), (3, 0), (0, 1)]
+        vectors = KeepVectors(rows, heads, like, config.head_dim, sums)
+        lengths = KeepLengths(rows, [3, 0], [2, 1], like, vectors)
+        maps = KeepMaps(rows, [1, 0, 3], [3, 1], like, lengths)
+        states = list(walk(network, rows, maps))
+        alone = KeepMaps(rows, [3], [0, 1, 2, 3], like, inside)
+        states += list(walk(network, rows, alone))
+        limits = [torch.from_numpy(one) for one in sums.alike()]
+    return [*states, *maps.kept, *alone.kept, *vectors.kept, *lengths.kept, torch.from_numpy(sums.totals), *limits]
+
+
+@given(data=st.data(), reach=st.integers(1, 9), mask=st.sampled_from(list(MASKS)), together=st.integers(1, 8))
+def test_bands_are_squares(network, data, reach, mask, together):
+    """Whatever is kept of several texts, with [PAD] anywhere, under every mask: of a band as of all scores."""
+    lengths = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=3))
+    texts = []
+    for length in lengths:
+        ids = data.draw(st.lists(st.integers(0, 119), min_size=length, max_size=length))
+        texts.append(made_up(ids, data.draw(st.lists(st.booleans(), min_size=length, max_size=length))))
+    config = with_reach(network, reach)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(attending, "LEAST_QUERIES", together)
+        bands = everything_kept(network, config, texts, mask, attend_heads)
+    squares = everything_kept(network, config, texts, mask, attend_to_all)
+    for band, square in zip(bands, squares, strict=True):
+        torch.testing.assert_close(band, square, rtol=0, atol=1e-12)
+
+
+@given(st.integers(1, 6), st.data())
+def test_a_part_of_a_mask_is_that_part_of_it(reach, data):
+    length = data.draw(st.integers(1, 12))
+    begin, end, first, last = (data.draw(st.integers(0, length)) for _ in range(4))
+    queries, keys = slice(min(begin, end), max(begin, end)), slice(min(first, last), max(first, last))
+    every = slice(0, length)
+    for shown in (None, torch.ones(length, length, dtype=torch.bool).tril()[None, None]):
+        mask = LayerMask(shown, Window(reach))
+        assert torch.equal(mask.of(queries, keys), mask.of(every, every)[:, :, queries, keys])
+    whole = Window(reach)(torch.ones(1, length, dtype=torch.bool))
+    seen = Window(reach).seen(queries, keys)
+    outside = whole[queries, keys].clone()
+    outside[:, seen] = False
+    assert not outside.any()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+def test_no_square_is_made_for_a_layer_with_a_window(network):
+    """8,192 tokens: a mask of all of them alone has 64 MiB, the scores of a head 512."""
+    config = replace(network.config, reach=(64,) * 4, position_rows=8192)
+    wide = loaded(config, made_up_tensors() | {"places.weight": torch.randn(8192, 12)}, torch.float64)
+    text = [made_up([number % 120 for number in range(8192)])]
+
+    def through():
+        with torch.inference_mode():
+            for _ in walk(wide, as_rows(text, config, "padding", CPU), attend_heads):
+                pass
+
+    through()
+    assert peak_added(through, CPU) < 48 * MIB

@@ -1,0 +1,90 @@
+"""What would not fit into memory is refused before anything is computed, with what it takes and what to ask for."""
+
+import pytest
+
+from attncli import Request, RequestError, load_model
+from attncli.models import engine, room
+from attncli.models.collecting import under_masks
+from attncli.models.room import available, cgroup_room, check_room, record_bytes
+from attncli.record import Input
+
+GIGA = 10**9
+
+
+def test_a_record_takes_what_its_arrays_take(tiny):
+    model = load_model(str(tiny()), device="cpu", dtype="float32")
+    record = model.attend("the cat sat on the cat", layers=[0, 2], heads=[1, 2, 3])
+    assert record_bytes(len(record.tokens), 2, 3) == record.weights.nbytes + 2 * len(record.tokens) ** 2
+    assert record_bytes(100, 2, 3, 8) == 100**2 * 2 * (3 * 12 + 1)
+
+
+def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
+    monkeypatch.setattr(room, "available", lambda: 20 * GIGA)
+    with pytest.raises(RequestError) as refused:
+        check_room([8192], 22, 12)
+    assert str(refused.value) == (
+        "264 maps of 8192 tokens take 72 GB and there are 20: ask for some with -l and -H (-l 0 -H 0 takes 0.3 GB), or "
+        "stats, which keeps no maps"
+    )
+    check_room([8192], 1, 12)
+    with pytest.raises(RequestError, match=r"^maps of 90 texts take 111 GB and there are 20: ask for fewer texts"):
+        check_room([2048] * 90, 6, 12)
+    monkeypatch.setattr(room, "available", lambda: GIGA // 4)
+    with pytest.raises(
+        RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB and there are 0\.2: ask for a shorter text$"
+    ):
+        check_room([8192], 1, 1)
+
+
+def test_where_nothing_tells_nothing_is_refused(monkeypatch):
+    monkeypatch.setattr(room, "available", lambda: None)
+    check_room([10**6], 100, 100)
+
+
+@pytest.fixture
+def full(tiny, monkeypatch):
+    """A model on a machine that has room for one record of the text below, and that must not be run."""
+    model = load_model(str(tiny()), device="cpu")
+    monkeypatch.setattr(room, "SMALL", 0)
+    one = record_bytes(len(model.tokenizer.encode("the cat sat")), 4, 4)
+    monkeypatch.setattr(room, "available", lambda: one)
+    return model
+
+
+def test_nothing_is_computed(full, monkeypatch):
+    monkeypatch.setattr(full, "take_batch", lambda *asked: pytest.fail("it was run"))
+    for ask in (
+        lambda: full.attend("the cat sat on the cat"),
+        lambda: list(full.answer([Input("the cat sat")] * 2, Request(), together=True)),
+        lambda: list(under_masks(full, [Input("the cat sat")], Request(), ["padding", "causal"], 1e6)),
+    ):
+        with pytest.raises(RequestError, match="GB and there are"):
+            ask()
+
+
+def test_records_that_are_not_kept_are_each_by_themselves(full):
+    assert full.config.layers == full.config.heads == 4
+    assert len(list(full.answer([Input("the cat sat")] * 5, Request()))) == 5
+    full.attend("the cat sat on the cat", layers=0, heads=0)
+
+
+@pytest.mark.parametrize(
+    "names", [("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")]
+)
+def test_what_a_container_leaves(tmp_path, names):
+    assert cgroup_room(tmp_path) is None
+    for name, text in zip((*names, "memory.stat"), ("1000\n", "700\n", "anon 5\ninactive_file 200\n"), strict=True):
+        (tmp_path / name).write_text(text)
+    assert cgroup_room(tmp_path) == 500
+    (tmp_path / names[0]).write_text("max\n")
+    assert cgroup_room(tmp_path) is None
+
+
+def test_this_machine_tells():
+    there = available()
+    assert there is None or 0 < there < 2**50
+
+
+def test_every_dtype_is_counted_as_it_is_computed():
+    assert engine.DTYPE_BYTES.get("float32", room.RECORDED) == 4
+    assert engine.DTYPE_BYTES["float64"] == 8
