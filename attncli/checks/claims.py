@@ -184,7 +184,8 @@ def one_projection_makes_it_symmetric(head: OneHead) -> Claim:
 def bilinear_is_the_heads_score(head: OneHead) -> Claim:
     """(W_Q x + b_Q) · (W_K y + b_K) is xᵀ W y with W = W_Qᵀ W_K, the biases as weights of an input that is always 1.
 
-    Where positions turn queries and keys, that is so before they do.
+    Where positions turn queries and keys, that is so before they do; what is left of it then is a token's score with
+    itself, which no turning changes.
     """
     x = torch.from_numpy(head.x).double()
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=-1)
@@ -195,8 +196,8 @@ def bilinear_is_the_heads_score(head: OneHead) -> Claim:
     with torch.no_grad():
         bilinear.weight.copy_(to_query.T @ to_key)
         found = bilinear(x, x)
-    own = dot(*(torch.from_numpy(head.unturned(name)).double() for name in ("query", "key")))
-    deviation = relative(found, own)
+    own = dot(*(torch.from_numpy(part).double() for part in (head.query, head.key)))
+    deviation = relative(found, own) if head.rotary is None else relative(found.diagonal(), own.diagonal())
     figures = {"deviation": deviation}
     return Claim(
         "bilinear", "a bilinear score with W = W_Qᵀ W_K on the inputs is the head's", figures, deviation < SAME

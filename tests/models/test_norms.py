@@ -46,9 +46,10 @@ def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     states = model.hidden_states(tokens, "causal")
     for layer in record.layers:
         attention = model.network.layer(layer).attention
-        x = states[layer][None, :1]
+        x = model.network.layer(layer).before(states[layer])[None, :1]
         with torch.inference_mode():
-            brought = attention.forward(x).output[0, 0] - attention.output.bias
+            bias = attention.output.bias
+            brought = attention.forward(x).output[0, 0] - (0 if bias is None else bias)
         norms_there = [float(record.map(layer, head)[0, 0]) for head in record.heads]
         alone = [part_of(attention, x, head).norm().item() for head in record.heads]
         np.testing.assert_allclose(norms_there, alone, rtol=1e-5)

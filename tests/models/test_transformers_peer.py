@@ -13,8 +13,9 @@ from transformers import AutoModel, AutoTokenizer, BertModel, DebertaV2Config
 from transformers.utils import logging
 
 from attncli import RequestError, load_model
+from attncli.attention import window_mask
 from attncli.models import transformers_peer
-from attncli.models.transformers_peer import load_reference, quiet
+from attncli.models.transformers_peer import PADDING_ROWS_LOST, PARTLY_SINGLE, load_reference, quiet
 
 CPU = torch.device("cpu")
 TEXT = "the cat sat on a mat"
@@ -55,16 +56,21 @@ def test_causal_is_what_transformers_own_decoder_sees(tiny):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_masks_hide_what_they_say_and_nothing_else(tiny, family):
-    model, reference = load_both(tiny(family))
+    # In float64 ModernBERT's softmax, which is in float32, makes NaN of a row that its window and the mask hide.
+    dtype = "float32" if family in PARTLY_SINGLE else "float64"
+    model, reference = load_both(tiny(family), dtype)
     tokens = model.tokenizer.encode(TEXT, None, 30)
     real = len(tokens) - sum(tokens.padding)
     assert real < 30
     everything = torch.ones(30, 30, dtype=torch.bool)
     to_real = everything & (torch.arange(30) < real)
     for mask, allowed in (("none", everything), ("padding", to_real), ("causal", to_real.tril())):
-        for weights in reference.run(tokens, mask)[0]:
-            assert torch.equal((weights != 0).any(dim=0), allowed), mask
-            assert torch.allclose(weights.sum(dim=-1), torch.ones((), dtype=torch.float64))
+        # Where a row of [PAD] is something else in transformers, nobody compares it.
+        rows = range(real) if family in PADDING_ROWS_LOST and mask != "none" else range(30)
+        for weights, reach in zip(reference.run(tokens, mask)[0], model.config.reach, strict=True):
+            near = everything if reach is None else window_mask(reach, 30)
+            assert torch.equal((weights != 0).any(dim=0)[rows], (allowed & near)[rows]), mask
+            assert torch.allclose(weights[:, rows].sum(dim=-1), torch.ones((), dtype=reference.dtype))
 
 
 def test_what_layers_share_is_watched_as_often_as_it_is_called(tiny):
