@@ -86,7 +86,7 @@ class ModelConfig:
         """What `models show --json` says of it."""
         bases = {one.base for one in self.positions if isinstance(one, Turned)}
         windows = {reach for reach in self.reach if reach is not None}
-        return {
+        document = {
             "model_type": self.model_type,
             "family": self.family.name,
             "layers": self.layers,
@@ -103,10 +103,13 @@ class ModelConfig:
             "head_dim": self.head_dim,
             "max_tokens": self.max_tokens,
             "positions": self.told_by,
-            "rotary_bases": sorted(bases) or None,
-            "window": 2 * max(windows) if windows else None,
-            "global_layers": [layer for layer, reach in enumerate(self.reach) if reach is None] if windows else None,
         }
+        if bases:
+            document["rotary_bases"] = sorted(bases)
+        if windows:
+            document["window"] = 2 * max(windows)
+            document["global_layers"] = [layer for layer, reach in enumerate(self.reach) if reach is None]
+        return document
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
@@ -126,10 +129,7 @@ class ModelConfig:
         model_type = data.get("model_type")
         family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
         if family is None:
-            known = ", ".join(FAMILIES)
-            raise NoEncoder(
-                f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for: {known}"
-            )
+            raise NoEncoder(f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for")
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
         values = Values(data, family.keys, family.types[str(model_type)])

@@ -38,7 +38,7 @@ OFFERED = [
     (("samples", "co"), ("coreference.txt",)),
     (("run", "--model", ""), tuple(ALIASES)),
     (("compare", "-m", "bert-b"), tuple(name for name in ALIASES if name.startswith("bert-b"))),
-    (("models", "show", "mini"), ("minilm",)),
+    (("models", "show", "mini"), ("minilm", "minilm-l12")),
     (("run", "-l", ""), LAYERS),
     (("run", "A text; it's long.", "-l", "1"), ("1",)),
     (("run", "-l", "0,1,"), ("0,1,2", "0,1,3", "0,1,4", "0,1,5")),

@@ -34,7 +34,7 @@ CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @",
-        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m mpnet -l 1 -H 2 --terms @",
+        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m ./mpnet -l 1 -H 2 --terms @",
     ],
     "find": [
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
@@ -43,7 +43,7 @@ CALLS = {
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz",
-        "explain -m modernbert @", "explain -m mpnet @",
+        "explain -m ./modernbert @", "explain -m ./mpnet @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
@@ -69,7 +69,7 @@ CALLS = {
     ],
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
-    "models show": ["models show tiny", "models show gpt2", "models show t5", "models show odd"],
+    "models show": ["models show tiny", "models show ./modernbert", "models show gpt2", "models show t5", "models show odd"],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
 }  # fmt: skip
