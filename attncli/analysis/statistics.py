@@ -72,16 +72,18 @@ class Counting:
 USUAL = Counting()
 
 
-def factors(window: Window, start: int, stop: int) -> Floats:
-    """What the weights of the queries [start, stop) are multiplied with: `[LINEAR, query, key]`.
+EVERY = slice(None)
+
+
+def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floats:
+    """What the weights of the queries [start, stop) are multiplied with, `[LINEAR, query, key]`; `among` which keys.
 
     A figure in LINEAR, of a query, is Σ_key weight · factor; all rows of queries that don't count are 0.
     """
-    length = len(window)
-    queries, keys = np.arange(start, stop)[:, None], np.arange(length)
-    special = np.array(window.tokens.special)
+    queries, keys = np.arange(start, stop)[:, None], np.arange(len(window))[among]
+    special, word = np.array(window.tokens.special)[among], window.word[among]
     added = special & (keys > 0)
-    same = (window.word[start:stop, None] == window.word) & (window.word != NO_WORD)
+    same = (window.word[start:stop, None] == word) & (word != NO_WORD)
     by_figure: dict[str, npt.NDArray[Any]] = {
         "distance": np.abs(queries - keys),
         "self": queries == keys,
@@ -90,10 +92,10 @@ def factors(window: Window, start: int, stop: int) -> Floats:
         "first": keys == 0,
         "cls": special & (keys == 0),
         "separator": added,
-        "punctuation": window.punctuation,
-        "same_word": same & (window.place[start:stop, None] != window.place),
+        "punctuation": window.punctuation[among],
+        "same_word": same & (window.place[start:stop, None] != window.place[among]),
     }
-    made = np.zeros((len(LINEAR), stop - start, length), dtype=np.float32)
+    made = np.zeros((len(LINEAR), stop - start, len(keys)), dtype=np.float32)
     rows = slice(*(min(max(border, start), stop) - start for border in window.counted))
     for place, name in enumerate(LINEAR):
         made[place, rows] = np.broadcast_to(by_figure[name], made.shape[1:])[rows]

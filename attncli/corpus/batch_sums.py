@@ -5,7 +5,7 @@ The walk is that of `Model.take`; how texts become batches is in `attncli.corpus
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -146,13 +146,14 @@ class BlockSums:
         lengths = transformed_lengths(heads.attention, heads.value, heads.numbers) if self.norm else None
         output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
         sums = torch.zeros(*heads.query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no doubles
-        for block in self.blocks[run.number] or units.counted():
-            some = heads.some_queries(block.queries)
-            room, logarithms = self.memory.room(*some.query.shape[:3], run.length)
+        for block in self.blocks_of(heads):
+            some = heads.some_queries(block.queries).some_keys(block.keys)
+            room, logarithms = self.memory.room(*some.query.shape[:3], some.key.shape[2])
             output[:, :, block.queries] = self.inside(some, room)
             if weights is not None:
-                weights[:, :, block.queries] = room
-            counted = self.counted(units, room, block.queries, lengths)
+                weights[:, :, block.queries] = 0
+                weights[:, :, block.queries, block.keys] = room
+            counted = self.counted(units, room, block.queries, None if lengths is None else lengths[..., block.keys])
             if counted.shape != logarithms.shape:
                 logarithms = torch.empty_like(counted)
             sums += reduced(counted, logarithms, block.factors, block.counts).cpu()
@@ -160,6 +161,15 @@ class BlockSums:
         if self.distances:
             self.met[run.number].append(Met(heads.bare, lengths))
         return output
+
+    def blocks_of(self, heads: Heads) -> Iterable[Block]:
+        """The queries of a run, some after the other; a window's with the keys that they can see."""
+        units, made, reach = self.units[heads.run.number], self.blocks[heads.run.number], heads.window
+        if made is not None:
+            return made
+        if reach is None or self.words or len(units.windows) > 1:
+            return units.counted()
+        return units.near(reach)
 
     def counted(self, units: Units, weights: Tensor, block: slice, lengths: Tensor | None) -> Tensor:
         """A block's weights as they are counted: between words, as shares of norms. What was given is written over."""

@@ -9,13 +9,14 @@ LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
 
 
 class Block(NamedTuple):
-    """Some queries of a run, and what their weights count for.
+    """Some queries of a run, the keys that they may see, and what their weights count for.
 
     factors: what weights are multiplied with (`attncli.analysis.statistics.factors`), `[window, figure, query, key]`.
     counts: whether a query counts, bool `[window, 1, query]`.
     """
 
     queries: slice
+    keys: slice
     factors: Tensor
     counts: Tensor
 

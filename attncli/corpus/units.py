@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from attncli.analysis.statistics import LINEAR, factors
+from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, weighted_sums
+from attncli.models.attending import LEAST_QUERIES
 from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
@@ -51,7 +53,18 @@ class Units:
     def counted(self) -> Iterator[Block]:
         """The blocks, and what their weights count for."""
         for block in self.blocks():
-            yield Block(block, self.factors(block), self.counts(block))
+            yield Block(block, slice(0, self.length), self.factors(block), self.counts(block))
+
+    def near(self, reach: Reach) -> Iterator[Block]:
+        """The same of the tokens of one long window, in a layer that sees no further than `reach`: without keys that no
+        query of a block sees.
+        """
+        [window], together = self.windows, max(LEAST_QUERIES, reach.reach)
+        for start in range(0, self.length, together):
+            queries = slice(start, min(start + together, self.length))
+            keys = reach.seen(queries, slice(0, self.length))
+            made = torch.from_numpy(factors(window, queries.start, queries.stop, keys))[None].to(self.device)
+            yield Block(queries, keys, made, self.counts(queries))
 
     def rows(self, block: slice) -> slice:
         """The places, among tokens or words, of a block of queries."""

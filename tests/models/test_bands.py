@@ -13,7 +13,9 @@ from walks import CPU, loaded, made_up
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS, Window
 from attncli.checks.memory import peak_added
+from attncli.corpus import units
 from attncli.corpus.batch_sums import BlockSums, Memory
+from attncli.corpus.units import Units
 from attncli.models import attending
 from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads, attend_to_all
 from attncli.models.config import ModelConfig
@@ -75,8 +77,10 @@ def test_bands_are_squares(network, data, reach, mask, together):
     config = with_reach(network, reach)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(attending, "LEAST_QUERIES", together)
+        patched.setattr(units, "LEAST_QUERIES", together)
         bands = everything_kept(network, config, texts, mask, attend_heads)
-    squares = everything_kept(network, config, texts, mask, attend_to_all)
+        patched.setattr(Units, "near", lambda self, reach: self.counted())
+        squares = everything_kept(network, config, texts, mask, attend_to_all)
     for band, square in zip(bands, squares, strict=True):
         torch.testing.assert_close(band, square, rtol=0, atol=1e-12)
 
