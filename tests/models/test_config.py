@@ -80,7 +80,7 @@ def test_no_padding_token_is_number_zero():
 
 
 WRONG = [
-    ({"model_type": "gpt2"}, "gpt2.*bert"),
+    ({"model_type": "gpt2"}, "gpt2.*encoder"),
     ({"model_type": None}, "model type None"),
     ({"model_type": ["bert"]}, "model type"),
     ({"is_decoder": True}, "is_decoder"),
