@@ -5,6 +5,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tokenizers
 import torch
 import transformers
@@ -14,6 +15,8 @@ from attncli.models import families
 
 FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder for
 ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
+PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
+EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.

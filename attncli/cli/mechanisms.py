@@ -81,6 +81,8 @@ def mechanisms(
         refuse(context, f"with --design {design}, where nothing is random", "seed")
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
+        if design is None and not json and output_path.suffix.lower() != ".json":
+            refuse(context, f"with -o {output_path.suffix}, which has scores and no designs", "reach")
     from attncli.cli.source import open_own
 
     inputs = read_inputs(text, pair, file)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checkpoints import ONE_OF_EACH
+from checkpoints import EACH
 from foreign_checkpoints import DECODERS, ENCODER_DECODERS
 
 from attncli import load_model
@@ -24,7 +24,7 @@ def test_they_hold_for_real_weights(minilm):
     assert laws["forgotten padding mask"].deviation > 100 * laws["padding"].deviation
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_they_hold_for_every_family(tiny, family):
     laws = laws_of(load_model(str(tiny(family)), device="cpu"), "a b c a d")
     assert [law.holds for law in laws.values()].count(True) >= 3

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checkpoints import ONE_OF_EACH
+from checkpoints import EACH
 from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS
 from foreign_checkpoints import TEXT as WORDS
 
@@ -36,7 +36,7 @@ def test_without_a_length_there_are_four_pads_unless_there_is_no_room(minilm):
     assert sum(look(minilm, Input("word " * 509), Request(0, 0)).tokens.padding) == 1
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_every_family_is_lawful(tiny, family):
     found = look(load_model(str(tiny(family)), device="cpu"), Input("a b c a d"))
     assert found.lawful

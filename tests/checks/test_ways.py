@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from checkpoints import FAMILIES, ONE_OF_EACH
+from checkpoints import FAMILIES, PECULIAR
 
 from attncli import RequestError, load_model
 from attncli.attention import MASKS, multihead
@@ -34,7 +34,7 @@ def differing(both):
 
 
 CASES = [
-    pytest.param(family, mask, marks=[] if family in ONE_OF_EACH and mask == "causal" else pytest.mark.slow)
+    pytest.param(family, mask, marks=[] if family in PECULIAR and mask == "causal" else pytest.mark.slow)
     for family in FAMILIES
     for mask in MASKS
 ]

@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from checkpoints import ONE_OF_EACH
+from checkpoints import EACH
 from windows import corpus, sums_of
 
 import attncli
@@ -111,7 +111,7 @@ def test_padding_never_counts(minilm):
     assert np.allclose(found.figures, figures, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_every_family_is_counted_as_its_records_are(tiny, family):
     model = attncli.load_model(str(tiny(family)), device="cpu", dtype="float64")
     texts = ["the cat sat on the cat", "it, too"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import FAMILIES, ONE_OF_EACH, make_config, make_network
+from checkpoints import EACH, FAMILIES, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -118,7 +118,7 @@ def test_segments_matter_where_the_network_is_told_of_them(family, matter):
     assert torch.allclose(zero, one) != matter
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
     network = run_both(family, "none", **({"local_attention": 20} if family == "modernbert" else {}))[2]
     texts, order = [made_up([9, 8, 7, 6, 5]), made_up([5, 7, 9, 8, 6])], [4, 2, 0, 1, 3]
@@ -129,7 +129,7 @@ def test_without_positions_the_order_of_the_tokens_does_not_matter(family):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_half_precision_stays_near(family, dtype):
     """No further from the exact numbers than transformers in the same dtype, give or take."""
     exact = torch.cat(run_both(family, "padding")[0].weights, dim=2)

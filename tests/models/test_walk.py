@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import FAMILIES, ONE_OF_EACH, make_config, make_network
+from checkpoints import EACH, FAMILIES, ONE_OF_EACH, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -27,7 +27,7 @@ def tiny_network(family: str, dtype: torch.dtype = F64) -> Any:
     return network_of(make_network(make_config(family)), dtype)
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 @given(ids=TEXTS, mask=st.sampled_from(list(MASKS)), data=st.data())
 @settings(max_examples=10)
 def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
@@ -41,7 +41,7 @@ def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
         torch.testing.assert_close(together.states[number], alone.states[0])
 
 
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 @pytest.mark.parametrize("mask", MASKS)
 def test_every_layer_is_the_formula(family, mask):
     """`MultiHeadAttention.forward` on what goes into a layer: its weights; with the rest written out, its output."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import FAMILIES, ONE_OF_EACH, make_checkpoint, make_config, make_network
+from checkpoints import EACH, FAMILIES, make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -45,7 +45,7 @@ def checkpoint(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["safetensors", "sharded", "bin", "sharded bin", "2018"])
-@pytest.mark.parametrize("family", ONE_OF_EACH)
+@pytest.mark.parametrize("family", EACH)
 def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
     directory = make_checkpoint(tmp_path, family, form=form)
     if "sharded" in form:

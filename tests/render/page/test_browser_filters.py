@@ -32,7 +32,8 @@ def record(random_maps):
 
 
 def cells(opened):
-    return {(int(cell["query"]), int(cell["key"])): cell["weight"] for cell in opened.marks("rect")}
+    """Of what is hidden 0."""
+    return {(int(cell["query"]), int(cell["key"])): cell.get("weight", 0) for cell in opened.marks("rect")}
 
 
 def lines(opened):
