@@ -7,11 +7,13 @@ distance (`relative`). A `PositionalScore` is a scoring function like those of `
 themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+Turning = Callable[[Tensor], Tensor]
 
 
 class Where(NamedTuple):
@@ -44,9 +46,13 @@ class PositionalScore(nn.Module):
         """What the dot product is multiplied with: 1 / sqrt(d_k)."""
         return float(d_k**-0.5)
 
+    def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
+        """What turns queries or keys `[..., head, token, head_dim]` at these positions `[token]`, so that they meet."""
+        return lambda x: x
+
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys `[..., head, token, head_dim]` at these positions `[token]`, as they meet."""
-        return x
+        """Queries or keys at these positions, as they meet."""
+        return self.turning(positions, x.dtype)(x)
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         """What is added to the scaled dot product, by name; each broadcasts to `[..., head, query, key]`."""

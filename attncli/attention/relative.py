@@ -109,6 +109,8 @@ class Alibi(PositionalScore):
 
 
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "content to position", "position to content"
+# Which projection of the offsets' vectors a term needs: the content's queries meet their keys, its keys their queries.
+PROJECTIONS = {CONTENT_TO_POSITION: "key", POSITION_TO_CONTENT: "query"}
 
 
 class Disentangled(PositionalScore):
@@ -133,13 +135,13 @@ class Disentangled(PositionalScore):
         vectors: nn.Embedding,
         norm: nn.Module | None,
         own: Mapping[str, nn.Linear] | None,
-        kinds: Sequence[str] = (CONTENT_TO_POSITION, POSITION_TO_CONTENT),
+        kinds: Sequence[str] = tuple(PROJECTIONS),
         near: int = 0,
         furthest: int = 512,
     ) -> None:
         super().__init__()
-        if set(kinds) - {CONTENT_TO_POSITION, POSITION_TO_CONTENT}:
-            raise ValueError(f"terms are {CONTENT_TO_POSITION} and {POSITION_TO_CONTENT}, not {', '.join(kinds)}")
+        if set(kinds) - set(PROJECTIONS):
+            raise ValueError(f"terms are {' and '.join(PROJECTIONS)}, not {', '.join(kinds)}")
         self.vectors, self.norm = vectors, norm
         self.own = None if own is None else nn.ModuleDict(own)
         self.names = tuple(kinds)

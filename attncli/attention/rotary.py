@@ -1,11 +1,12 @@
 """Rotary positions: queries and keys are turned, so that their dot product knows how far apart they stand."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from attncli.attention.positional import PositionalScore
+from attncli.attention.positional import PositionalScore, Turning
 
 
 @dataclass(frozen=True)
@@ -58,5 +59,5 @@ class RotaryScore(PositionalScore):
         super().__init__()
         self.rotary = rotary
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        return self.rotary.turn(x, self.rotary.angles(positions, x.dtype))
+    def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
+        return partial(self.rotary.turn, angles=self.rotary.angles(positions, dtype))

@@ -10,7 +10,7 @@ from attncli.analysis.statistics import LINEAR, factors
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, weighted_sums
-from attncli.models.attending import LEAST_QUERIES
+from attncli.models.attending import bands
 from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
@@ -59,10 +59,8 @@ class Units:
         """The same of the tokens of one long window, in a layer that sees no further than `reach`: without keys that no
         query of a block sees.
         """
-        [window], together = self.windows, max(LEAST_QUERIES, reach.reach)
-        for start in range(0, self.length, together):
-            queries = slice(start, min(start + together, self.length))
-            keys = reach.seen(queries, slice(0, self.length))
+        [window], every = self.windows, slice(0, self.length)
+        for queries, keys in bands(reach, every, every):
             made = torch.from_numpy(factors(window, queries.start, queries.stop, keys))[None].to(self.device)
             yield Block(queries, keys, made, self.counts(queries))
 

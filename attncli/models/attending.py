@@ -11,11 +11,12 @@ each other, what one keeps does not depend on the others; a change reaches every
 What is kept has the dtype and the device of `like`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from attncli.attention import Window
 from attncli.models.kernels import attend_into, attend_output, map_dtype
 from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows
@@ -30,18 +31,26 @@ def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
     """The formula; where a window hides most keys, some queries after the other, each with the keys that they see."""
     if heads.window is None:
         return attend_to_all(heads, weights)
-    outputs, together = [], max(LEAST_QUERIES, heads.window.reach)
-    for start in range(0, heads.query.shape[2], together):
-        some = heads.some_queries(slice(start, start + together))
-        seen = heads.window.seen(some.queries, heads.keys)
-        room = None
+    outputs = []
+    for queries, seen in bands(heads.window, heads.queries, heads.keys):
+        some, room = heads.some_queries(queries), None
         if weights is not None:
-            rows = weights[:, :, start : start + together]
+            rows = weights[:, :, queries]
             rows[..., : seen.start] = 0
             rows[..., seen.stop :] = 0
             room = rows[..., seen]
         outputs.append(attend_to_all(some.some_keys(seen), room))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+
+
+def bands(window: Window, queries: slice, keys: slice) -> Iterator[tuple[slice, slice]]:
+    """Some of these queries after the other, and those of these keys that any of them sees, each counted from the first
+    of what is given.
+    """
+    count, together = queries.stop - queries.start, max(LEAST_QUERIES, window.reach)
+    for start in range(0, count, together):
+        stop = min(start + together, count)
+        yield slice(start, stop), window.seen(slice(queries.start + start, queries.start + stop), keys)
 
 
 def attend_to_all(heads: Heads, weights: Tensor | None = None) -> Tensor:

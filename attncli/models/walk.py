@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention, PositionalScore, Where, Window
+from attncli.attention.positional import Turning
 from attncli.models.network import Network
 from attncli.models.rows import LayerMask, Rows, Run
 
@@ -147,13 +148,16 @@ def walk(network: Network, rows: Rows, attend: Attend, ending: Ending | None = N
         x = F.pad(x, (0, 0, 0, rows.idle))
         positions = None if positions is None else F.pad(positions, (0, rows.idle))
     yield x
+    turnings: dict[PositionalScore, Turning] = {}  # of the scores, which layers share
     for number in range(len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         given = layer.before(x)
         query, key, value = project(layer.attention, given[None], last)  # [1, head, row, head_dim] each
         if positions is not None:
-            query, key = (layer.score.turn(part, positions) for part in (query, key))
+            if layer.score not in turnings:
+                turnings[layer.score] = layer.score.turning(positions, x.dtype)
+            query, key = map(turnings[layer.score], (query, key))
         numbers = range(layer.attention.heads) if last is None else last.heads
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
         for run in rows.runs:

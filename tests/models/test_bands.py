@@ -13,7 +13,6 @@ from walks import CPU, loaded, made_up
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS, Window
 from attncli.checks.memory import peak_added
-from attncli.corpus import units
 from attncli.corpus.batch_sums import BlockSums, Memory
 from attncli.corpus.units import Units
 from attncli.models import attending
@@ -77,7 +76,6 @@ def test_bands_are_squares(network, data, reach, mask, together):
     config = with_reach(network, reach)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(attending, "LEAST_QUERIES", together)
-        patched.setattr(units, "LEAST_QUERIES", together)
         bands = everything_kept(network, config, texts, mask, attend_heads)
         patched.setattr(Units, "near", lambda self, reach: self.counted())
         squares = everything_kept(network, config, texts, mask, attend_to_all)
