@@ -75,18 +75,13 @@ def some_tokens(record: AttentionRecord, tokens: Selection) -> AttentionRecord:
     chosen = sorted(select(tokens, len(record.tokens), "token"))
     first, last = chosen[0], chosen[-1] + 1
     places = slice(first, last) if len(chosen) == last - first else np.array(chosen)
-    weights, masks = record.weights[:, :, places], record.masks[:, places]
-    vectors = record.vectors
-    own = record.key_tokens is None
-    if vectors is not None:
-        key = vectors.key[:, places] if own else vectors.key
-        vectors = replace(vectors, query=vectors.query[:, places], key=key)
+    keys = places if record.key_tokens is None else slice(None)
     return replace(
         record,
         tokens=record.tokens.take(chosen),
-        weights=np.array(weights[..., places] if own else weights),
-        masks=np.array(masks[..., places] if own else masks),
-        vectors=vectors,
+        weights=np.array(record.weights[:, :, places][..., keys]),
+        masks=np.array(record.masks[:, places][..., keys]),
+        vectors=None if record.vectors is None else record.vectors.between(places, keys),
     )
 
 

@@ -1,17 +1,18 @@
 """What a record is made of beside its weights: the model that it is of, and the vectors of its heads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attncli.base.arrays import Doubles, Floats
+from attncli.base.arrays import Doubles, Floats, Ints
 from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
 SCORE_ARRAYS = ("scale", "terms")  # and what else makes their scores, which older files don't say
+Places = slice | Ints
 CONTENT = "content"  # the part of a score that is made of q and k
 
 
@@ -73,6 +74,11 @@ class Vectors:
         query, key = (part.astype(np.float64) for part in self.of(layer, head))
         terms = {name: term[place].astype(np.float64) for name, term in self.terms.items()}
         return {CONTENT: self.scale[place] * query @ key.T, **terms}
+
+    def between(self, queries: Places, keys: Places) -> "Vectors":
+        """The same of some queries and some keys, by their places."""
+        terms = {name: term[:, queries][..., keys] for name, term in self.terms.items()}
+        return replace(self, query=self.query[:, queries], key=self.key[:, keys], terms=terms)
 
     @property
     def size(self) -> int:

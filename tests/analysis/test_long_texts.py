@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of, tokens_of
 
+from attncli import load_model
 from attncli.analysis import long_texts
 from attncli.analysis.long_texts import in_stretches, is_long, some_tokens, some_tokens_note, stretches
 from attncli.analysis.patterns import summarise
@@ -85,3 +86,16 @@ def test_to_look_at_a_long_map_takes_no_second_one():
     for look in (summarise, in_stretches):
         look(record)
         assert peak_added(lambda look=look: look(record), torch.device("cpu")) < 48 * 2**20
+
+
+@pytest.mark.parametrize("tokens", ["1-3", "0,2,4"])
+def test_some_tokens_keep_what_their_scores_are_the_sum_of(tiny, tokens):
+    model = load_model(str(tiny("deberta-v2")), device="cpu")
+    record = model.attend("the cat sat on the big thing", vectors="all")
+    chosen = [1, 2, 3] if tokens == "1-3" else [0, 2, 4]
+    shown = some_tokens(record, tokens)
+    for layer, head in record.vectors.heads:
+        every, some = record.vectors.parts(layer, head), shown.vectors.parts(layer, head)
+        assert list(some) == list(every) and len(some) == 3
+        for name, part in some.items():
+            np.testing.assert_allclose(part, every[name][chosen][:, chosen], rtol=1e-12)
