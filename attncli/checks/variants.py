@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attncli.analysis.masking import total_variation
-from attncli.analysis.patterns import counted_queries, entropy
+from attncli.analysis.patterns import counted_queries
 from attncli.attention import NORMALISERS, SCORES, Location, attend, hard_sample, masked_softmax
 from attncli.attention.normalise import Normaliser
 from attncli.attention.scores import ScoreFunction
 from attncli.base.arrays import Floats
+from attncli.checks.looks import Look
 from attncli.models.head import OneHead
 
 POSITIONS = 512  # of a location score, or more where the text has more: up to here it is the same score for every text
@@ -39,23 +39,23 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     query, key, value = (torch.from_numpy(part) for part in (head.query, head.key, head.value))
     mask = mask_of(head)
     queries = counted_queries(head.record, head.record.layers[0])
-    own = head.record.weights[0, 0][queries]
+    own = head.record.weights[0, 0]
     found = []
     for name in SCORES:
         score, trained = make_score(name, query.shape[-1], len(key), seed)
         for normaliser, normalise in normalisers(temperature, seed).items():
             with torch.inference_mode():
                 _, kept, _ = attend(query, key, value, mask, score, normalise)
-            weights = kept.numpy()[queries]
+            look = Look.of(kept.numpy(), own, queries)
             found.append(
                 Variant(
                     score=name,
                     normaliser=normaliser,
                     trained=trained,
-                    weights=kept.numpy(),
-                    entropy=float(entropy(weights).mean()),
-                    moved=float(total_variation(weights, own).mean()),
-                    same_key=float((weights.argmax(axis=-1) == own.argmax(axis=-1)).mean()),
+                    weights=look.weights,
+                    entropy=look.entropy,
+                    moved=look.moved,
+                    same_key=look.same_key,
                 )
             )
     return found
