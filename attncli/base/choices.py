@@ -30,6 +30,8 @@ Design = Literal[
 Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
+Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
+Way = Literal["zero", "mean", "resample"]
 Subject = Literal["maps", "stats"]
 
 

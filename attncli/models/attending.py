@@ -25,6 +25,7 @@ from attncli.models.walk import Attend, Heads
 
 CACHED = 2**20  # weights that a processor's cache holds until they are multiplied with the values
 LEAST_QUERIES = 128  # of a window's at a time: what is done once for all of them then takes little of their time
+Gate = float | Sequence[float] | Tensor
 
 
 def attend_heads(heads: Heads, weights: Tensor | None = None) -> Tensor:
@@ -230,19 +231,27 @@ class KeepHead:
 
 
 class Gates:
-    """Multiplies the outputs of some heads, which are (layer, head), by a number for each text: 0 silences a head.
+    """Multiplies the outputs of some heads, which are (layer, head), by a number: 0 silences a head.
+
+    gates: by head one number for all texts, or one for each by the text's number; gradients reach those of tensors.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3, equation 2.
     """
 
-    def __init__(self, gates: Mapping[tuple[int, int], Sequence[float]], inside: Attend = attend_heads) -> None:
+    def __init__(self, gates: Mapping[tuple[int, int], Gate], inside: Attend = attend_heads) -> None:
         self.gates = gates
+        self.layers = {layer for layer, _ in gates}
         self.inside = inside
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
         output = self.inside(heads, weights)
-        for place, number in enumerate(heads.numbers):
-            if (gates := self.gates.get((heads.layer, number))) is not None:
-                of_texts = output.new_tensor([gates[text] for text in heads.run.texts[heads.texts]])
-                output[:, place] *= of_texts[:, None, None]
-        return output
+        if heads.layer not in self.layers:
+            return output
+        texts = heads.run.texts[heads.texts]
+        factors = [self.of_texts((heads.layer, number), texts, output) for number in heads.numbers]
+        return output * torch.stack(factors, dim=1)[..., None, None]
+
+    def of_texts(self, head: tuple[int, int], texts: Sequence[int], like: Tensor) -> Tensor:
+        """What a head is multiplied with, `[text]`."""
+        gate = torch.as_tensor(self.gates.get(head, 1.0), dtype=like.dtype, device=like.device)
+        return gate.expand(len(texts)) if gate.dim() == 0 else gate[texts]

@@ -137,19 +137,30 @@ class Ending(NamedTuple):
     values: bool = False
 
 
-def walk(network: Network, rows: Rows, attend: Attend, ending: Ending | None = None) -> Iterator[Tensor]:
+class Beginning(NamedTuple):
+    """Where a walk begins: with what goes into this layer, x `[row, hidden_size]`, as another walk yielded it."""
+
+    layer: int
+    x: Tensor
+
+
+def walk(
+    network: Network, rows: Rows, attend: Attend, ending: Ending | None = None, beginning: Beginning | None = None
+) -> Iterator[Tensor]:
     """Go through the network. Yields x `[row, hidden_size]` before the first layer and after every one.
 
-    With an `ending`, not after that layer. The caller says whether gradients are wanted (`torch.inference_mode`).
+    With an `ending`, not after that layer; with a `beginning`, what goes into that one first. The caller says whether
+    gradients are wanted (`torch.inference_mode`).
     """
-    x = network.embeddings(rows.ids, rows.segments, rows.positions)
+    first = 0 if beginning is None else beginning.layer
+    x = network.embeddings(rows.ids, rows.segments, rows.positions) if beginning is None else beginning.x
     positions = rows.positions
     if rows.idle:
         x = F.pad(x, (0, 0, 0, rows.idle))
         positions = None if positions is None else F.pad(positions, (0, rows.idle))
     yield x
     turnings: dict[PositionalScore, Turning] = {}  # of the scores, which layers share
-    for number in range(len(network.layers)):
+    for number in range(first, len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         given = layer.before(x)

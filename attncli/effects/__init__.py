@@ -1,0 +1,1 @@
+"""What changes when attention is changed: ablation, cuts, patches, and how much that says."""

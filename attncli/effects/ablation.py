@@ -1,0 +1,121 @@
+"""Ablation: what an output does when heads are put out of the way.
+
+A head's output is replaced, before the projection that joins the heads: by 0 (Michel et al. 2019), by its mean over
+tokens of other texts, or by what it gives at tokens drawn from them (resample; Chan et al. 2022, "Causal Scrubbing").
+The three ask different things: what is left without any output of the head, without what it says of this text, and
+with what it says of another text. They disagree, and which is meant has to be said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from attncli.analysis.effects import Ablation, Answer
+from attncli.base import choices
+from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
+from attncli.corpus.usual import lines
+from attncli.effects.asking import Asking, Question, question
+from attncli.effects.changes import Change, Head, Put, silence
+from attncli.effects.gradients import gate_gradients
+from attncli.effects.reference import Reference, reference
+from attncli.models.model import Model
+from attncli.record.request import Input
+from attncli.record.selection import Selection, select
+
+DRAWS = 5  # of a resampled head: their effects are averaged
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What is put in place of heads' outputs.
+
+    names: of `choices.Way`; texts: the other texts that "mean" and "resample" take outputs from.
+    """
+
+    names: Sequence[str] = ("zero",)
+    texts: Sequence[str] | None = None
+
+    def reference(self, model: Model, mask: str) -> Reference | None:
+        """Raises RequestError for a way that there is not."""
+        for name in self.names:
+            choices.check("way", name, choices.Way)
+        if set(self.names) <= {"zero"}:
+            return None
+        texts = lines() if self.texts is None else self.texts
+        return reference(model, model.tokenize(map(Input, texts), None), mask)
+
+
+def ablate(
+    model: Model,
+    texts: str | Sequence[str],
+    ways: Ways = Ways(),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: Asking = Asking(),
+) -> Ablation:
+    """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text.
+
+    Raises RequestError for a layer, head or way that there is not, and as `question` does.
+    """
+    of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
+    other = ways.reference(model, asking.mask)
+    asked = [question(model, text, asking) for text in ([texts] if isinstance(texts, str) else texts)]
+    if not asked:
+        raise RequestError("there is no text to ask about")
+    effects = np.array([[effects_of(one, way, other, of_layers, of_heads) for way in ways.names] for one in asked])
+    single = len(of_layers) * len(of_heads)
+    return Ablation(
+        model=model.info,
+        answer=Answer(asked[0].kind, asked[0].about, float(np.mean([one.value for one in asked]))),
+        layers=of_layers,
+        heads=of_heads,
+        ways=list(ways.names),
+        effects=effects[..., :single].reshape(*effects.shape[:2], len(of_layers), len(of_heads)),
+        of_layers=effects[..., single:-1],
+        together=effects[..., -1],
+        importance=importance(asked, of_layers, of_heads),
+    )
+
+
+def effects_of(
+    asked: Question, way: str, other: Reference | None, layers: Sequence[int], heads: Sequence[int]
+) -> Doubles:
+    """Of every head, then of each layer's heads at once, then of all: `[change]`."""
+    sets = [[(layer, head)] for layer in layers for head in heads]
+    sets += [[(layer, head) for head in heads] for layer in layers]
+    sets += [[(layer, head) for layer in layers for head in heads]]
+    longest = max(len(text.tokens) for text in asked.texts)
+    changes = [replaced(some, way, other, longest, draw) for some in sets for draw in range(draws(way))]
+    found = np.empty(len(changes))
+    for numbers, effects in asked.effects(changes):
+        found[numbers] = effects.cpu().numpy()
+    return found.reshape(len(sets), -1).mean(axis=1)
+
+
+def draws(way: str) -> int:
+    return DRAWS if way == "resample" else 1
+
+
+def replaced(heads: Sequence[Head], way: str, other: Reference | None, tokens: int, draw: int) -> Change:
+    """These heads with other outputs; of up to so many tokens."""
+    if way == "zero":
+        return silence(heads)
+    assert other is not None
+    if way == "mean":
+        return Put({(layer, head): other.means[layer, head] for layer, head in heads})
+    drawn = other.drawn(tokens, draw)
+    return Put({(layer, head): drawn[layer, :, head] for layer, head in heads})
+
+
+def importance(asked: Sequence[Question], layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
+    """Mean over texts of |∂ output / ∂ gate|, `[layer, head]` (Michel et al. 2019, section 2.3, equation 3, with the
+    output in place of their loss). None where it is 0 whatever the heads do: a divergence and a distance are least
+    where nothing is changed.
+    """
+    if asked[0].kind in ("divergence", "distance"):
+        return None
+    found = torch.stack([gate_gradients(one).abs() for one in asked]).mean(dim=0).cpu().numpy()
+    return found[np.ix_(layers, heads)]

@@ -1,0 +1,119 @@
+"""What can be done to some heads of one text where queries meet keys, and what does it: `Changed`, an `Attend`.
+
+A change says which heads it is of, and makes other outputs of theirs: ones that are put there (`Put`), or those of
+other weights (`Reweigh`). Many changes go through the network side by side, each on its own copy of a text.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from attncli.models.attending import attend_heads
+from attncli.models.walk import Attend, Heads
+
+Head = tuple[int, int]  # (layer, head)
+Rule = Callable[[Heads, Tensor], Tensor]
+
+
+class Change(Protocol):
+    """What is done to some heads, (layer, head), of one text."""
+
+    @property
+    def heads(self) -> Sequence[Head]: ...
+
+    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
+        """The outputs that these heads of one layer get, all of them its own, on one text: `[1, head, query, head_dim]`.
+
+        inside: what gives them as they are.
+        """
+
+
+@dataclass(frozen=True)
+class Put:
+    """Puts outputs in place of heads': by head a number, a vector `[head_dim]`, or one a query
+    `[query, head_dim]`, of which there may be more than there are queries.
+    """
+
+    outputs: Mapping[Head, Tensor | float]
+
+    @property
+    def heads(self) -> list[Head]:
+        return list(self.outputs)
+
+    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
+        made = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
+        for place, number in enumerate(heads.numbers):
+            output = torch.as_tensor(self.outputs[heads.layer, number])
+            made[:, place] = output[heads.queries] if output.dim() == 2 else output
+        return made
+
+
+@dataclass(frozen=True)
+class Reweigh:
+    """Makes other weights of heads' weights: rule(heads, weights) -> weights, `[1, head, query, key]` both."""
+
+    heads: Sequence[Head]
+    rule: Rule
+
+    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
+        weights = heads.query.new_empty(*heads.query.shape[:3], heads.key.shape[2])
+        inside(heads.bare, weights)
+        return self.rule(heads, weights) @ heads.value
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several changes at once, none of a head that another one is of."""
+
+    changes: Sequence[Change]
+
+    @property
+    def heads(self) -> list[Head]:
+        return [head for change in self.changes for head in change.heads]
+
+    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
+        made = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
+        for change in self.changes:
+            apply(change, heads, made, inside)
+        return made
+
+
+def apply(change: Change, heads: Heads, output: Tensor, inside: Attend) -> None:
+    """Write what a change makes of some of these heads, of one text, into their outputs `[1, head, query, head_dim]`."""
+    ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in change.heads]
+    if ours:
+        output[:, ours] = change(heads.only(ours), inside).to(output.dtype)
+
+
+class Changed:
+    """Does to each text of a batch what its change says, by the text's number; nothing to one whose change is None."""
+
+    def __init__(self, changes: Sequence[Change | None], inside: Attend = attend_heads) -> None:
+        self.changes = changes
+        self.layers = [{layer for layer, _ in change.heads} if change is not None else set() for change in changes]
+        self.inside = inside
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        output = self.inside(heads, weights)
+        for place, text in enumerate(heads.run.texts[heads.texts]):
+            change = self.changes[text]
+            if change is not None and heads.layer in self.layers[text]:
+                one = slice(place, place + 1)
+                apply(change, heads.some_texts(one), output[one], self.inside)
+        return output
+
+
+def silence(heads: Sequence[Head]) -> Put:
+    """Outputs of 0 (Michel et al. 2019, section 2.3)."""
+    return Put(dict.fromkeys(heads, 0.0))
+
+
+def uniform(heads: Heads, weights: Tensor) -> Tensor:
+    """The same weight for everything that a query may attend to."""
+    allowed = torch.ones_like(weights, dtype=torch.bool)
+    if (mask := heads.allowed()) is not None:
+        allowed &= mask
+    return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)

@@ -1,0 +1,64 @@
+"""One text through a network as it is, and copies of it under changes, many side by side.
+
+A copy goes through the network from the first layer that is changed: what comes before is as it was.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attncli.effects.changes import Change, Changed
+from attncli.models.attending import attend_heads
+from attncli.models.model import Model
+from attncli.models.walk import Attend, Beginning, walk
+from attncli.text.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A text as the network has it: what goes into each layer, and what comes out of the last, `[token, hidden_size]`."""
+
+    model: Model
+    tokens: Tokens
+    mask: str
+    states: list[Tensor]
+
+    @classmethod
+    def of(cls, model: Model, tokens: Tokens, mask: str = "padding", attend: Attend = attend_heads) -> "Unchanged":
+        """Raises RequestError for an unknown mask."""
+        model.need(model.config.layers)
+        with torch.inference_mode():
+            return cls(model, tokens, mask, list(walk(model.network, model.rows([tokens], mask), attend)))
+
+    @property
+    def last(self) -> Tensor:
+        """What comes out of the last layer, `[1, token, hidden_size]`."""
+        return self.states[-1][None]
+
+    def copies(self, layer: int, changes: Sequence[Change]) -> Tensor:
+        """Copies from this layer on, each under its own change, `[change, token, hidden_size]`."""
+        rows = self.model.rows([self.tokens] * len(changes), self.mask)
+        x = self.states[layer].repeat(len(changes), 1)
+        with torch.inference_mode():
+            *_, last = walk(self.model.network, rows, Changed(changes), beginning=Beginning(layer, x))
+            [run] = rows.runs
+            return run.tokens(last)
+
+
+def under(texts: Sequence[Unchanged], changes: Sequence[Change]) -> Iterator[tuple[list[int], list[Tensor]]]:
+    """What comes out of the last layer under each change: the numbers of some changes, and for each text its copies
+    `[change, token, hidden_size]`; until all changes were made.
+
+    Those that begin at the same layer go together, as many as the model takes tokens at once.
+    """
+    begins: dict[int, list[int]] = defaultdict(list)
+    for number, change in enumerate(changes):
+        begins[min(layer for layer, _ in change.heads)].append(number)
+    together = max(1, min(text.model.batch_tokens // len(text.tokens) for text in texts))
+    for layer, numbers in sorted(begins.items()):
+        for start in range(0, len(numbers), together):
+            some = numbers[start : start + together]
+            yield some, [text.copies(layer, [changes[number] for number in some]) for text in texts]

@@ -1,0 +1,71 @@
+"""What heads give on other texts: to put in place of what they give on this one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attncli.models.attending import attend_heads
+from attncli.models.model import Model
+from attncli.models.rows import batches
+from attncli.models.walk import Attend, Heads, walk
+from attncli.text.tokens import Tokens
+
+MOST_TOKENS = 2**14  # of a reference: more change a mean by less than texts differ
+
+
+class KeepOutputs:
+    """Keeps the outputs of all heads: of each layer by the text's number `[head, token, head_dim]`."""
+
+    def __init__(self, layers: int, inside: Attend = attend_heads) -> None:
+        self.kept: list[dict[int, Tensor]] = [{} for _ in range(layers)]
+        self.inside = inside
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        output = self.inside(heads, weights)
+        self.kept[heads.layer].update(zip(heads.run.texts[heads.texts], output, strict=True))
+        return output
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The outputs of all heads at the real tokens of some texts, `[layer, token, head, head_dim]`."""
+
+    outputs: Tensor
+
+    @property
+    def means(self) -> Tensor:
+        """`[layer, head, head_dim]`"""
+        return self.outputs.mean(dim=1)
+
+    def drawn(self, count: int, seed: int) -> Tensor:
+        """Those of so many tokens, drawn alike, `[layer, count, head, head_dim]`."""
+        generator = torch.Generator().manual_seed(seed)
+        return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
+
+
+def reference(model: Model, texts: Iterable[Tokens], mask: str = "padding") -> Reference:
+    """The outputs of all heads on these texts, up to MOST_TOKENS. Raises ValueError where there is no text."""
+    taken: list[Tokens] = []
+    for text in texts:
+        taken.append(text)
+        if sum(map(len, taken)) >= MOST_TOKENS:
+            break
+    model.need(model.config.layers)
+    parts = [of_batch(model, [taken[number] for number in some], mask) for some in batches(taken, model.batch_tokens)]
+    return Reference(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
+
+
+def of_batch(model: Model, batch: Sequence[Tokens], mask: str) -> Tensor:
+    """`[layer, token, head, head_dim]`, without [PAD]."""
+    keep = KeepOutputs(model.config.layers)
+    with torch.inference_mode():
+        for _ in walk(model.network, model.rows(batch, mask), keep):
+            pass
+        real = [[not padding for padding in text.padding] for text in batch]
+        layers = [
+            torch.cat([kept[number].transpose(0, 1)[real[number]] for number in range(len(batch))])
+            for kept in keep.kept
+        ]
+        return torch.stack(layers)
