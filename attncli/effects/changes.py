@@ -82,7 +82,7 @@ class Together:
 
 
 def apply(change: Change, heads: Heads, output: Tensor, inside: Attend) -> None:
-    """Write what a change makes of some of these heads, of one text, into their outputs `[1, head, query, head_dim]`."""
+    """Write what a change makes of some of these heads, on one text, into their outputs."""
     ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in change.heads]
     if ours:
         output[:, ours] = change(heads.only(ours), inside).to(output.dtype)

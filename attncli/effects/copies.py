@@ -19,7 +19,7 @@ from attncli.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class Unchanged:
-    """A text as the network has it: what goes into each layer, and what comes out of the last, `[token, hidden_size]`."""
+    """A text as the network has it: what goes into each layer and out of the last, `[token, hidden_size]`."""
 
     model: Model
     tokens: Tokens
