@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention import masked_softmax
-from attncli.effects.asking import Question
+from attncli.effects.questions import Question
 from attncli.models.attending import Gates
 from attncli.models.walk import Attend, Heads, walk
 
