@@ -31,6 +31,7 @@ Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
 Subject = Literal["maps", "stats"]
+Output = Literal["classes", "tokens", "span", "words", "embedding"]
 
 
 def names(choice: Any) -> tuple[str, ...]:
