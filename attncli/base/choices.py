@@ -33,6 +33,7 @@ Weights = Literal["auto", "pretrained", "random"]
 Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
 Subject = Literal["maps", "stats"]
+Output = Literal["classes", "tokens", "span", "words", "embedding"]
 
 
 def names(choice: Any) -> tuple[str, ...]:
