@@ -69,8 +69,8 @@ def ablate(
 
     \b
     Examples:
-      attncli ablate "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
-      attncli ablate --way zero,mean,resample -o heads.png "The cat sat on the mat."
+      attncli ablate "The cat sat on the mat." --similar-to "A cat sits on a rug."
+      attncli ablate --way zero,mean -o heads.png "The cat sat on the mat."
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
     if output_path is not None:
