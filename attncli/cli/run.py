@@ -41,6 +41,7 @@ def run(
     terms: options.Terms = False,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     top_k: Annotated[

@@ -31,6 +31,7 @@ MAKING = (
     "measure",
     "vectors",
     "engine",
+    "without",
     "which",
     "target",
     "device",
@@ -88,10 +89,12 @@ class Opening:
     device: str
     dtype: str
     engine: str = "auto"
+    without: str | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Opening":
-        return cls(*(options[name] for name in ("model", "device", "dtype", "engine") if name in options))
+        others = {name: options[name] for name in ("engine", "without") if name in options}
+        return cls(options["model"], options["device"], options["dtype"], **others)
 
     def open(self) -> "Engine":
         """Raises RequestError as `load_model` does."""
@@ -100,7 +103,8 @@ class Opening:
         locate(self.name)  # what is wrong with a name is said before torch is imported, which takes over a second
         from attncli.models.loading import load_model
 
-        return load_model(self.name, self.device, self.dtype, self.engine)
+        loaded = load_model(self.name, self.device, self.dtype, self.engine)
+        return loaded if self.without is None else loaded.without(self.without)
 
 
 def open_part(opening: Opening, which: str | None) -> "Engine":

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from attncli.models.taken import Asked, Taken, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
-from attncli.record.named_heads import select_heads
+from attncli.record.named_heads import NamedHeads, heads_list, select_heads
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -80,7 +81,24 @@ class Model(Engine):
             layers=self.config.layers,
             heads=self.config.heads,
             hidden_size=self.config.hidden_size,
+            changes=f"without {heads_list(self.network.silenced)}" if self.network.silenced else "",
         )
+
+    def without(self, heads: NamedHeads) -> "Model":
+        """The same model with these heads silenced, "3.1" or [(3, 1)]: 0 stands in place of what they give. It shares
+        the weights of this one.
+
+        Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
+
+        Raises RequestError for a head that is not there.
+        """
+        layers, of_layer = range(self.config.layers), range(self.config.heads)
+        named = select_heads(heads, layers, of_layer, self.config.layers, self.config.heads)
+        made = copy(self)
+        made.__dict__.pop("found", None)
+        made.network = copy(self.network)
+        made.network.silenced = sorted({*self.network.silenced, *named})
+        return made
 
     @property
     def dtype_name(self) -> str:
@@ -99,6 +117,11 @@ class Model(Engine):
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
+        last = max(select(request.layers, self.config.layers, "layer"))
+        if self.network.silenced and min(self.network.silenced)[0] >= last:
+            raise RequestError(
+                f"--without {heads_list(self.network.silenced)} has no effect on layers up to {last}: ask for a later one"
+            )
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""

@@ -8,6 +8,7 @@ from attncli.record.measures import MEASURES
 
 MOST_HEADS = 10**6  # in a layer, and layers in a model
 LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1
+LONGEST_CHANGES = 10**5  # characters of what was done to a network
 LONGEST_TERM = 100  # characters of its name
 SEGMENTS = 2  # XLNet's [CLS] is of neither text
 
@@ -27,7 +28,8 @@ MODEL = fields(
         "layers": whole(1, MOST_HEADS),
         "heads": whole(1, MOST_HEADS),
         "hidden_size": whole(),
-    }
+    },
+    {"changes": text(LONGEST_CHANGES)},  # which older files don't say
 )
 
 TOKENS_OF = {
