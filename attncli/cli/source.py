@@ -43,8 +43,9 @@ class Source(ABC):
     """Texts or a saved record; `of` reads the options that say which. They have the names of `attncli.cli.options`."""
 
     @staticmethod
-    def of(context: Context, layers: str, stdin: bool = False) -> "Source":
-        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it.
+    def of(context: Context, layers: str, stdin: bool = False, predict: bool = False) -> "Source":
+        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it;
+        predict: whether records hold what the model says of the texts.
 
         Raises RequestError as `read_inputs` and `Request` do, and for options that have no effect on a saved record.
         """
@@ -56,7 +57,7 @@ class Source(ABC):
         inputs = read_inputs(options["text"], options.get("pair"), options.get("file"), stdin)
         if options.get("target") is not None and len(inputs) > 1:
             raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
-        return Texts(inputs, Opening.of(options), request_of(options, layers))
+        return Texts(inputs, Opening.of(options), replace(request_of(options, layers), predict=predict))
 
     @abstractmethod
     def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
