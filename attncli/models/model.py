@@ -122,7 +122,7 @@ class Model(Engine):
         says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
         if self.network.silenced and min(self.network.silenced)[0] >= last and not says:
             raise RequestError(
-                f"--without {heads_list(self.network.silenced)} has no effect on layers up to {last}: ask for a later one"
+                f"{self.info.changes} nothing changes in layers up to {last}: ask for a later one, or leave --without out"
             )
         if request.predict:
             from attncli.models.outputs.predicting import notices
