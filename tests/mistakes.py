@@ -89,8 +89,8 @@ FOR_COMPARE = (
     Mistake("q and k swapped where the walk ends", "query, key = projected[:2]", "key, query = projected[:2]"),
     Mistake(
         "q and k swapped in stats",
-        "some = heads.some_queries(block.queries)",
-        "some = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
+        "within = heads.some_queries(block.queries)",
+        "within = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
     ),
     Mistake(
         "scaled_dot without its scale", "return dot(query / query.shape[-1] ** 0.5, key)", "return dot(query, key)"
@@ -172,8 +172,8 @@ FOR_COMPARE = (
     Mistake("bias forgotten where the walk ends", "return F.linear(x, weight, bias)", "return F.linear(x, weight)"),
     Mistake(
         "the layer's input is kept, not its output",
-        "        after = layer.after(x, attended)\n",
-        "        layer.after(x, attended)\n        after = x.clone()\n",
+        "        after = by_rows(layer.after, x, attended)\n",
+        "        by_rows(layer.after, x, attended)\n        after = x.clone()\n",
     ),
     Mistake(
         "texts come back the shortest first",
