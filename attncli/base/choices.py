@@ -30,7 +30,7 @@ Design = Literal[
 Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
-Subject = Literal["maps", "stats"]
+Subject = Literal["maps", "stats", "long"]
 
 
 def names(choice: Any) -> tuple[str, ...]:

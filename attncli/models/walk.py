@@ -25,7 +25,6 @@ from attncli.attention.positional import Turning
 from attncli.models.network import Network
 from attncli.models.rows import LayerMask, Rows, Run
 
-
 CACHED_ROWS = 2048  # whose vectors, between the parts of a layer, a processor's cache holds
 
 
