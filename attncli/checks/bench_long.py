@@ -1,7 +1,7 @@
 """How fast long texts go through, and how much memory that adds, beside transformers; and what a window saves.
 
-A whole walk that keeps no maps, of one text, with random weights. Each program runs once: what is measured takes minutes.
-On a CPU the seconds are those of the processor, on one thread, so that what else a machine does counts for little.
+A whole walk that keeps no maps, of one text, with random weights. Each program runs once: that takes minutes. On a CPU
+the seconds are those of the processor, on one thread, so that what else a machine does counts for little.
 """
 
 import statistics

@@ -3,7 +3,6 @@
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from attncli.base.printable import printable
 from attncli.render.terminal.bench_table import PROGRAMS, machine_text, megabytes, milliseconds, three_digits
@@ -44,8 +43,8 @@ def long_legend(document: dict[str, Any]) -> Prose:
     return Prose(
         f"\n{printable(document['model'])}, {model['layers']} layers x {model['heads']} heads{near}. "
         f"s: seconds {whose}, for one whole walk that keeps no maps; MB: the peak of what it adds to the memory in "
-        "use. -: the model has none, or it does not fit memory: eager attention has several copies of a layer's scores, "
-        f"{largest / 1e9:.2g} GB each at the longest.\n"
+        "use. -: the model has none, or there is no memory for it: eager attention has several copies of a layer's "
+        f"scores, {largest / 1e9:.2g} GB each at the longest.\n"
         "local, global: one layer's attention with a window and without one, median over layers; of local: how many "
         "times as long a global one takes.\n"
         f"One run each, random weights, float32, {document['device']}, 1 thread; {machine_text(document['machine'])}; "
