@@ -29,7 +29,7 @@ from attncli.models.walk import Heads, walk
 OURS = "attncli"
 PROGRAMS = (OURS, *PEERS)
 TOKENS, QUICK_TOKENS = (2048, 8192), (512, 2048)
-SCORES = 4  # copies of a layer's scores that eager attention has at once, at the least: with its mask, and as weights
+SCORES = 3  # copies of a layer's scores that eager attention has room for: it needs two, and some more for masks
 NUMBER = 4  # bytes of one in float32
 
 
