@@ -12,7 +12,7 @@ from typer import Context
 from attncli.base.errors import RequestError
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
-from attncli.record.request import Input, Request
+from attncli.record.request import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.analysis.telling import Usual
@@ -42,8 +42,9 @@ class Source(ABC):
     """Texts or a saved record; `of` reads the options that say which. They have the names of `attncli.cli.options`."""
 
     @staticmethod
-    def of(context: Context, layers: str, stdin: bool = False) -> "Source":
-        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it.
+    def of(context: Context, layers: str, stdin: bool = False, grouping: Grouping = TOKENS) -> "Source":
+        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it;
+        grouping: what its maps are to be between.
 
         Raises RequestError as `read_inputs` and `Request` do, and for options that have no effect on a saved record.
         """
@@ -51,11 +52,11 @@ class Source(ABC):
         if options.get("saved") is not None:
             made = [name for name in MAKING if name in options]
             refuse(context, "with --from, which takes what was saved", *made)
-            return Saved(options["saved"], options.get("layer"), options.get("head"))
+            return Saved(options["saved"], options.get("layer"), options.get("head"), grouping)
         inputs = read_inputs(options["text"], options.get("pair"), options.get("file"), stdin)
         if options.get("target") is not None and len(inputs) > 1:
             raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
-        return Texts(inputs, Opening.of(options), request_of(options, layers))
+        return Texts(inputs, Opening.of(options), replace(request_of(options, layers), grouping=grouping))
 
     @abstractmethod
     def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
@@ -177,13 +178,16 @@ class Saved(Source):
     path: Path
     layers: str | None
     heads: str | None
+    grouping: Grouping = TOKENS
 
     def __len__(self) -> int:
         return len(self.loaded)
 
     def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
         """Raises RequestError when the file is no record, or does not hold what is chosen."""
-        return iter([record.select(self.layers, self.heads) for record in self.loaded])
+        from attncli.record.grouping import grouped
+
+        return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
 
     def every_layer(self) -> "Saved":
         return replace(self, layers=None)

@@ -96,14 +96,15 @@ def view(
       attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
       attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
-    from attncli.cli.long_texts import only, readable
+    from attncli.cli.long_texts import in_stretches, told
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
+    from attncli.record.request import Grouping
     from attncli.render.page import Start, document
 
     check_suffix(output_path, document.SUFFIXES, "a page")
     opening = Start(start, query, segments, not no_special, words, threshold)
-    source = Source.of(context, layers="all")
+    source = Source.of(context, layers="all", grouping=Grouping(tokens, stretches=True))
     if isinstance(source, Texts):
         from attncli.models.collecting import under_masks
 
@@ -112,9 +113,8 @@ def view(
         found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
         found = with_masks(list(source.records()), masks, context)
-    whole = [only(record, tokens) for record in found]
-    records = [readable(record) for record in whole]
-    if any(one is not other for one, other in zip(whole, records, strict=True)):
+    records = list(map(told, found))
+    if any(map(in_stretches, records)):
         refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
     made = document.page(records, opening, title)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from attncli.analysis import long_texts
 from attncli.models import room
+from attncli.record import grouping
 
 TEXT = "the cat sat on the big cat, and it sat on the cat"
 
@@ -13,8 +13,8 @@ TEXT = "the cat sat on the big cat, and it sat on the cat"
 @pytest.fixture
 def short(monkeypatch):
     """Texts of more than 8 tokens are long, and are shown as at most 4 stretches."""
-    monkeypatch.setattr(long_texts, "LONG", 8)
-    monkeypatch.setattr(long_texts, "MOST", 4)
+    monkeypatch.setattr(grouping, "LONG", 8)
+    monkeypatch.setattr(grouping, "MOST", 4)
 
 
 def test_a_long_text_is_shown_in_stretches(attncli, short, tmp_path, monkeypatch):
