@@ -9,6 +9,8 @@ from attncli.base import choices
 from attncli.cli import hints, options, output
 from attncli.cli.given import given, refuse
 
+COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
+
 
 def heatmap(
     context: typer.Context,
@@ -126,7 +128,7 @@ def heatmap(
     else:
         otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
     source = Source.of(context, layers="-1", grouping=Grouping(tokens, words, stretches=not terms))
-    record = told(source.one(otherwise))
+    record = told(source.one(otherwise, COPIES))
     if saved is not None and layer is None:
         record = record.select(layers=[max(record.layers)])
     if len(record.heads) == 1:

@@ -59,8 +59,10 @@ class Source(ABC):
         return Texts(inputs, Opening.of(options), replace(request_of(options, layers), grouping=grouping))
 
     @abstractmethod
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
-        """A record of each text, with the layers and heads that are meant; together: whether all of them are kept."""
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        """A record of each text, with the layers and heads that are meant; together: whether all of them are kept;
+        copies: how many of their maps are made then.
+        """
 
     @abstractmethod
     def __len__(self) -> int:
@@ -74,10 +76,10 @@ class Source(ABC):
         """What is usual of the heads, over texts that come with the program; None where no model can be asked."""
         return None
 
-    def one(self, otherwise: str) -> "AttentionRecord":
+    def one(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
         """The one record. Raises RequestError when there are several texts: `otherwise` says what to do then."""
         check_one(len(self), otherwise)
-        [record] = self.records()
+        [record] = self.records(copies=copies)
         return record
 
 
@@ -155,8 +157,8 @@ class Texts(Source):
         """Raises RequestError as `load_model` does."""
         return self.opening.open()
 
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
-        return self.engine.answer(self.inputs, self.request, together)
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        return self.engine.answer(self.inputs, self.request, together, copies)
 
     def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
@@ -183,7 +185,7 @@ class Saved(Source):
     def __len__(self) -> int:
         return len(self.loaded)
 
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
         """Raises RequestError when the file is no record, or does not hold what is chosen."""
         from attncli.record.grouping import grouped
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
 PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
 LARGE = 20_000_000  # of a page: more is told before it is built, which takes long, and few mails take it
+COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
 SHARE = 0.1  # of a page, from which on it is told that q and k take it
 
 
@@ -109,7 +110,7 @@ def view(
         from attncli.models.collecting import under_masks
 
         names = choices.several("mask", masks or "padding", choices.Mask)
-        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED)
+        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED, COPIES)
         found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
         found = with_masks(list(source.records()), masks, context)

@@ -19,7 +19,8 @@ from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
-from attncli.models.rows import LayerMask, Rows, as_rows, batches
+from attncli.models.room import vector_bytes
+from attncli.models.rows import Rows, as_rows, batches, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
@@ -221,6 +222,14 @@ class Model(Engine):
             part=part,
         )
 
+    def kept_units(self, tokens: Tokens, request: Request) -> int:
+        return len(axes_of(request.grouping, tokens).queries)
+
+    def vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        heads = self.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
+        terms = max((len(self.network.layer(layer).score.names) for layer, _ in heads), default=0)
+        return vector_bytes(len(tokens), len(heads), self.config.head_dim, terms)
+
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
         self.need(self.config.layers)
         with torch.inference_mode():
@@ -282,14 +291,3 @@ class Model(Engine):
             self.needed[module] += 1
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))
-
-
-def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
-    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
-    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
-    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
-    shown = [made[id(mask)] for mask in masks]
-    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
-    if all(mask is masks[0] for mask in masks):
-        return whole[0].expand(texts, len(masks), length, length)
-    return torch.cat(whole, dim=1)

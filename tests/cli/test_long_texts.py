@@ -45,7 +45,7 @@ def test_some_tokens_are_shown_one_by_one(attncli, short):
 
 
 @pytest.mark.parametrize(
-    "words", [("run",), ("run", "-o", "a.npz"), ("heatmap",), ("view",), ("find", "cat", "sat"), ("flow",)]
+    "words", [("run",), ("run", "-o", "a.npz"), ("heatmap",), ("view",), ("find", "cat", "sat"), ("flow",), ("mask",)]
 )
 def test_what_would_not_fit_is_refused(attncli, monkeypatch, tmp_path, words):
     monkeypatch.chdir(tmp_path)

@@ -58,7 +58,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st
         st.sampled_from(names(Mask)),
         measure=st.sampled_from(["weight", "norm"]),
     ),
-    pad_to=st.sampled_from([None, 30]),
+    pad_to=st.sampled_from([None, 40]),
     most=st.integers(2, 7),
     block=st.sampled_from([1, 70, 500, 2**22]),
 )
