@@ -83,8 +83,8 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
 
     Of a decoder there is one map, under the mask that is built into it; what the engine does not put on is `missing`.
 
-    Raises RequestError as the tokenizer, `pad_some` and the engine do, also where its maps would not fit; for cross-attention; and for a target, or [PAD],
-    that has no effect.
+    Raises RequestError as the tokenizer, `pad_some` and the engine do, also where the maps would not fit into memory;
+    for cross-attention; and for a target, or [PAD], that has no effect.
     """
     request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
     engine.check(request)
