@@ -52,7 +52,22 @@ MISTAKES = (
     Mistake(
         "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
     ),
-    Mistake("words: mean over the key's pieces", "rows, axis=-2) / sizes[:, None]", "rows, axis=-2) / sizes"),
+    Mistake(
+        "words: mean over the key's pieces",
+        "some = np.add.reduceat(some, keys.starts, axis=-1)",
+        "some = np.add.reduceat(some, keys.starts, axis=-1) / np.diff(keys.starts, append=some.shape[-1])",
+    ),
+    Mistake("stretches: the last counts as if it were long", "/ sizes[self.units]", "/ sizes.max()"),
+    Mistake(
+        "long texts: a block's last query is in no block",
+        "yield slice(start, min(start + together, queries))",
+        "yield slice(start, max(start + 1, min(start + together, queries) - 1))",
+    ),
+    Mistake(
+        "long texts: a unit in two blocks is of the last",
+        "self.kept[text][layer, where, units] += sums",
+        "self.kept[text][layer, where, units] = sums",
+    ),
     Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),

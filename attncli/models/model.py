@@ -14,14 +14,17 @@ from attncli.base.errors import RequestError
 from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
+from attncli.models.grouping import KeepGrouped, grouped_masks
 from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
-from attncli.models.rows import LayerMask, Rows, as_rows, batches
+from attncli.models.room import vector_bytes
+from attncli.models.rows import Rows, as_rows, batches, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
+from attncli.record.grouping import Axes, axes_of
 from attncli.record.named_heads import select_heads
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
@@ -47,17 +50,22 @@ class Asked(NamedTuple):
 class Taken(NamedTuple):
     """What a walk took of a text.
 
+    axes: what stands along its maps; vectors and terms are of all tokens.
     weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors
     `[2, head, token, head_dim]`, queries and then keys, in its own; terms: what positions add to the scores of these
     heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`.
     """
 
-    tokens: Tokens
+    axes: Axes
     asked: Asked
     weights: Tensor
     vectors: Tensor
     terms: dict[str, Tensor]
     masks: Tensor
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.axes.queries.tokens
 
 
 class Model(Engine):
@@ -153,25 +161,40 @@ class Model(Engine):
         ending = Ending(max(asked.layers), asked.heads, values=norms or inside is not attend_heads)
         self.need(ending.layer + 1)
         rows = self.rows(batch, request.mask)
+        axes = [axes_of(request.grouping, one) for one in batch]
+        if not all(one.apart for one in axes):  # several tokens have no q and k together
+            asked = asked._replace(vectors=[])
         like = torch.empty(0, dtype=self.dtype, device=self.device)
+        of_maps = like.to(self.map_dtype)
         vectors = KeepVectors(rows, asked.vectors, like, self.config.head_dim, inside)
         terms = KeepTerms(rows, asked.vectors, like, vectors)
-        lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, terms)
-        maps = KeepMaps(rows, asked.layers, asked.heads, like.to(self.map_dtype), lengths)
+        maps: KeepMaps | KeepGrouped
+        if all(one.whole for one in axes):
+            lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, terms)
+            maps = KeepMaps(rows, asked.layers, asked.heads, of_maps, lengths)
+        else:
+            maps = KeepGrouped(rows, axes, asked.layers, asked.heads, of_maps, norms, terms)
         with torch.inference_mode():
             for _ in walk(self.network, rows, maps, ending):
                 pass
             taken = []
             for run in rows.runs:
-                weights = maps.kept[run.number]
-                if norms:
-                    weights *= lengths.kept[run.number][..., None, :]
-                masks = of_layers([run.masks[layer] for layer in asked.layers], len(run.texts), run.length, self.device)
+                weights: Iterable[Tensor]
+                shown: Iterable[Tensor]
+                masks = [run.masks[layer] for layer in asked.layers]
+                of_run = [axes[text] for text in run.texts]
+                if isinstance(maps, KeepMaps):
+                    weights = whole = maps.kept[run.number]
+                    if norms:
+                        whole *= lengths.kept[run.number][..., None, :]
+                    shown = of_layers(masks, len(run.texts), run.length, self.device)
+                else:
+                    weights = [maps.kept[text] for text in run.texts]
+                    shown = [grouped_masks(masks, one, place, self.device) for place, one in enumerate(of_run)]
                 added = terms.kept[run.number]
                 of_each = [{name: term[place] for name, term in added.items()} for place in range(len(run.texts))]
-                of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), of_each, masks, strict=True)
-                texts = [batch[number] for number in run.texts]
-                taken.append([Taken(one, asked, *kept) for one, kept in zip(texts, of_texts, strict=True)])
+                of_texts = zip(of_run, weights, vectors.kept[run.number].transpose(0, 1), of_each, shown, strict=True)
+                taken.append([Taken(one, asked, *kept) for one, *kept in of_texts])
         return rows.in_order(taken)
 
     def record(self, taken: Taken, request: Request) -> AttentionRecord:
@@ -184,6 +207,8 @@ class Model(Engine):
         self.check_finite("norms" if norms else "scores", weights, taken.asked)
         self.check_vectors_finite([query, key, *terms.values()], heads)
         scale = np.array([self.network.layer(layer).score.scale(self.config.head_dim) for layer, _ in heads])
+        vectors = Vectors(list(heads), query, key, scale, terms) if heads and not norms else None
+        queries, keys, part = taken.axes
         return AttentionRecord(
             weights=weights,
             layers=list(taken.asked.layers),
@@ -192,9 +217,18 @@ class Model(Engine):
             masks=taken.masks.cpu().numpy(),
             mask_name=request.mask,
             model=self.info,
-            vectors=Vectors(list(heads), query, key, scale, terms) if heads and not norms else None,
+            vectors=None if vectors is None else vectors.between(queries.taken, keys.taken),
             measure=request.measure,
+            part=part,
         )
+
+    def kept_units(self, tokens: Tokens, request: Request) -> int:
+        return len(axes_of(request.grouping, tokens).queries)
+
+    def vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        heads = self.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
+        terms = max((len(self.network.layer(layer).score.names) for layer, _ in heads), default=0)
+        return vector_bytes(len(tokens), len(heads), self.config.head_dim, terms)
 
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
         self.need(self.config.layers)
@@ -257,14 +291,3 @@ class Model(Engine):
             self.needed[module] += 1
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))
-
-
-def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
-    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
-    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
-    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
-    shown = [made[id(mask)] for mask in masks]
-    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
-    if all(mask is masks[0] for mask in masks):
-        return whole[0].expand(texts, len(masks), length, length)
-    return torch.cat(whole, dim=1)
