@@ -66,9 +66,13 @@ class Question(ABC):
         """Without any change."""
         return float(self([text.last for text in self.texts])[0])
 
-    def effects(self, changes: Sequence[Change]) -> Iterator[tuple[list[int], Tensor]]:
-        """The numbers of some changes and their effects, until all were told."""
-        for numbers, last in under(self.texts, changes):
+    def effects(self, changes: Sequence[Change], changed: int | None = None) -> Iterator[tuple[list[int], Tensor]]:
+        """The numbers of some changes and their effects, until all were told.
+
+        changed: how many of the texts are under the changes, from the first; without it all. Others stay as they are.
+        """
+        for numbers, last in under(self.texts[:changed], changes):
+            last += [text.last.expand(len(numbers), -1, -1) for text in self.texts[len(last) :]]
             with torch.inference_mode():
                 yield numbers, self(last) - self.value
 
