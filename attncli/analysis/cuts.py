@@ -121,8 +121,7 @@ class EdgeEffects:
         return {
             **self.where.document(),
             "edges": [
-                {**self.where.edge(edge), "weight": weight, "effect": effect}
-                for edge, effect, weight in self.ranked()
+                {**self.where.edge(edge), "weight": weight, "effect": effect} for edge, effect, weight in self.ranked()
             ],
             "correlation": None if found is None else asdict(found),
         }

@@ -64,17 +64,27 @@ class Question(ABC):
     @cached_property
     def value(self) -> float:
         """Without any change."""
-        return float(self([text.last for text in self.texts])[0])
+        return self.of(self.texts)
 
-    def effects(self, changes: Sequence[Change], changed: int | None = None) -> Iterator[tuple[list[int], Tensor]]:
+    def of(self, texts: Sequence[Unchanged]) -> float:
+        """Of these texts, in place of the first of its own, without any change."""
+        with torch.inference_mode():
+            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def effects(
+        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
         """The numbers of some changes and their effects, until all were told.
 
-        changed: how many of the texts are under the changes, from the first; without it all. Others stay as they are.
+        changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
+        they are.
         """
-        for numbers, last in under(self.texts[:changed], changes):
-            last += [text.last.expand(len(numbers), -1, -1) for text in self.texts[len(last) :]]
+        changed = self.texts if changed is None else changed
+        before = self.of(changed)
+        for numbers, last in under(changed, changes):
+            last += [text.last.expand(len(numbers), -1, -1) for text in self.texts[len(changed) :]]
             with torch.inference_mode():
-                yield numbers, self(last) - self.value
+                yield numbers, self(last) - before
 
 
 class Distance(Question):
