@@ -71,7 +71,7 @@ class Cut:
         edges = zip(self.edges, self.weights.tolist(), strict=True)
         effects = []
         for place, layer in enumerate([None, *self.where.layers]):
-            entry = {"layer": layer, "effect": float(self.effects[place]), "control": None}
+            entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
             if self.controls is not None:
                 drawn = self.controls[:, place]
                 entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}

@@ -76,6 +76,12 @@ class Ablation:
         """From where to where the means are, `[way, layer, head]` each (`bootstrap`); None for one text."""
         return bootstrap(self.effects) if self.texts > 1 else None
 
+    def ranked(self) -> list[tuple[int, int]]:
+        """The heads as (layer, head), those with the largest effect of the first way first."""
+        order = np.argsort(-np.abs(self.mean[0]), axis=None, kind="stable")
+        places = zip(*np.unravel_index(order, self.mean[0].shape), strict=True)
+        return [(self.layers[layer], self.heads[head]) for layer, head in places]
+
     def document(self) -> dict[str, Any]:
         """What --json prints."""
         mean, around = self.mean, self.interval()

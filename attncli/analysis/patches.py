@@ -2,8 +2,8 @@
 
     share = (patched - A) / (B - A)
 
-A and B are what is asked of the two texts. 0: the patch changes nothing; 1: it makes the output of A that of B. It may be
-below 0 or above 1, and shares don't add up: what one head brings another may take away.
+A and B are what is asked of the two texts. 0: the patch changes nothing; 1: it makes the output of A that of B. It may
+be below 0 or above 1, and shares don't add up: what one head brings another may take away.
 """
 
 from dataclasses import asdict, dataclass

@@ -34,6 +34,7 @@ Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats"]
+Output = Literal["classes", "tokens", "span", "words", "embedding"]
 
 
 def names(choice: Any) -> tuple[str, ...]:

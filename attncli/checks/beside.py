@@ -15,7 +15,8 @@ from torch import Tensor
 from attncli.checks.agreement import difference, rows_that_count
 from attncli.checks.laws import first_tokens
 from attncli.models.families.family import Source
-from attncli.models.model import Model, Taken
+from attncli.models.model import Model
+from attncli.models.taken import Taken
 from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.selection import Selection

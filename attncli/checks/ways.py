@@ -26,7 +26,7 @@ from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.head import one_head
-from attncli.models.model import Taken
+from attncli.models.taken import Taken
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.record import Request
 from attncli.text.tokens import Tokens

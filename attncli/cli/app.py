@@ -15,6 +15,7 @@ from attncli import __version__
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted, shorten
 from attncli.cli import given, output
+from attncli.cli.ablate import ablate
 from attncli.cli.align import align
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
@@ -39,6 +40,7 @@ REFUSED = 2
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
+    "Does it matter": {"ablate": ablate},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {
         "compare": compare,

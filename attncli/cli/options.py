@@ -208,6 +208,24 @@ Device = Annotated[
     ),
 ]
 Dtype = Annotated[choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="What to compute in: ")]
+SimilarTo = Annotated[
+    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Another text: asked is the cosine of the two.")
+]
+Ask = Annotated[
+    choices.Asked | None,
+    choice(TEXT, choices.Asked, "--ask", rare=True, help="What is asked of the output: "),
+]
+Label = Annotated[
+    str | None,
+    option(TEXT, "--target", metavar="LABEL", help="The label, or the word at [MASK], whose probability is asked."),
+]
+At = Annotated[
+    str | None, option(TEXT, "--at", rare=True, metavar="TOKEN", help="The token whose label or word is asked.")
+]
+Task = Annotated[
+    str | None,
+    option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
+]
 Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[

@@ -6,21 +6,22 @@ The three ask different things: what is left without any output of the head, wit
 with what it says of another text. They disagree, and which is meant has to be said.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from attncli.analysis.effects import Ablation, Answer
 from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.corpus.usual import lines
-from attncli.effects.asking import Asking, Question, question
+from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Head, Put, silence
 from attncli.effects.gradients import gate_gradients
+from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference
+from attncli.effects.removal import curves
 from attncli.models.model import Model
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
@@ -55,19 +56,29 @@ def ablate(
     layers: Selection = "all",
     heads: Selection = "all",
     asking: Asking = Asking(),
+    advance: Callable[[], None] = lambda: None,
 ) -> Ablation:
-    """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text.
+    """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text; of
+    several texts the order too in which heads can go (`attncli.effects.removal`).
+
+    advance: is called after each text.
 
     Raises RequestError for a layer, head or way that there is not, and as `question` does.
     """
     of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
     other = ways.reference(model, asking.mask)
-    asked = [question(model, text, asking) for text in ([texts] if isinstance(texts, str) else texts)]
+    asked, rows, slopes = [], [], []
+    for text in [texts] if isinstance(texts, str) else texts:
+        one = question(model, text, asking)
+        rows.append([effects_of(one, way, other, of_layers, of_heads) for way in ways.names])
+        slopes.append(importance(one, of_layers, of_heads))
+        asked.append(one)
+        advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    effects = np.array([[effects_of(one, way, other, of_layers, of_heads) for way in ways.names] for one in asked])
+    effects = np.array(rows)
     single = len(of_layers) * len(of_heads)
-    return Ablation(
+    found = Ablation(
         model=model.info,
         answer=Answer(asked[0].kind, asked[0].about, float(np.mean([one.value for one in asked]))),
         layers=of_layers,
@@ -76,8 +87,15 @@ def ablate(
         effects=effects[..., :single].reshape(*effects.shape[:2], len(of_layers), len(of_heads)),
         of_layers=effects[..., single:-1],
         together=effects[..., -1],
-        importance=importance(asked, of_layers, of_heads),
+        importance=mean_of(slopes),
     )
+    return found if len(asked) == 1 else replace(found, curves=curves(found, asked, mean_of(slopes[::2])))
+
+
+def mean_of(slopes: Sequence[Doubles | None]) -> Doubles | None:
+    """Over texts; None where they have none."""
+    there = [one for one in slopes if one is not None]
+    return np.mean(there, axis=0) if there else None
 
 
 def effects_of(
@@ -110,12 +128,11 @@ def replaced(heads: Sequence[Head], way: str, other: Reference | None, tokens: i
     return Put({(layer, head): drawn[layer, :, head] for layer, head in heads})
 
 
-def importance(asked: Sequence[Question], layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
-    """Mean over texts of |∂ output / ∂ gate|, `[layer, head]` (Michel et al. 2019, section 2.3, equation 3, with the
-    output in place of their loss). None where it is 0 whatever the heads do: a divergence and a distance are least
-    where nothing is changed.
+def importance(asked: Question, layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
+    """|∂ output / ∂ gate|, `[layer, head]` (Michel et al. 2019, section 2.3, equation 3, with the output in place of
+    their loss, before the mean over texts). None where it is 0 whatever the heads do: a divergence and a distance are
+    least where nothing is changed.
     """
-    if asked[0].kind in ("divergence", "distance"):
+    if asked.kind in ("divergence", "distance"):
         return None
-    found = torch.stack([gate_gradients(one).abs() for one in asked]).mean(dim=0).cpu().numpy()
-    return found[np.ix_(layers, heads)]
+    return gate_gradients(asked).abs().cpu().numpy()[np.ix_(layers, heads)]

@@ -1,30 +1,22 @@
-"""What is asked at a network's end: one number of its last vectors, so that a change has an effect.
+"""Which question is meant: of which of a checkpoint's outputs, at which token, for which label."""
 
-    effect = the number with the change - the number without it, in the number's own unit
-
-- cosine: of the embeddings of two texts, both under the change.
-- logit, probability: of one class, of one word at [MASK], or of one label at a token.
-- divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over what is predicted.
-- distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
-"""
-
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+import difflib
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from attncli.effects.changes import Change
-from attncli.effects.copies import Unchanged, under
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable, quoted
+from attncli.effects.copies import Unchanged
+from attncli.effects.questions import Cosine, Distance, Divergence, Question, Target
 from attncli.models.model import Model
-from attncli.record.request import Input
+from attncli.models.outputs.output import Output
+from attncli.record.selection import select_token
 from attncli.text.tokens import Tokens
 
-if TYPE_CHECKING:
-    from attncli.models.outputs import Output
+ONE = ("logit", "probability")  # of one label
+WRITTEN = {"similar_to": "--similar-to", "target": "--target", "at": "--at", "output": "--task"}
+WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word that stands after a space
+NAMED = 5  # labels in an error
 
 
 @dataclass(frozen=True)
@@ -45,115 +37,122 @@ class Asking:
     mask: str = "padding"
 
 
-class Question(ABC):
-    """A number of the last vectors of its texts.
+def question(model: Model, text: str, asking: Asking = Asking()) -> Question:
+    """What is asked of a text: the cosine where there is another one, the probability of a target where one is named,
+    the divergence of what is predicted where something is, else the distance.
 
-    kind: of `choices.Asked`; about: what is asked, in words.
+    Raises RequestError for what the checkpoint can't be asked, and as `Tokenizer.encode` does.
     """
-
-    kind: str
-    about: str
-
-    def __init__(self, texts: Sequence[Unchanged]) -> None:
-        self.texts = list(texts)
-
-    @abstractmethod
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        """The last vectors of each text's copies, `[copy, token, hidden_size]` each -> `[copy]`, float64."""
-
-    @cached_property
-    def value(self) -> float:
-        """Without any change."""
-        return self.of(self.texts)
-
-    def of(self, texts: Sequence[Unchanged]) -> float:
-        """Of these texts, in place of the first of its own, without any change."""
-        with torch.inference_mode():
-            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
-
-    def effects(
-        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """The numbers of some changes and their effects, until all were told.
-
-        changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
-        they are.
-        """
-        changed = self.texts if changed is None else changed
-        before = self.of(changed)
-        for numbers, last in under(changed, changes):
-            last += [text.last.expand(len(numbers), -1, -1) for text in self.texts[len(changed) :]]
-            with torch.inference_mode():
-                yield numbers, self(last) - before
+    if asking.kind is not None:
+        choices.check("question", asking.kind, choices.Asked)
+    tokens = model.tokenizer.encode(text, asking.pair)
+    output = output_asked(model, tokens, asking)
+    kind = asking.kind or usual_kind(output, asking)
+    check_fitting(kind, asking)
+    one = Unchanged.of(model, tokens, asking.mask)
+    if output is None:
+        return Distance([one])
+    if kind == "cosine":
+        assert asking.similar_to is not None
+        other = Unchanged.of(model, model.tokenizer.encode(asking.similar_to), asking.mask)
+        return Cosine([one, other], output)
+    if output.function is None and kind != "logit":
+        raise RequestError(f"{model.place.name} predicts a number, not labels: what can be asked is its logit")
+    if kind == "divergence":
+        return Divergence(one, output, places_asked(model, output, tokens, asking.at))
+    return target(one, output, kind, asking)
 
 
-class Distance(Question):
-    kind = "distance"
-    about = "how far the last vectors move, as a share of their lengths"
-
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        [text], [vectors] = self.texts, last
-        moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
-        return moved.mean(dim=-1)
-
-
-class Cosine(Question):
-    kind = "cosine"
-    about = "cosine of the two embeddings"
-
-    def __init__(self, texts: Sequence[Unchanged], output: "Output") -> None:
-        super().__init__(texts)
-        self.output = output
-
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        one, other = (
-            torch.stack(self.output(list(copies), [text.tokens] * len(copies))).double()
-            for text, copies in zip(self.texts, last, strict=True)
-        )
-        return torch.cosine_similarity(one, other, dim=-1)
+def output_asked(model: Model, tokens: Tokens, asking: Asking) -> Output | None:
+    """Which of the checkpoint's outputs is meant; None where its last vectors are. Raises RequestError for none."""
+    if asking.kind == "distance":
+        return None
+    outputs = model.outputs()
+    if asking.similar_to is not None or asking.kind == "cosine":
+        if "embedding" not in outputs:
+            raise RequestError(f"{model.place.name} makes no sentence embeddings: it has no modules.json")
+        return outputs["embedding"]
+    predicting = {name: output for name, output in outputs.items() if output.kind != "embedding"}
+    if asking.output is not None:
+        if asking.output not in predicting:
+            there = ", ".join(predicting) or "none"
+            raise RequestError(f"{model.place.name} has no output {quoted(asking.output)}: it has {there}")
+        return predicting[asking.output]
+    for output in predicting.values():
+        if output.kind != "words" or asking.at is not None or masked(model, tokens):
+            return output
+    if asking.kind is None and asking.target is None and asking.at is None:
+        return None
+    why = f"what it predicts is the word at {model.tokenizer.mask}" if predicting else "its files have no head for that"
+    raise RequestError(f"{model.place.name} predicts nothing of this text ({why}): ask for the distance")
 
 
-class Target(Question):
-    """A logit or the probability of one label: of the whole text, or of one token where labels are a token's."""
-
-    def __init__(self, text: Unchanged, output: "Output", label: int, kind: str, place: int | None) -> None:
-        super().__init__([text])
-        self.output, self.label, self.kind, self.place = output, label, kind, place
-        name = output.labels[label] if output.labels else str(label)
-        self.about = f"{kind} of {name}" + ("" if place is None else f" at {text.tokens.shown[place]}")
-
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        [text], [copies] = self.texts, last
-        logits = said(self.output, copies, text.tokens, None if self.place is None else [self.place])
-        numbers = self.output.probabilities(logits) if self.kind == "probability" else logits
-        return numbers[..., self.label].reshape(len(copies))
+def usual_kind(output: Output | None, asking: Asking) -> str:
+    """What is meant where nothing is said of it."""
+    if output is None:
+        return "distance"
+    if output.kind == "embedding":
+        return "cosine"
+    if output.function is None:
+        return "logit"
+    return "divergence" if asking.target is None else "probability"
 
 
-class Divergence(Question):
-    kind = "divergence"
-
-    def __init__(self, text: Unchanged, output: "Output", places: Sequence[int] | None) -> None:
-        super().__init__([text])
-        self.output, self.places = output, places
-        self.about = f"KL divergence of what {output.kind} are predicted"
-        self.before = self.log_probabilities(text.last)
-
-    def log_probabilities(self, copies: Tensor) -> Tensor:
-        [text] = self.texts
-        return self.output.log_probabilities(said(self.output, copies, text.tokens, self.places))
-
-    def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        after = self.log_probabilities(last[0])
-        return (self.before.exp() * (self.before - after)).flatten(1).sum(dim=-1)
+def check_fitting(kind: str, asking: Asking) -> None:
+    """Raises RequestError for what says something of another question, and for what is missing of this one."""
+    takes = {"similar_to": ("cosine",), "target": ONE, "at": (*ONE, "divergence"), "output": (*ONE, "divergence")}
+    for name, kinds in takes.items():
+        if getattr(asking, name) is not None and kind not in kinds:
+            raise RequestError(f"{WRITTEN[name]} has no effect on the {kind}: leave it out")
+    if kind == "cosine" and asking.similar_to is None:
+        raise RequestError("a cosine is of two texts: name the other one with --similar-to")
 
 
-def said(output: "Output", copies: Tensor, tokens: Tokens, places: Sequence[int] | None) -> Tensor:
-    """The logits that an output gives of each copy, float64, of some tokens only where they are a token's."""
-    made = output(list(copies), [tokens] * len(copies), places)
-    return torch.stack(made).double()
+def masked(model: Model, tokens: Tokens) -> list[int]:
+    """The places of [MASK]."""
+    return [place for place, token in enumerate(tokens.text) if token == model.tokenizer.mask]
 
 
-def question(model: Model, text: str, asking: Asking) -> Question:
-    """What is asked of this text. Raises RequestError for what the checkpoint can't be asked."""
-    [tokens] = model.tokenize([Input(text, asking.pair)], None)
-    return Distance([Unchanged.of(model, tokens, asking.mask)])
+def places_asked(model: Model, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
+    """The tokens whose labels are asked for: the one that is named, else all [MASK], or all that are of the text; None
+    where an output says one thing of a text. Raises RequestError where a token is named then.
+    """
+    if output.kind not in ("words", "tokens"):
+        if at is not None:
+            raise RequestError(f"--at names a token, and {output.kind} are of the text: leave it out")
+        return None
+    if at is not None:
+        return [select_token(at, tokens)]
+    if output.kind == "words":
+        return masked(model, tokens)
+    return [place for place, special in enumerate(tokens.special) if not special]
+
+
+def target(text: Unchanged, output: Output, kind: str, asking: Asking) -> Target:
+    """One label of an output. Raises RequestError for a label or a token that is not there, or not named."""
+    if output.kind == "span":
+        raise RequestError("an answer's place has no label: ask for the divergence")
+    places = places_asked(text.model, output, text.tokens, asking.at)
+    if places is not None and len(places) != 1:
+        raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
+    return Target(text, output, kind, label_asked(output, asking.target), None if places is None else places[0])
+
+
+def label_asked(output: Output, name: str | None) -> int:
+    """The number of a label: by its name, in any capitals where no other one is meant, or as a word of a vocabulary.
+
+    Raises RequestError, which names labels like it, for another one, and for none where there are several.
+    """
+    labels = output.labels
+    if name is None:
+        if len(labels) == 1:
+            return 0
+        raise RequestError(f"of which label? Name it with --target: {', '.join(map(printable, labels[:NAMED]))}")
+    for spelled in (name, *(begin + name for begin in WORD_BEGINS)):
+        if spelled in labels:
+            return labels.index(spelled)
+    alike = [number for number, label in enumerate(labels) if label.casefold() == name.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    near = difflib.get_close_matches(name, labels, n=NAMED) or labels[:NAMED]
+    raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")

@@ -28,7 +28,7 @@ class Change(Protocol):
     def heads(self) -> Sequence[Head]: ...
 
     def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        """The outputs that these heads of one layer get, all of them its own, on one text: `[1, head, query, head_dim]`.
+        """The outputs that these heads of a layer get, all its own, on one text: `[1, head, query, head_dim]`.
 
         inside: what gives them as they are.
         """

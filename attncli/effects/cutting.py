@@ -1,9 +1,9 @@
 """Cut edges: what an output does when a query can't see a key (attention knock-out; Geva et al. 2023, "Dissecting
 Recall of Factual Associations in Auto-Regressive Language Models").
 
-The score of the edge is -inf, as if a mask hid the key, and the weights of the query's other keys sum to 1 again; or the
-weight is 0 and the others stay as they were (`keep_rest`). The two ask different things: what is left without the key
-when attention goes elsewhere, and without what came along this edge. Of two texts that are compared, edges of the first
+The score of the edge is -inf, as if a mask hid the key, and the weights of the query's other keys sum to 1 again; or
+its weight is 0 and the others stay as they were (`keep_rest`). The two ask different things: what the output is when
+attention has to go elsewhere, and without what came along this edge. Of two texts that are compared, edges of the first
 are cut and the second stays as it is.
 """
 
@@ -18,8 +18,9 @@ from attncli.analysis.effects import Answer
 from attncli.base.arrays import Bools, Doubles
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
-from attncli.effects.asking import Asking, Question, question
+from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Hide, Reweigh, Without
+from attncli.effects.questions import Question
 from attncli.models.model import Model
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select_token
@@ -99,7 +100,8 @@ class Scissors:
     @property
     def shown(self) -> Bools:
         """What any of the layers lets a query see, `[query, key]`."""
-        return self.record.masks.any(axis=0)
+        shown: Bools = self.record.masks.any(axis=0)
+        return shown
 
     @property
     def weights(self) -> Doubles:
@@ -120,8 +122,8 @@ class Scissors:
         found = [(one, other) for one in self.places(query) for other in self.places(key) if self.shown[one, other]]
         if not found:
             raise RequestError(
-                f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask or the window of these layers "
-                "hides it; name another edge, or other layers (-l)"
+                f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
+                "layers, hides it; name another edge, or other layers (-l)"
             )
         return found
 

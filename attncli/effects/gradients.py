@@ -3,36 +3,26 @@
 import torch
 from torch import Tensor
 
-from attncli.attention import masked_softmax
-from attncli.effects.asking import Question
+from attncli.effects.questions import Question
 from attncli.models.attending import Gates
+from attncli.models.kernels import attend_terms
 from attncli.models.walk import Attend, Heads, walk
 
 
 class ByFormula:
-    """softmax(scale q kᵀ + terms) v as it stands, through which gradients flow; keeps the weights that it made.
+    """Attention as its formula stands, whose weights have gradients; keeps them.
 
     kept: of each layer, in the order of the walk, `[text, head, query, key]`.
     """
 
-    def __init__(self, kept: list[Tensor] | None = None) -> None:
-        self.kept = kept
+    def __init__(self) -> None:
+        self.kept: list[Tensor] = []
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        made = formula_weights(heads)
-        if self.kept is not None:
-            self.kept.append(made)
-        if weights is not None:
-            weights.copy_(made)
-        return made @ heads.value
-
-
-def formula_weights(heads: Heads) -> Tensor:
-    """`[text, head, query, key]`"""
-    scores = heads.query @ heads.key.mT * heads.scale
-    for term in heads.terms().values():
-        scores = scores + term
-    return masked_softmax(scores, heads.allowed())
+        query, key, value = heads.query, heads.key, heads.value
+        made = attend_terms(query, key, value, heads.allowed(), heads.scale, heads.terms().values())
+        self.kept.append(made.weights)
+        return made.output
 
 
 def last_vectors(question: Question, attend: Attend) -> list[Tensor]:
@@ -52,6 +42,6 @@ def gate_gradients(question: Question) -> Tensor:
         like = question.texts[0].last
         gates = torch.ones(config.layers, config.heads, dtype=like.dtype, device=like.device, requires_grad=True)
         of_heads = {(layer, head): gates[layer, head] for layer in range(config.layers) for head in range(config.heads)}
-        number = question(last_vectors(question, Gates(of_heads, ByFormula())))[0]
+        number = question(last_vectors(question, Gates(of_heads)))[0]
         [found] = torch.autograd.grad(number, gates)
     return found.double()

@@ -7,9 +7,9 @@ heads of a layer, at one token. Token t of the one stands for token t of the oth
 
     share = (patched - A) / (B - A)
 
-B is what is asked of B's last vectors, at the places where it is asked of A's. A distance or a divergence is how far the
-run is from B's: of A all the way, of B 0, so that the share is how much of the way is gone, and below 0 where a patch leads
-elsewhere. (How far it is from A's would grow whatever is put there.)
+B is what is asked of B's last vectors, at the places where it is asked of A's. A distance or a divergence is how far
+the run is from B's: of A all the way, of B 0, so that the share is how much of the way is gone, and below 0 where a
+patch leads elsewhere. (How far it is from A's would grow whatever is put there.)
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from attncli.analysis.patches import Patch
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.corpus.usual import lines
-from attncli.effects.asking import Asking, Question, question
+from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Put
 from attncli.effects.copies import Unchanged
 from attncli.effects.reference import of_batch, reference
@@ -33,7 +33,7 @@ from attncli.record.selection import Selection, select
 
 FROM_B = {
     "distance": "how far the last vectors are from the second text's, as a share of their lengths",
-    "divergence": "KL divergence of what is predicted, from what is predicted of the second text",
+    "divergence": "KL divergence of what is predicted, from what is predicted of the second text, in nats",
 }
 DRAWS = 5  # of what heads give on other texts, beside what they give on B
 ROUNDING = 16  # units in the last place of an output, that a difference has to be larger than
@@ -108,7 +108,7 @@ def patch(
 
 
 def check_apart(answer: Answer, other: float, dtype: torch.dtype) -> None:
-    """Raises RequestError where the two outputs are as near to each other as rounding brings them, or nearly 0 apart."""
+    """Raises RequestError where the two outputs are nearer to each other than rounding tells, or than LEAST."""
     least = max(LEAST, ROUNDING * torch.finfo(dtype).eps * max(abs(answer.value), abs(other)))
     if not abs(other - answer.value) > least:
         raise RequestError(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention import Window
-from attncli.models.kernels import attend_into, attend_output, map_dtype
+from attncli.models.kernels import attend_into, attend_output, attend_terms, map_dtype
 from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows
 from attncli.models.storage import STORAGE
@@ -55,10 +55,17 @@ def bands(window: Window, queries: slice, keys: slice) -> Iterator[tuple[slice, 
 
 
 def attend_to_all(heads: Heads, weights: Tensor | None = None) -> Tensor:
-    """The formula; by torch's fused kernel where nobody looks at the weights, else as many texts as fit the cache."""
+    """The formula; by torch's fused kernel where nobody looks at the weights, as it stands where there are gradients,
+    else as many texts as fit the cache.
+    """
     mask = heads.allowed()
     if weights is None and not heads.has_terms:
         return attend_output(heads.query, heads.key, heads.value, mask, heads.scale)
+    if torch.is_grad_enabled() and any(part.requires_grad for part in (heads.query, heads.key, heads.value)):
+        made = attend_terms(heads.query, heads.key, heads.value, mask, heads.scale, heads.terms().values())
+        if weights is not None:
+            weights.copy_(made.weights)
+        return made.output
     texts, maps = len(heads.query), heads.query.shape[1] * heads.query.shape[2] * heads.key.shape[2]
     together = max(1, CACHED // maps) if heads.query.device.type == "cpu" else texts
     outputs, room = [], None

@@ -8,6 +8,7 @@ from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import read_json
 
 CONFIG_FILE = "config.json"
+MODULES_FILE = "modules.json"  # of sentence-transformers
 LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
 VOCABULARY_FILES = (
     "tokenizer.json",

@@ -2,7 +2,7 @@
 
 `attend_output` gives the output alone, through torch's fused kernel, for when nobody looks at the weights.
 `attend_into` writes the weights into storage that the caller owns, for when maps are kept. Tests hold the three to be
-the same thing, and so does `attncli compare`.
+the same thing, and so does `attncli compare`. `attend_terms` is `attend` itself, for when gradients are.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.attention.attend import check_shapes
+from attncli.attention.attend import Attention, attend, check_shapes
 
 
 def attend_output(
@@ -59,6 +59,13 @@ def attend_into(
     if mask is not None:
         weights.masked_fill_(~mask, 0.0)
     return (weights @ values).to(query.dtype)
+
+
+def attend_terms(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, terms: Iterable[Tensor]
+) -> Attention:
+    """`attend` with the scaled dot product and what is added to it. Nothing is written over: gradients are recorded."""
+    return attend(query, key, value, mask, lambda q, k: sum(terms, scale * (q @ k.mT)))
 
 
 def map_dtype(like: Tensor) -> torch.dtype:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
-from attncli.models.rows import LayerMask, Rows, as_rows, batches
+from attncli.models.rows import Rows, as_rows, batches
+from attncli.models.taken import Asked, Taken, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
@@ -27,6 +29,10 @@ from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
+if TYPE_CHECKING:
+    from attncli.models.outputs.finding import Found
+    from attncli.models.outputs.output import Output
+
 EVERYTHING = Request()
 
 # Tokens that go through the network together. On a CPU more of them make nothing faster: what lies between two layers
@@ -34,30 +40,6 @@ EVERYTHING = Request()
 BATCH_TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
 OFTEN = 8  # walks: laying weights out takes about what so many lose without it (Xeon: 40 ms, and 5 ms each)
 AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # what is read ahead, unless more goes through the network together
-
-
-class Asked(NamedTuple):
-    """Whose weights are asked for, counted from 0; and the (layer, head), among these, whose queries and keys are."""
-
-    layers: list[int]
-    heads: list[int]
-    vectors: list[tuple[int, int]]
-
-
-class Taken(NamedTuple):
-    """What a walk took of a text.
-
-    weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors
-    `[2, head, token, head_dim]`, queries and then keys, in its own; terms: what positions add to the scores of these
-    heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`.
-    """
-
-    tokens: Tokens
-    asked: Asked
-    weights: Tensor
-    vectors: Tensor
-    terms: dict[str, Tensor]
-    masks: Tensor
 
 
 class Model(Engine):
@@ -197,9 +179,40 @@ class Model(Engine):
         )
 
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
-        self.need(self.config.layers)
         with torch.inference_mode():
-            return list(walk(self.network, self.rows([tokens], mask, positions), attend_heads))
+            return [state for [state] in self.states([tokens], mask, positions=positions)]
+
+    def last_hidden(
+        self, texts: Sequence[Tokens], mask: str = "padding", attend: Attend = attend_heads
+    ) -> list[Tensor]:
+        """Of each text the vectors `[token, hidden_size]` after the last layer, on the model's device; all texts in one
+        walk. With a gradient where whoever calls has not switched it off, and something in it has one.
+        """
+        for states in self.states(texts, mask, attend):
+            last = states
+        return last
+
+    def states(
+        self, texts: Sequence[Tokens], mask: str, attend: Attend = attend_heads, positions: bool = True
+    ) -> Iterator[list[Tensor]]:
+        """Of each text the vectors after the embeddings, and after every layer."""
+        self.need(self.config.layers)
+        rows = self.rows(texts, mask, positions)
+        for x in walk(self.network, rows, attend):
+            yield rows.texts(x)
+
+    def outputs(self) -> dict[str, "Output"]:
+        """What the checkpoint can say of a text, by name: "classes", "tokens", "span", "embedding", "words", or what
+        its family has besides. The first is the one that it is for; each is read when it is first called.
+        """
+        return dict(self.found.outputs)
+
+    @cached_property
+    def found(self) -> "Found":
+        """These, and why others can't be had."""
+        from attncli.models.outputs.finding import find_outputs
+
+        return find_outputs(self)
 
     def rows(self, batch: Sequence[Tokens], mask: str, positions: bool = True) -> Rows:
         """Raises RequestError for an unknown mask."""
@@ -253,18 +266,8 @@ class Model(Engine):
         for module in self.network.parts_of(layers):
             if not self.needed[module]:
                 family = self.config.family
-                load_parameters(self.checkpoint, self.network, family, module, self.dtype, self.device)
+                with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
+                    load_parameters(self.checkpoint, self.network, family, module, self.dtype, self.device)
             self.needed[module] += 1
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))
-
-
-def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
-    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
-    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
-    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
-    shown = [made[id(mask)] for mask in masks]
-    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
-    if all(mask is masks[0] for mask in masks):
-        return whole[0].expand(texts, len(masks), length, length)
-    return torch.cat(whole, dim=1)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from attncli.models.families.family import Family, whole
+from attncli.models.families.heads import FIRST, Dense, Head, Heads, Norm, Scores, classes, span, tied, tokens, words
 from attncli.models.families.values import Values
 
 TENSORS = {
@@ -26,6 +27,33 @@ def settings(values: Values) -> dict[str, Any]:
     return {}
 
 
+def heads(values: Values) -> Heads:
+    pooler = Dense("pooler.dense", "tanh")
+    return {
+        "classes": classes(pooler),
+        "tokens": tokens(),
+        "span": span(),
+        "words": transformed_words(values),
+        "next sentence": Head(
+            "classes",
+            FIRST,
+            (pooler,),
+            Scores("cls.seq_relationship"),
+            "ForNextSentencePrediction",
+            alone=True,
+            labels=("follows", "does not follow"),
+        ),
+    }
+
+
+def transformed_words(values: Values) -> Head:
+    return words(
+        Dense("cls.predictions.transform.dense", values.activation("hidden_act")),
+        Norm("cls.predictions.transform.LayerNorm"),
+        scores=tied("cls.predictions.decoder", "cls.predictions.bias"),
+    )
+
+
 FAMILY = Family(
     name="bert",
     types={"bert": {}},
@@ -33,4 +61,5 @@ FAMILY = Family(
     prefix="bert.",
     body=("embeddings.", "encoder."),
     settings=settings,
+    heads=heads,
 )

@@ -7,8 +7,9 @@ share, normalised. The largest models of version 2 have a convolution beside the
 from typing import Any
 
 from attncli.base.errors import RequestError
-from attncli.models.families.bert import TENSORS
+from attncli.models.families.bert import TENSORS, transformed_words
 from attncli.models.families.family import Family, whole
+from attncli.models.families.heads import Dense, Heads, Norm, Scores, classes, span, tokens, words
 from attncli.models.families.parts import Conv, Disentangling
 from attncli.models.families.values import NoEncoder, Values
 
@@ -63,6 +64,20 @@ def relative(values: Values) -> Disentangling | None:
     )
 
 
+def heads(values: Values) -> Heads:
+    published = words(
+        Dense("lm_predictions.lm_head.dense", values.activation("hidden_act")),
+        Norm("lm_predictions.lm_head.LayerNorm"),
+        scores=Scores("embeddings.word_embeddings", ("lm_predictions.lm_head.bias",)),
+    )
+    return {
+        "classes": classes(Dense("pooler.dense", values.activation("pooler_hidden_act"))),
+        "tokens": tokens(),
+        "span": span(),
+        "words": transformed_words(values) if values.flag("legacy") else published,
+    }
+
+
 FAMILY = Family(
     name="deberta-v2",
     types={
@@ -84,6 +99,8 @@ FAMILY = Family(
             "conv_kernel_size": 0,
             "conv_groups": 1,
             "conv_act": "tanh",
+            "pooler_hidden_act": "gelu",
+            "legacy": True,
         }
     },
     tensors={
@@ -103,4 +120,5 @@ FAMILY = Family(
     body=("embeddings.", "encoder."),
     keys={"type_vocab_size": None, "segments": "type_vocab_size"},
     settings=settings,
+    heads=heads,
 )

@@ -3,11 +3,25 @@
 from typing import Any
 
 from attncli.models.families.family import Family, whole
+from attncli.models.families.heads import Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
     return {"segments": 0}
+
+
+def heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("pre_classifier", "relu")),
+        "tokens": tokens(),
+        "span": span(),
+        "words": words(
+            Dense("vocab_transform", values.activation("hidden_act")),
+            Norm("vocab_layer_norm"),
+            scores=tied("vocab_projector"),
+        ),
+    }
 
 
 FAMILY = Family(
@@ -38,4 +52,5 @@ FAMILY = Family(
         "type_vocab_size": None,
     },
     settings=settings,
+    heads=heads,
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 from attncli.models.families.bert import TENSORS
 from attncli.models.families.family import Family, whole
+from attncli.models.families.heads import EACH, Dense, Head, Heads, Norm, Scores, classes, span, tied, tokens, words
 from attncli.models.families.values import Values
 
 
@@ -13,6 +14,29 @@ def settings(values: Values) -> dict[str, Any]:
     return {"embedding_size": size, "widens": size != values.count("hidden_size")}
 
 
+def heads(values: Values) -> Heads:
+    activation = values.activation("hidden_act")
+    return {
+        "classes": classes(Dense("classifier.dense", "gelu"), scores="classifier.out_proj"),
+        "tokens": tokens(),
+        "span": span(),
+        "words": words(
+            Dense("generator_predictions.dense", "gelu", size="embedding_size"),
+            Norm("generator_predictions.LayerNorm"),
+            scores=tied("generator_lm_head"),
+        ),
+        "replaced": Head(
+            "tokens",
+            EACH,
+            (Dense("discriminator_predictions.dense", activation),),
+            Scores("discriminator_predictions.dense_prediction"),
+            "ForPreTraining",
+            alone=True,
+            labels=("replaced",),
+        ),
+    }
+
+
 FAMILY = Family(
     name="electra",
     types={"electra": {"num_attention_heads": 4, "hidden_size": 256, "intermediate_size": 1024, "embedding_size": 128}},
@@ -20,4 +44,5 @@ FAMILY = Family(
     prefix="electra.",
     body=("embeddings.", "embeddings_project.", "encoder."),
     settings=settings,
+    heads=heads,
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from attncli.models.families.heads import Heads, no_heads
 from attncli.models.families.values import Values
 
 
@@ -62,6 +63,7 @@ class Family:
     settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
     mask of each layer, the kind of the feed-forward part. It raises NoEncoder for what our network can't do, NoNetwork
     for what transformers' can't do either.
+    heads: by the names of outputs, what reads them off the last hidden states (`attncli.models.families.heads`).
     """
 
     name: str
@@ -71,6 +73,7 @@ class Family:
     body: tuple[str, ...]
     keys: Mapping[str, str | None] = field(default_factory=dict)
     settings: Callable[[Values], dict[str, Any]] = nothing_else
+    heads: Callable[[Values], Heads] = no_heads
 
     def source(self, module: str) -> Source:
         """Where a module of ours lies: "layers.3.attention.query"."""

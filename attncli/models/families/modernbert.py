@@ -10,10 +10,12 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.families.family import Family, split, whole
+from attncli.models.families.heads import FIRST, MEAN, Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.parts import Biases, Turned
 from attncli.models.families.values import NoEncoder, Values
 
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
+POOLING = {"cls": FIRST, "mean": MEAN}
 BASES = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
 
 
@@ -63,6 +65,23 @@ def base(values: Values, kind: str) -> float:
     return float(theta)
 
 
+def heads(values: Values) -> Heads:
+    bias, pooling = values.flag("classifier_bias"), values.value("classifier_pooling")
+    if pooling not in POOLING:
+        raise RequestError(f"classifier_pooling is {reprlib.repr(pooling)}, not one of {', '.join(POOLING)}")
+    parts = (
+        Dense("head.dense", values.activation("classifier_activation"), bias=bias),
+        Norm("head.norm", values.flag("norm_bias")),
+    )
+    decoder = tied("decoder")
+    return {
+        "classes": classes(*parts, reads=POOLING[pooling]),
+        "tokens": tokens(*parts),
+        "span": span(*parts, scores="classifier"),
+        "words": words(*parts, scores=decoder if values.flag("decoder_bias") else decoder._replace(biases=())),
+    }
+
+
 FAMILY = Family(
     name="modernbert",
     types={
@@ -102,4 +121,5 @@ FAMILY = Family(
         "type_vocab_size": None,
     },
     settings=settings,
+    heads=heads,
 )

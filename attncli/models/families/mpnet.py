@@ -4,6 +4,7 @@ from typing import Any
 
 from attncli.models.families.family import Family, whole
 from attncli.models.families.parts import Biased
+from attncli.models.families.roberta import heads
 from attncli.models.families.values import NoEncoder, Values
 
 PADDING = 1  # the number of [PAD]'s position, whatever [PAD]'s own number is
@@ -41,4 +42,5 @@ FAMILY = Family(
     body=("embeddings.", "encoder."),
     keys={"type_vocab_size": None},
     settings=settings,
+    heads=heads,
 )

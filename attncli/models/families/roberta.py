@@ -8,12 +8,24 @@ from typing import Any
 
 from attncli.models.families.bert import TENSORS
 from attncli.models.families.family import Family
+from attncli.models.families.heads import Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
     values.check_positions()
     return {"padding_position": values.pad_id, "tells_segments": False}
+
+
+def heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("classifier.dense", "tanh"), scores="classifier.out_proj"),
+        "tokens": tokens(),
+        "span": span(),
+        "words": words(
+            Dense("lm_head.dense", "gelu"), Norm("lm_head.layer_norm"), scores=tied("lm_head.decoder", "lm_head.bias")
+        ),
+    }
 
 
 FAMILY = Family(
@@ -27,4 +39,5 @@ FAMILY = Family(
     prefix="roberta.",
     body=("embeddings.", "encoder."),
     settings=settings,
+    heads=heads,
 )

@@ -17,6 +17,7 @@ class Grid:
 
     tokens: the queries, and the keys too unless there are other `keys`.
     headings: words to the left of each row; title and note: above everything.
+    axes: what rows and columns of a panel are.
     held: the place of a query that stands out.
     vmax: the weight that gets the last, or the full, colour; None is the largest that is drawn.
     paper: the picture's width and font.
@@ -27,6 +28,7 @@ class Grid:
     headings: Sequence[str] = ()
     title: str = ""
     note: str = ""
+    axes: tuple[str, str] = ("query", "key")
     held: int | None = None
     vmax: float | None = None
     paper: Paper = field(default_factory=Paper)

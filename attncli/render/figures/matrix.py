@@ -113,7 +113,7 @@ def panel_grid(
         turned = room > layout.cell
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
-        draw_axes(canvas, layout, room if turned else LINE * layout.label_size)
+        draw_axes(canvas, layout, grid.axes, room if turned else LINE * layout.label_size)
         draw_maps(canvas, layout, grid.paper, rows, colours, norm)
         if grid.held is not None:
             draw_held(canvas, layout, rows, grid.held)
@@ -192,14 +192,14 @@ def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple
 # --- drawing --------------------------------------------------------------------------------------------
 
 
-def draw_axes(canvas: Axes, layout: Layout, below: float) -> None:
+def draw_axes(canvas: Axes, layout: Layout, axes: tuple[str, str], below: float) -> None:
     """What rows and columns of a map are: outside everything else on their sides."""
     size = layout.note_size
     middle = (layout.tops[0] + layout.bottom) / 2
     x = layout.beside - LINE * (layout.caption_size if layout.headings else 0) - LINE * size / 2
-    write(canvas, x, middle, "query", size, color=FAINT, rotation=90)
+    write(canvas, x, middle, axes[0], size, color=FAINT, rotation=90)
     middle = (layout.lefts[0] + layout.right) / 2
-    write(canvas, middle, layout.bottom + below + LABEL_GAP + LINE * size / 2, "key", size, color=FAINT)
+    write(canvas, middle, layout.bottom + below + LABEL_GAP + LINE * size / 2, axes[1], size, color=FAINT)
 
 
 def draw_maps(

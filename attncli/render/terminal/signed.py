@@ -1,5 +1,6 @@
 """Signed numbers in the terminal, as maps: blue below 0 and red above, from the number that is largest in size."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,16 @@ BELOW, ABOVE = (33, 102, 172), (178, 24, 43)  # the ends of matplotlib's RdBu_r,
 def largest(part: Doubles) -> float:
     """The largest size of its numbers; 0 where all are hidden, which is NaN."""
     return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
+
+
+def in_units(most: float) -> tuple[float, str]:
+    """A unit in which numbers of this size are read without zeros in front, 1 or 0.01 and so on, and what is said of
+    it: nothing where it is 1.
+    """
+    if not 0 < most < 1:
+        return 1.0, ""
+    places = min(math.floor(-math.log10(most)) + 2, 12)
+    return 10.0**-places, f"in units of 1e-{places}"
 
 
 def signed_map(part: Doubles, most: float, labels: Sequence[str], canvas: Canvas) -> list[Text]:

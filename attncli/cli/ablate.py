@@ -1,0 +1,115 @@
+"""attncli ablate: what an output does without a head."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.base import choices
+from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.files import PICTURES, check_suffix
+from attncli.cli import completion, hints, options, output
+from attncli.cli.given import refuse
+from attncli.cli.texts import read_inputs, read_lines
+
+if TYPE_CHECKING:
+    from attncli.analysis.effects import Ablation
+
+
+def ablate(
+    context: typer.Context,
+    text: options.Text = None,
+    pair: options.Pair = None,
+    similar_to: options.SimilarTo = None,
+    file: options.File = None,
+    ask: options.Ask = None,
+    target: options.Label = None,
+    at: options.At = None,
+    task: options.Task = None,
+    way: Annotated[
+        str,
+        options.option(
+            options.MODEL,
+            "--way",
+            metavar="NAMES",
+            help="What a head gives then, some of zero, mean, resample.",
+            complete=completion.several(choices.Way),
+        ),
+    ] = "zero",
+    reference: Annotated[
+        str | None,
+        options.option(
+            options.MODEL, "--reference", metavar="PATH", help="Texts for mean and resample.", show_default="samples"
+        ),
+    ] = None,
+    layer: options.Layer = None,
+    head: options.Head = None,
+    top: Annotated[
+        int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many heads to list.")
+    ] = 5,
+    model: options.ModelName = "minilm",
+    mask: options.Mask = "padding",
+    output_path: options.Picture = None,
+    json: options.Json = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Say what the output does without a head.
+
+    Each head by itself, the heads of each layer, and all of them: effect is the output without them minus with them.
+    The output is the cosine of two texts (--similar-to), the probability of a label (--target), the KL divergence of
+    what is predicted, or how far the last vectors move. Several texts (-f) give means with intervals, importance, and
+    how far the output holds when more and more heads go, beside random ones.
+
+    \b
+    Examples:
+      attncli ablate "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
+      attncli ablate --way zero,mean,resample -o heads.png "The cat sat on the mat."
+      attncli ablate -l 5 -f sample_inputs/negation.txt
+    """
+    if output_path is not None:
+        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "effects")
+    if json or output_path is not None:
+        refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
+    ways = choices.several("way", way, choices.Way)
+    if ways == ["zero"]:
+        refuse(context, "with --way zero, which takes nothing from other texts", "reference")
+    inputs = read_inputs(text, pair, file)
+    from attncli.cli.source import open_own
+    from attncli.effects.ablation import Ways
+    from attncli.effects.ablation import ablate as find
+    from attncli.effects.asking import Asking
+
+    others = None if reference is None else read_lines(reference)
+    asking = Asking(pair, similar_to, target, at, ask, task, mask)
+    opened = open_own(model, device, dtype, "ablate")
+    from attncli.cli.progress import progress
+
+    with progress(len(inputs), "texts") as advance:
+        texts = [one.text for one in inputs]
+        found = find(opened, texts, Ways(ways, others), layer or "all", head or "all", asking, advance)
+    if json:
+        output.json_document(found.document())
+    elif output_path is None:
+        from attncli.render.terminal.effects import ablation_view
+
+        output.show(*ablation_view(found, top, output.canvas()))
+    if output_path is not None:
+        save(found, suffix, output_path)
+        output.file(output_path, json)
+    most_layer, most_head = found.ranked()[0]
+    hints.offer(context, "what that head does", "run", layer=most_layer, head=most_head)
+
+
+def save(found: "Ablation", suffix: str, path: Path) -> None:
+    """A picture, or what --json prints."""
+    if suffix in DOCUMENTS:
+        document = found.document()
+        save_document(document, document["effects"], path)
+    else:
+        from attncli.render.figures.effects import ablation_figure
+        from attncli.render.figures.saving import save_figure
+
+        save_figure(ablation_figure(found), path)

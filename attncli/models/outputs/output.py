@@ -1,0 +1,83 @@
+"""Output: what a checkpoint says, as a function of the last hidden states."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from attncli.base.choices import Output as Kind
+from attncli.models.outputs.pooling import POOLINGS
+from attncli.text.tokens import Tokens
+
+SOFTMAX, SIGMOID = "softmax", "sigmoid"
+
+
+class Output:
+    """A head, or what makes a sentence embedding. It is read from its files when it is first called.
+
+    kind: "classes", "tokens", "span", "words" or "embedding". labels: names along the last axis of what it gives, where
+    they have any. function: what makes probabilities of that, "softmax" (one label is right), "sigmoid" (each may be);
+    None where it is a number, as in a regression.
+    pooling: which of a text's vectors it reads, put after each other (`attncli.models.outputs.pooling`); each token's
+    where there is none.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        pooling: Sequence[str],
+        function: str | None,
+        labels: Callable[[], list[str]],
+        load: Callable[[], nn.Module],
+    ) -> None:
+        self.kind = kind
+        self.pooling = tuple(pooling)
+        self.function = function
+        self.make_labels = labels
+        self.load = load
+
+    @cached_property
+    def labels(self) -> list[str]:
+        return self.make_labels()
+
+    @cached_property
+    def network(self) -> nn.Module:
+        """What is done to those vectors, `[vector, size]`. Raises RequestError where its files are damaged."""
+        with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
+            return self.load()
+
+    def __call__(
+        self, hidden: Sequence[Tensor], tokens: Sequence[Tokens], rows: Sequence[Sequence[int]] | None = None
+    ) -> list[Tensor]:
+        """What it says of each text, before probabilities are made of it (logits).
+
+        hidden: the last hidden states, `[token, hidden_size]` each, with a gradient or without. rows: of each text the
+        tokens that are meant, where it says something of each; by default all of them.
+
+        "embedding" `[size]`; "classes" `[label]`; "words" and "tokens" `[token, label]`; "span" `[token, 2]`, start and
+        end. Raises ValueError for rows where it says one thing of a text.
+        """
+        if rows is not None and self.pooling:
+            raise ValueError(f"{self.kind} are of a text, and not of some of its tokens")
+        read = [self.read(*one) for one in zip(hidden, tokens, strict=True)]
+        if rows is not None:
+            read = [vectors[list(some)] for vectors, some in zip(read, rows, strict=True)]
+        parts = self.network(torch.cat(read)).split([len(vectors) for vectors in read])
+        return [part[0] for part in parts] if self.pooling else list(parts)
+
+    def read(self, vectors: Tensor, tokens: Tokens) -> Tensor:
+        """The vectors that it reads of a text's, `[vector, size]`."""
+        if not self.pooling:
+            return vectors
+        real = [place for place, padding in enumerate(tokens.padding) if not padding]
+        vectors = vectors if len(real) == len(tokens) else vectors[real]
+        return torch.cat([POOLINGS[name](vectors) for name in self.pooling])[None]
+
+    def probabilities(self, logits: Tensor) -> Tensor | None:
+        """Of the labels; of a span, of each token to be its start, and its end. None where there are none."""
+        if self.function is None:
+            return None
+        if self.function == SIGMOID:
+            return logits.sigmoid()
+        return logits.softmax(dim=0 if self.kind == "span" else -1)
