@@ -3,7 +3,6 @@
 An edge leads from a query to a key: (query, key), both places in the text.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,6 +65,10 @@ class Cut:
     effects: Doubles
     controls: Doubles | None
 
+    @property
+    def first(self) -> Edge:
+        return self.edges[0]
+
     def document(self) -> dict[str, Any]:
         """What --json prints; the entry of "effects" whose layer is None is of all layers at once."""
         edges = zip(self.edges, self.weights.tolist(), strict=True)
@@ -102,6 +105,11 @@ class EdgeEffects:
         cut = ~np.isnan(self.effects)
         return rank_correlation(self.weights[cut], np.abs(self.effects[cut]))
 
+    @property
+    def first(self) -> Edge:
+        """That with the largest effect."""
+        return self.ranked()[0][0]
+
     def ranked(self) -> list[tuple[Edge, float, float]]:
         """Every edge with its effect and its weight, that with the largest effect first."""
         cut = np.argwhere(~np.isnan(self.effects))
@@ -125,12 +133,3 @@ class EdgeEffects:
             ],
             "correlation": None if found is None else asdict(found),
         }
-
-
-def named(tokens: Tokens, places: Sequence[int]) -> list[str]:
-    """Tokens as readers see them; with their number where the text has several that read so: "it#2"."""
-    shown = [token.strip(" ") or token for token in tokens.shown]
-    return [
-        shown[place] if shown.count(shown[place]) == 1 else f"{shown[place]}#{shown[: place + 1].count(shown[place])}"
-        for place in places
-    ]

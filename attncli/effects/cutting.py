@@ -100,8 +100,7 @@ class Scissors:
     @property
     def shown(self) -> Bools:
         """What any of the layers lets a query see, `[query, key]`."""
-        shown: Bools = self.record.masks.any(axis=0)
-        return shown
+        return np.any(self.record.masks, axis=0)
 
     @property
     def weights(self) -> Doubles:

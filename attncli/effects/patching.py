@@ -53,7 +53,7 @@ def patch(
     """What each head, layer or token of B's run does to what is asked of A.
 
     by: of `choices.Patched`; "layer" and "token" patch these heads of a layer at once. advance: is called for each
-    patch that was made, of 1 + DRAWS for each part.
+    patch that was made: of each part, and of all at once, 1 + DRAWS.
 
     Raises RequestError for texts of different lengths, where the two outputs are too near to divide by their
     difference, for a layer or head that there is not, and as `question` does.
