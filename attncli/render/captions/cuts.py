@@ -5,7 +5,7 @@ from attncli.analysis.ranks import RankCorrelation
 from attncli.base.printable import visible
 from attncli.record.selection import name_of, number_list
 
-EDGE = "the edge"
+EDGE, EDGES = "the edge", "the edges"
 CONTROL = "others: as many other edges from the same queries, drawn alike 20 times; their mean, least and most"
 NO_CONTROL = "no control: these queries have not as many other edges"
 KEPT = "the weight is 0, and the row's others stay as they are"

@@ -8,7 +8,7 @@ from rich.text import Text
 from attncli.analysis.cuts import Cut, CutIn, EdgeEffects
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
-from attncli.render.captions.cuts import CONTROL, EDGE, NO_CONTROL, cut_where, together, token_name
+from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, together, token_name
 from attncli.render.captions.effects import answered, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
@@ -46,9 +46,8 @@ def cut_view(found: Cut, canvas: Canvas) -> list[RenderableType]:
             drawn = found.controls[:, place]
             row += [signed(float(number)) for number in (drawn.mean(), drawn.min(), drawn.max())]
         effects.add_row(name, *row)
-    what = EDGE if len(found.edges) == 1 else "the edges"
     control = NO_CONTROL if found.controls is None else CONTROL
-    return [*heading(where, what, canvas), edges, *more, effects, Prose(control)]
+    return [*heading(where, EDGE if len(found.edges) == 1 else EDGES, canvas), edges, *more, effects, Prose(control)]
 
 
 def edges_view(found: EdgeEffects, top: int, canvas: Canvas) -> list[RenderableType]:
