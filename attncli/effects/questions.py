@@ -53,14 +53,16 @@ class Question(ABC):
         """The numbers of some changes and their effects, until all were told.
 
         changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
-        they are.
+        they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
+        number.
         """
         changed = self.texts if changed is None else changed
-        before = self.of(changed)
         for numbers, last in under(changed, changes):
-            last += [text.last.expand(len(numbers), -1, -1) for text in self.texts[len(changed) :]]
             with torch.inference_mode():
-                yield numbers, self(last) - before
+                both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
+                both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
+                asked = self(both)
+                yield numbers, asked[:-1] - asked[-1]
 
 
 class Distance(Question):
