@@ -22,11 +22,10 @@ from attncli.analysis.effects import Answer
 from attncli.analysis.patches import Patch
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.corpus.usual import lines
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Put
 from attncli.effects.copies import Unchanged
-from attncli.effects.reference import of_batch, reference
+from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.model import Model
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
@@ -75,7 +74,7 @@ def patch(
     check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
-    texts = reference(model, model.tokenize(map(Input, lines()), None), asking.mask)
+    texts = usual_reference(model, asking.mask)
     drawn = [texts.drawn(len(tokens), draw) for draw in range(DRAWS)]
     parts = parts_of(by, of_layers, of_heads, len(tokens))
     everything = [(layer, head) for layer in of_layers for head in of_heads]
