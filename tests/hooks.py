@@ -41,8 +41,8 @@ def silenced(network: Any, model: Model, heads: Sequence[tuple[int, int]]) -> An
 
 @contextmanager
 def edges_cut(edges: dict[tuple[int, int], list[tuple[int, int]]], keep_rest: bool = False) -> Iterator[None]:
-    """Edges (query, key) of heads, (layer, head), are cut in softmax, which every family calls once a layer: their scores
-    are -inf, or their weights 0 and the rest kept.
+    """Edges (query, key) of heads, (layer, head), are cut in softmax, which every family calls once a layer: their
+    scores are -inf, or their weights 0 and the rest kept.
     """
     softmax, calls = torch.Tensor.softmax, count()
 
@@ -65,13 +65,11 @@ def edges_cut(edges: dict[tuple[int, int], list[tuple[int, int]]], keep_rest: bo
 def outputs_seen(network: Any, model: Model) -> Iterator[list[Tensor]]:
     """What goes into the projection that joins the heads, layer by layer, `[token, head * head_dim]`."""
     seen: list[Tensor] = []
-    names = [
-        model.config.family.source(f"layers.{layer}.attention.output").names for layer in range(model.config.layers)
-    ]
-    handles = [
-        network.get_submodule(name).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0]))
-        for [name] in names
-    ]
+    handles = []
+    for layer in range(model.config.layers):
+        [name] = model.config.family.source(f"layers.{layer}.attention.output").names
+        module = network.get_submodule(name)
+        handles.append(module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0])))
     try:
         yield seen
     finally:
