@@ -18,7 +18,7 @@ SCALE = "share of the largest"
 
 
 def heading(where: CutIn) -> str:
-    return f"{short_name(where.model.name)} · {answered(where.answer)}"
+    return f"{short_name(where.model.shown)} · {answered(where.answer)}"
 
 
 def in_shares(name: str, part: Doubles) -> Panel:

@@ -22,7 +22,7 @@ def patch_figure(found: Patch) -> Figure:
     grid = Grid(
         [str(layer) for layer in found.layers],
         across[found.by],
-        title=f"{short_name(found.model.name)} · {both(found)}",
+        title=f"{short_name(found.model.shown)} · {both(found)}",
         note="; ".join([put_where(found), SHARE, CONTROL]),
         axes=("layer", "token" if found.by == "token" else "head"),
         vmax=largest_weight(np.abs(found.shares)) or None,

@@ -24,7 +24,7 @@ MOST_EDGES = 10  # that are listed of those that were cut
 def heading(where: CutIn, what: str, canvas: Canvas) -> list[RenderableType]:
     """Which model and output, what was cut, and which way is up."""
     return [
-        title([model_name(where.model.name), printable(answered(where.answer))], canvas),
+        title([model_name(where.model.shown), printable(answered(where.answer))], canvas),
         Prose(cut_where(where)),
         Prose(which_way(where.answer.kind, what)),
     ]

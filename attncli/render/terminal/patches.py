@@ -20,7 +20,7 @@ CELL = 7  # columns of a head
 def patch_view(found: Patch, top: int, canvas: Canvas) -> list[RenderableType]:
     """Both outputs; a number a part; the `top` parts with the largest shares, and all at once."""
     return [
-        title([model_name(found.model.name), printable(both(found))], canvas),
+        title([model_name(found.model.shown), printable(both(found))], canvas),
         Prose(put_where(found)),
         Prose(SHARE),
         *grid(found, canvas),
