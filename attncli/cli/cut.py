@@ -39,11 +39,11 @@ def cut(
     keep_rest: Annotated[
         bool,
         options.option(
-            options.MODEL, "--keep-rest", help="Leave the row's other weights as they are, to sum to less than 1."
+            options.MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."
         ),
     ] = False,
     top: Annotated[
-        int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many edges to list.")
+        int, options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many edges to list.")
     ] = 10,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
@@ -56,15 +56,14 @@ def cut(
 ) -> None:
     """Cut edges of attention, and say what the output does.
 
-    An edge leads from a query to a key; where it is cut, the query can't see the key (attention knock-out, Geva et al.
-    2023). With --cut some edges at once, beside as many others; without, each edge by itself: a map of effects beside
-    the map of weights, and how well the one tells of the other. The output is that of ablate; with --similar-to, edges
-    of TEXT alone are cut.
+    Cut, an edge from a query to a key leaves the key unseen (attention knock-out, Geva et al. 2023). With --cut some
+    at once, beside as many others; without, each by itself: effects beside weights, and how well these tell of those.
+    The output is that of ablate; with --similar-to, edges of TEXT alone are cut.
 
     \b
     Examples:
       attncli cut --cut it trophy
-      attncli cut --into cat "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
+      attncli cut --into cat --similar-to "A cat sits." "The cat sat on the mat."
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
     if output_path is not None:

@@ -32,7 +32,9 @@ def patch(
     ] = "head",
     layer: options.Layer = None,
     head: options.Head = None,
-    top: Annotated[int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many to list.")] = 10,
+    top: Annotated[
+        int, options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many to list.")
+    ] = 10,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
     output_path: options.Picture = None,
@@ -44,9 +46,9 @@ def patch(
 ) -> None:
     """Put what heads give on text B into the run of text A.
 
-    For each head, layer or token of a layer: how much of the way from A's output to B's it leads, (patched - A) / (B -
-    A). Beside it the same with what heads give on other texts. The output is that of ablate; without any question, how
-    far the last vectors are from B's. The texts have equally many tokens: one differs from the other in a word, say.
+    For each head, layer or token: how much of the way from A's output to B's it leads, beside what heads give on other
+    texts. The output is that of ablate; without any question, how far the last vectors are from B's. The texts have
+    equally many tokens: they differ in a word, say.
 
     \b
     Examples:
