@@ -25,6 +25,7 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Put
 from attncli.effects.copies import Unchanged
+from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.model import Model
 from attncli.record.request import Input
@@ -67,10 +68,10 @@ def patch(
             f"the first text has {len(ours.tokens)} tokens and the second {len(tokens)}: a patch puts a token's output "
             "in the place of the same token's; give two texts of equal length (attncli run shows their tokens)"
         )
-    if asked.kind in FROM_B:
-        asked = question(model, b, asking)
+    aim = Unchanged.of(model, tokens, asking.mask)
+    asked = towards(asked, aim)
     answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]))
-    other = asked.of([Unchanged.of(model, tokens, asking.mask)])
+    other = asked.of([aim])
     check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
@@ -104,6 +105,13 @@ def patch(
         together_controls=together[1:],
         itself=float(itself),
     )
+
+
+def towards(asked: Question, aim: Unchanged) -> Question:
+    """What is asked, measured from the run of B where it is measured from a run; at the same places."""
+    if isinstance(asked, Distance):
+        return Distance([aim])
+    return Divergence(aim, asked.output, asked.places) if isinstance(asked, Divergence) else asked
 
 
 def check_apart(answer: Answer, other: float, dtype: torch.dtype) -> None:

@@ -17,7 +17,7 @@ def test_shares_are_of_the_way_between_the_two_outputs(attncli):
         assert one["share"] == pytest.approx(one["effect"] / way)
     shown = attncli(*line, "--top", "1").out
     largest = max(said["patches"], key=lambda one: abs(one["share"]))
-    assert f"{said['output']['value']:.4f} for the first text, {said['output']['other']:.4f} for the second" in shown
+    assert f"{said['output']['value']:.4g} for the first text, {said['output']['other']:.4g} for the second" in shown
     [row] = [line.split() for line in shown.splitlines() if line.startswith(f" {largest['layer']}.{largest['head']} ")]
     assert row[1:] == [f"{largest['share']:+.3f}", f"{largest['control']:+.3f}"]
 
@@ -41,7 +41,7 @@ def test_pictures_say_what_they_show(attncli, tmp_path, by):
     path = tmp_path / "a.svg"
     attncli("patch", "--by", by, "-l", "4,5", A, B, "-o", str(path))
     drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
-    assert "for the first text, 0.0000 for the second" in drawn and ("dog" in drawn) == (by == "token")
+    assert "for the first text, 0 for the second" in drawn and ("dog" in drawn) == (by == "token")
     attncli("patch", "--by", by, "-l", "4,5", A, B, "-o", str(tmp_path / "a.csv"))
     rows = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + 2 * {"head": 12, "layer": 1, "token": 9}[by]

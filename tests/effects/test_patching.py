@@ -98,6 +98,23 @@ def test_a_cosine_goes_from_that_of_a_to_that_of_b_and_the_other_text_stays(mini
     assert found.effects[0, 0] > 0.01
 
 
+def test_a_prediction_is_measured_from_that_of_b_where_a_has_its_mask(tiny):
+    """Whatever B has there; the probability of a word there is asked of both."""
+    model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu", dtype="float64")
+    a, b = "the [MASK] sat", "it on cat"
+    found = patch(model, a, b, by="layer", layers="3")
+    one, other = (
+        model.outputs()["words"](list(question(model, text, Asking(kind="distance")).texts[0].last), [tokens], [[2]])[0]
+        for text, tokens in ((a, found.tokens), (b, found.other_tokens))
+    )
+    aim, start = (logits.log_softmax(-1) for logits in (other, one))
+    assert found.answer.value == pytest.approx(float((aim.exp() * (aim - start)).sum())) and found.other == 0
+    asked = patch(model, a, b, layers="3", asking=Asking(target="cat"))
+    place = model.tokenizer.encode("cat").ids[1]
+    assert asked.other == pytest.approx(float(aim.exp()[0, place]))
+    assert asked.answer.value == pytest.approx(float(start.exp()[0, place]))
+
+
 def test_what_other_texts_give_leads_elsewhere(minilm):
     found = patch(minilm, "The cat sat on the mat.", "The dog sat on the mat.", by="layer")
     assert found.controls.shape == (5, 6, 1) and found.together_controls.shape == (5,)

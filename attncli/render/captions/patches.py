@@ -15,7 +15,7 @@ PARTS = {
 
 def both(found: Patch) -> str:
     """What is asked, and what it is for both texts."""
-    return f"{found.answer.about}: {found.answer.value:.4f} for the first text, {found.other:.4f} for the second"
+    return f"{found.answer.about}: {found.answer.value:.4g} for the first text, {found.other:.4g} for the second"
 
 
 def put_where(found: Patch) -> str:
