@@ -52,7 +52,7 @@ def test_pictures_say_what_they_show(attncli, tmp_path, line):
     path = tmp_path / "a.svg"
     attncli("cut", *line, "-l", "5", TEXT, "-o", str(path))
     drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
-    assert "cut in layers 5" in drawn and ("sat to cat, sat to on" in drawn) == ("sat" in line)
+    assert "cut in layer 5" in drawn and ("sat to cat, sat to on" in drawn) == ("sat" in line)
     attncli("cut", *line, "-l", "5", TEXT, "-o", str(tmp_path / "a.png"))
     assert len(np.unique(np.asarray(Image.open(tmp_path / "a.png")).reshape(-1, 4), axis=0)) > 50
 

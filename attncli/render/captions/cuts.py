@@ -16,8 +16,9 @@ def cut_where(where: CutIn) -> str:
     """In which layers and heads, and what becomes of the other weights."""
     every = where.model.layers, where.model.heads
     names = []
-    for what, numbers, count in zip(("layers", "heads"), (where.layers, where.heads), every, strict=True):
-        names.append(f"all {what}" if len(numbers) == count else f"{what} {number_list(numbers)}")
+    for what, numbers, count in zip(("layer", "head"), (where.layers, where.heads), every, strict=True):
+        several = f"{what}s" if len(numbers) > 1 else what
+        names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
     return f"cut in {' and '.join(names)}: {KEPT if where.keep_rest else SHARED}"
 
 
