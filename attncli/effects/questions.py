@@ -2,7 +2,7 @@
 
     effect = the number with the change - the number without it, in the number's own unit
 
-- cosine: of the embeddings of two texts, both under the change.
+- cosine: of the embeddings of two texts, both under the change, or the first alone.
 - logit, probability: of one class, of one word at [MASK], or of one label at a token.
 - divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over what is predicted.
 - distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
@@ -40,17 +40,29 @@ class Question(ABC):
     @cached_property
     def value(self) -> float:
         """Without any change."""
-        return float(self([text.last for text in self.texts])[0])
+        return self.of(self.texts)
 
-    def effects(self, changes: Sequence[Change]) -> Iterator[tuple[list[int], Tensor]]:
+    def of(self, texts: Sequence[Unchanged]) -> float:
+        """Of these texts, in place of the first of its own, without any change."""
+        with torch.inference_mode():
+            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def effects(
+        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
         """The numbers of some changes and their effects, until all were told.
 
-        What is unchanged is asked beside them: in a product of other size it might be rounded to another number.
+        changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
+        they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
+        number.
         """
-        for numbers, last in under(self.texts, changes):
+        changed = self.texts if changed is None else changed
+        for numbers, last in under(changed, changes):
             with torch.inference_mode():
-                both = self([torch.cat([copies, one.last]) for copies, one in zip(last, self.texts, strict=True)])
-                yield numbers, both[:-1] - both[-1]
+                both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
+                both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
+                asked = self(both)
+                yield numbers, asked[:-1] - asked[-1]
 
 
 class Distance(Question):

@@ -60,6 +60,8 @@ CALLS = {
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
     ],
+    "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
+    "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
@@ -97,6 +99,8 @@ TABLES = {
     "mechanisms": "variants",
     "probe": "relations",
     "ablate": "effects",
+    "cut": "edges",
+    "patch": "patches",
     "diff": "heads",
     "compare": "layers",
 }
