@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.base.errors import RequestError
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
 from attncli.models.outputs.output import SIGMOID, Output
@@ -55,6 +57,8 @@ class Question(ABC):
         changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
         they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
         number.
+
+        Raises RequestError where it is no number.
         """
         changed = self.texts if changed is None else changed
         for numbers, last in under(changed, changes):
@@ -62,7 +66,10 @@ class Question(ABC):
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
                 asked = self(both)
-                yield numbers, asked[:-1] - asked[-1]
+            if not bool(asked.isfinite().all()):
+                model = self.texts[0].model
+                raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
+            yield numbers, asked[:-1] - asked[-1]
 
 
 class Distance(Question):
@@ -120,7 +127,7 @@ class Divergence(Question):
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         apart = self.before.exp() * (self.before - self.log_probabilities(last[0]))
-        return apart.nan_to_num(0.0).flatten(1).sum(dim=-1)  # 0 log 0 is 0
+        return apart.flatten(1).sum(dim=-1)
 
 
 def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:
@@ -132,5 +139,5 @@ def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] |
 def log_probabilities(output: Output, logits: Tensor) -> Tensor:
     """log P of every label `[copy, ...]`; where each may be right (sigmoid), of it and of its contrary `[..., 2]`."""
     if output.function == SIGMOID:
-        return torch.stack([logits, -logits], dim=-1).sigmoid().log()
+        return F.logsigmoid(torch.stack([logits, -logits], dim=-1))
     return logits.log_softmax(dim=1 if output.kind == "span" else -1)
