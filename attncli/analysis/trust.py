@@ -1,0 +1,195 @@
+"""What other weights and erased tokens do to an output, as plain results, and how rankings of its tokens fare by that."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.effects import LEVEL, Answer
+from attncli.analysis.verdict import verdict
+from attncli.base.arrays import Doubles
+from attncli.record import ModelInfo
+from attncli.text.tokens import Tokens
+
+MEASURES = ("comprehensiveness", "sufficiency")
+
+
+@dataclass(frozen=True)
+class Shuffles:
+    """Effects of other weights: in all heads of all layers at once, then in all heads of each layer.
+
+    permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
+    """
+
+    permuted: Doubles
+    uniform: Doubles
+
+    @property
+    def medians(self) -> Doubles:
+        """Of the size of what permuting changes, `[1 + layer]`."""
+        found: Doubles = np.median(np.abs(self.permuted), axis=1)
+        return found
+
+    def document(self) -> list[dict[str, Any]]:
+        entries = []
+        for place, (median, effects) in enumerate(zip(self.medians, self.permuted, strict=True)):
+            permuted = {"median": float(median), "interval": middle(np.abs(effects))}
+            layer = None if place == 0 else place - 1
+            entries.append({"layer": layer, "permuted": permuted, "uniform": float(self.uniform[place])})
+        return entries
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What erasing tokens in one way does, and what rankings are worth by that: AOPC of each, and its limits.
+
+    way: "mask" or "deletion". alone: what each token by itself changes, `[token]`. aopc, by MEASURES: `[ranking]`;
+    limits, by MEASURES: the least and the most that any order of the tokens reaches; none where they were not sought.
+    """
+
+    way: str
+    alone: Doubles
+    aopc: Mapping[str, Doubles]
+    limits: Mapping[str, tuple[float, float]]
+
+    def normalised(self, measure: str) -> Doubles | None:
+        """(AOPC - least) / (most - least), `[ranking]`; None where there are no limits or they are one."""
+        if measure not in self.limits:
+            return None
+        least, most = self.limits[measure]
+        return (self.aopc[measure] - least) / (most - least) if most > least else None
+
+    @property
+    def scores(self) -> dict[str, Doubles]:
+        """What a ranking is measured by, `[ranking]` each."""
+        normal = {f"normalised_{name}": self.normalised(name) for name in MEASURES}
+        return dict(self.aopc) | {name: found for name, found in normal.items() if found is not None}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far maps explain one output of one text.
+
+    answer: what is asked. tokens: of the text; read: places of those that the output is made of; erasable: of those
+    that were ranked and erased, `[token]` below; sizes: how many were erased at once.
+    importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
+    taus: Kendall's tau of each ranking, by what with: a way of erasing one token, "gradient".
+    beam: chains that were kept in the search for limits; 0 where all were tried, None where none were.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    tokens: Tokens
+    read: Sequence[int]
+    erasable: Sequence[int]
+    sizes: Sequence[int]
+    shuffles: Shuffles
+    importances: Mapping[str, Doubles]
+    taus: Mapping[str, Doubles]
+    erased: Sequence[Erased]
+    beam: int | None
+
+    @property
+    def methods(self) -> list[str]:
+        return list(self.importances)
+
+    @property
+    def gaps(self) -> Doubles:
+        """Comprehensiveness minus sufficiency, mean over the ways of erasing, `[ranking]`: large where the tokens that
+        come first are the ones that the output hangs on.
+        """
+        found: Doubles = np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
+        return found
+
+    @property
+    def as_good(self) -> Doubles:
+        """The share of random rankings whose gap is as large, itself counted as one, `[method]`: (1 + those) / (1 + all).
+
+        Of a ranking that is random itself it is below p with a probability of at most p.
+        """
+        count = len(self.methods)
+        random = self.gaps[count:]
+        return np.array([(1 + np.count_nonzero(random >= gap)) / (1 + len(random)) for gap in self.gaps[:count]])
+
+    @property
+    def level(self) -> float:
+        """The share below which a ranking beats random ones: 5% over all rankings of the table (Bonferroni)."""
+        return LEVEL / len(self.methods)
+
+    @property
+    def better(self) -> list[str]:
+        """The methods that beat random rankings."""
+        return [name for name, share in zip(self.methods, self.as_good, strict=True) if share <= self.level]
+
+    @property
+    def tellable(self) -> bool:
+        """Whether the best ranking that there is would beat random ones: texts of few tokens have few rankings."""
+        kept = pairwise([0, *self.sizes])
+        chains = math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
+        return 1 / chains <= self.level
+
+    @property
+    def most_erased(self) -> float:
+        """The most that erasing tokens was seen to change the output by."""
+        seen = [
+            np.abs([*one.alone, *(value for scores in one.aopc.values() for value in scores)]) for one in self.erased
+        ]
+        return float(max(map(np.max, seen)))
+
+    def document(self) -> dict[str, Any]:
+        """What --json prints."""
+        random = {"rankings": len(self.gaps) - len(self.methods), **self.figures(slice(len(self.methods), None))}
+        rankings = []
+        for place, (name, importance) in enumerate(self.importances.items()):
+            figures = {"as_good": float(self.as_good[place]), **self.figures(place)}
+            rankings.append({"by": name, **figures, "importance": importance.tolist()})
+        return {
+            "model": self.model.name,
+            "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
+            "tokens": self.tokens.text,
+            "read": list(self.read),
+            "erased": list(self.erasable),
+            "sizes": list(self.sizes),
+            "weights": self.shuffles.document(),
+            "alone": {one.way: one.alone.tolist() for one in self.erased},
+            "rankings": rankings,
+            "random": random,
+            "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
+            "beam": self.beam,
+            "verdict": verdict(self),
+        }
+
+    def figures(self, which: int | slice) -> dict[str, Any]:
+        """The figures of one ranking, or the means and intervals of some."""
+        tell = single if isinstance(which, int) else spread
+        taus = {name: tell(found[which]) for name, found in self.taus.items()}
+        erased = {one.way: {name: tell(found[which]) for name, found in one.scores.items()} for one in self.erased}
+        return {"gap": tell(self.gaps[which]), "tau": taus, **erased}
+
+
+def single(value: Any) -> float | None:
+    """A number; None for one that there is not."""
+    return float(value) if np.isfinite(value) else None
+
+
+def spread(values: Doubles) -> dict[str, Any] | None:
+    """The mean, and from where to where 95% are; None where there are no numbers."""
+    there = values[np.isfinite(values)]
+    return {"mean": float(there.mean()), "interval": middle(there)} if len(there) else None
+
+
+def middle(values: Doubles) -> list[float]:
+    """From where to where 95% of some numbers are."""
+    return [float(end) for end in np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])]
+
+
+def widened(erased: Erased) -> Erased:
+    """The same with limits that hold what was seen: a search that does not try all may miss the ends."""
+    limits = {
+        name: (min(least, float(erased.aopc[name].min())), max(most, float(erased.aopc[name].max())))
+        for name, (least, most) in erased.limits.items()
+    }
+    return replace(erased, limits=limits)
