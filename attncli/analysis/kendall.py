@@ -6,7 +6,8 @@ from attncli.base.arrays import Doubles
 
 
 def tau(one: Doubles, others: Doubles) -> Doubles:
-    """tau-b of one list of numbers with each of some, `[thing]` and `[list, thing]` -> `[list]`; NaN where all are equal.
+    """tau-b of one list of numbers with each of some, `[thing]` and `[list, thing]` -> `[list]`. NaN where one
+    ranks nothing.
 
     (pairs that both rank alike - pairs that they rank contrary) / √(pairs that one ranks · pairs that the other ranks):
     1 the same order, -1 the reverse (Kendall 1945, "The Treatment of Ties in Ranking Problems").

@@ -1,8 +1,8 @@
-"""What other weights and erased tokens do to an output, as plain results, and how rankings of its tokens fare by that."""
+"""What other weights and erased tokens do to an output, and how rankings of tokens fare by that; as plain results."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -106,9 +106,9 @@ class Trust:
 
     @property
     def as_good(self) -> Doubles:
-        """The share of random rankings whose gap is as large, itself counted as one, `[method]`: (1 + those) / (1 + all).
+        """The share of random rankings whose gap is as large, `[method]`: (1 + those) / (1 + all), with itself as one.
 
-        Of a ranking that is random itself it is below p with a probability of at most p.
+        Of a ranking that is random itself it is at most p with a probability of at most p.
         """
         count = len(self.methods)
         random = self.gaps[count:]
@@ -134,10 +134,7 @@ class Trust:
     @property
     def most_erased(self) -> float:
         """The most that erasing tokens was seen to change the output by."""
-        seen = [
-            np.abs([*one.alone, *(value for scores in one.aopc.values() for value in scores)]) for one in self.erased
-        ]
-        return float(max(map(np.max, seen)))
+        return max(float(np.abs(found).max()) for one in self.erased for found in (one.alone, *one.aopc.values()))
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""
@@ -147,7 +144,7 @@ class Trust:
             figures = {"as_good": float(self.as_good[place]), **self.figures(place)}
             rankings.append({"by": name, **figures, "importance": importance.tolist()})
         return {
-            "model": self.model.name,
+            "model": asdict(self.model),
             "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
             "tokens": self.tokens.text,
             "read": list(self.read),

@@ -61,7 +61,9 @@ class Erasing:
         tokens, tokenizer = self.text.tokens, self.text.model.tokenizer
         if self.way == DELETED:
             return tokens.take(place for place in range(len(tokens)) if place not in erased)
+        assert tokenizer.mask is not None  # `ways`
         mask, number = tokenizer.mask, tokenizer.backend.token_to_id(tokenizer.mask)
+        assert number is not None
         return replace(
             tokens,
             ids=[number if place in erased else own for place, own in enumerate(tokens.ids)],

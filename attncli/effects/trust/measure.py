@@ -1,6 +1,6 @@
 """Is attention an explanation of one output of one text? Everything that is measured of it, put together."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
 from attncli.effects.trust.shuffling import shuffled
 from attncli.models.model import Model
+from attncli.models.outputs.output import SIGMOID
 
 Progress = Callable[[int, str], AbstractContextManager[Callable[[], None]]]
 LEAST_TOKENS = 2  # of fewer there is no order
@@ -26,8 +27,8 @@ LEAST_TOKENS = 2  # of fewer there is no order
 
 @dataclass(frozen=True)
 class Controls:
-    """permutations: of the weights; rankings: random ones; beam: chains kept in the search for limits, 0 tries all, None
-    is what `limits.width` takes; seed: of all that is drawn.
+    """permutations: of the weights; rankings: random ones; beam: chains that the search for limits keeps, as
+    `limits.width` takes it; seed: of all that is drawn.
     """
 
     permutations: int = 100
@@ -48,7 +49,7 @@ def trust(
     controls: Controls = Controls(),
     progress: Progress = silent,
 ) -> Trust:
-    """Permute weights, erase tokens, rank them, and hold the rankings against random ones (`attncli/effects/README.md`).
+    """Put other weights in, erase tokens, and hold rankings of them against random ones (`attncli/effects/README.md`).
 
     Where a text has one prediction and no question is named, it is asked for the probability of the likeliest label.
     Of two texts (a cosine) other weights are put into both, and tokens of the first are ranked and erased.
@@ -86,13 +87,13 @@ def trust(
 
 def likeliest(asked: Question, asking: Asking) -> Question:
     """The probability of the label that is predicted, where a text has one and nothing is said of what to ask."""
-    if asking.kind is not None or not isinstance(asked, Divergence) or asked.output.kind not in ("classes", "words"):
+    if asking.kind is not None or not isinstance(asked, Divergence) or asked.output.kind == "span":
         return asked
     if asked.places is not None and len(asked.places) != 1:
         return asked
-    label = int(asked.before.flatten().argmax()) if asked.before.dim() < 4 else 0
+    likely = asked.before[..., 0] if asked.output.function == SIGMOID else asked.before
     place = None if asked.places is None else asked.places[0]
-    return Target(asked.texts[0], asked.output, "probability", label, place)
+    return Target(asked.texts[0], asked.output, "probability", int(likely.argmax()), place)
 
 
 def erase(erasing: Erasing, ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:
@@ -101,7 +102,7 @@ def erase(erasing: Erasing, ranked: list[Doubles], width: int | None, advance: C
     found = aopc(erasing, [order(importance) for importance in ranked])
     advance()
 
-    def others(kept: list[Places]) -> Doubles:
+    def others(kept: Sequence[Places]) -> Doubles:
         return erasing.changes([every - places for places in kept])
 
     ends = {}

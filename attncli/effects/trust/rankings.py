@@ -37,19 +37,18 @@ def importances(asked: Question) -> dict[str, Doubles]:
 
 
 def read(asked: Question) -> list[int]:
-    """The places of the tokens of the first text whose last vectors the number is made of: it changes when they are 0."""
+    """The places of the first text's tokens whose last vectors the number is made of: it changes when they are 0."""
     text, *others = asked.texts
     count = len(text.tokens)
-    together, found = max(1, text.model.batch_tokens // count), []
+    together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(asked.value))
+    found = []
     with torch.inference_mode():
         for start in range(0, count, together):
             some = range(start, min(start + together, count))
             copies = text.last.repeat(len(some), 1, 1)
             copies[range(len(some)), some] = 0
             moved = (asked([copies, *(other.last for other in others)]) - asked.value).abs()
-            found += [
-                place for place, by in zip(some, moved, strict=True) if by > NEGLIGIBLE * max(1, abs(asked.value))
-            ]
+            found += [place for place, by in zip(some, moved, strict=True) if by > least]
     return found or list(range(count))
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from attncli.base.arrays import Doubles
-from attncli.effects.questions import Question
 from attncli.effects.copies import Unchanged
 from attncli.effects.gradients import ByFormula
+from attncli.effects.questions import Question
 from attncli.models.walk import Beginning, walk
 
 
