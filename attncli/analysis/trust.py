@@ -1,8 +1,9 @@
 """What other weights and erased tokens do to an output, and how rankings of tokens fare by that; as plain results."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,9 +37,12 @@ class Shuffles:
     def document(self) -> list[dict[str, Any]]:
         entries = []
         for place, (median, effects) in enumerate(zip(self.medians, self.permuted, strict=True)):
-            permuted = {"median": float(median), "interval": middle(np.abs(effects))}
-            layer = None if place == 0 else place - 1
-            entries.append({"layer": layer, "permuted": permuted, "uniform": float(self.uniform[place])})
+            entry = {
+                "permuted": float(median),
+                "interval": middle(np.abs(effects)),
+                "uniform": float(self.uniform[place]),
+            }
+            entries.append({"layer": None if place == 0 else place - 1, **entry})
         return entries
 
 
@@ -138,11 +142,17 @@ class Trust:
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""
-        random = {"rankings": len(self.gaps) - len(self.methods), **self.figures(slice(len(self.methods), None))}
-        rankings = []
-        for place, (name, importance) in enumerate(self.importances.items()):
-            figures = {"as_good": float(self.as_good[place]), **self.figures(place)}
-            rankings.append({"by": name, **figures, "importance": importance.tolist()})
+        count = len(self.methods)
+        rankings = [
+            {"by": name, "as_good": float(self.as_good[place]), **self.scores(place), "importance": importance.tolist()}
+            for place, (name, importance) in enumerate(self.importances.items())
+        ]
+        ends: dict[str, Callable[[Doubles], Any]] = {
+            "low": partial(np.quantile, q=LEVEL / 2),
+            "mean": np.mean,
+            "high": partial(np.quantile, q=1 - LEVEL / 2),
+        }
+        random = {name: self.scores(slice(count, None), tell) for name, tell in ends.items()}
         return {
             "model": asdict(self.model),
             "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
@@ -150,32 +160,29 @@ class Trust:
             "read": list(self.read),
             "erased": list(self.erasable),
             "sizes": list(self.sizes),
+            "permutations": self.shuffles.permuted.shape[1],
             "weights": self.shuffles.document(),
             "alone": {one.way: one.alone.tolist() for one in self.erased},
             "rankings": rankings,
-            "random": random,
+            "random": {"rankings": len(self.gaps) - count, **random},
             "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
             "beam": self.beam,
+            "level": self.level,
             "verdict": verdict(self),
         }
 
-    def figures(self, which: int | slice) -> dict[str, Any]:
-        """The figures of one ranking, or the means and intervals of some."""
-        tell = single if isinstance(which, int) else spread
-        taus = {name: tell(found[which]) for name, found in self.taus.items()}
-        erased = {one.way: {name: tell(found[which]) for name, found in one.scores.items()} for one in self.erased}
-        return {"gap": tell(self.gaps[which]), "tau": taus, **erased}
+    def scores(self, which: int | slice, tell: Callable[[Doubles], Any] = float) -> dict[str, Any]:
+        """The figures of one ranking, or what is told of those of some; without those that are none."""
 
+        def told(figures: Mapping[str, Doubles]) -> dict[str, float]:
+            chosen = {name: np.asarray(found[which]) for name, found in figures.items()}
+            return {name: float(tell(found)) for name, found in chosen.items() if np.isfinite(found).all()}
 
-def single(value: Any) -> float | None:
-    """A number; None for one that there is not."""
-    return float(value) if np.isfinite(value) else None
-
-
-def spread(values: Doubles) -> dict[str, Any] | None:
-    """The mean, and from where to where 95% are; None where there are no numbers."""
-    there = values[np.isfinite(values)]
-    return {"mean": float(there.mean()), "interval": middle(there)} if len(there) else None
+        return {
+            **told({"gap": self.gaps}),
+            "tau": told(self.taus),
+            **{one.way: told(one.scores) for one in self.erased},
+        }
 
 
 def middle(values: Doubles) -> list[float]:

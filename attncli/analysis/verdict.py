@@ -37,6 +37,9 @@ def rankings(found: "Trust") -> str:
     """Which methods beat random rankings; or that none does, or that it can't be told."""
     if not found.tellable:
         return f"{len(found.erasable)} tokens are too few to tell a ranking of them from a random one"
+    random = len(found.gaps) - len(found.methods)
+    if 1 / (1 + random) > found.level:
+        return f"{random} random rankings are too few to tell {len(found.methods)} from them"
     shares = dict(zip(found.methods, found.as_good, strict=True))
     level = f"at {found.level:.1%}, which is 5% over all {len(shares)}"
     better = found.better
@@ -48,7 +51,7 @@ def rankings(found: "Trust") -> str:
         )
     told = ", ".join(f"{name} {shares[name]:.1%}" for name in better)
     rest = [name for name in shares if name not in better]
-    others = f", and by {listed(rest)} can't be told from them" if rest else ""
+    others = f", and those by {listed(rest)} can't be told from them" if rest else ""
     return f"tokens ranked by {listed(better)} beat random rankings {level} (as good are: {told}){others}"
 
 

@@ -42,7 +42,7 @@ def test_vectors_and_a_constant_add_up_to_the_block(tmp_path, family):
 
 
 def test_shares_by_hand():
-    """y = (3, 1), ‖y‖₁ = 4. Of T = (2, 1): 4 - 1 = 3; (1, -1): 4 - 4 = 0; (0, 1): 4 - 3 = 1; (-1, 0): 4 - 5, cut to 0."""
+    """y = (3, 1), ‖y‖₁ = 4. Near by 4 - 1, 4 - 4 and 4 - 3; 4 - 5 is cut to 0."""
     made = torch.tensor([[3.0, 1.0]])
     vectors = torch.tensor([[[2.0, 1.0], [1.0, -1.0], [0.0, 1.0], [-1.0, 0.0]]])
     np.testing.assert_allclose(shares_of(vectors, made).numpy(), [[0.75, 0, 0.25, 0]])
