@@ -31,8 +31,8 @@ def aopc_note(found: Trust) -> str:
     counts = ", ".join(map(str, found.sizes))
     ways = " or ".join({"mask": "[MASK] in their place", "deletion": "deletion"}[one.way] for one in found.erased)
     note = (
-        f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), the more the "
-        "better; suff.: when all others are, the less the better"
+        f"compr.: mean change when the first {counts} of {len(found.erasable)} tokens are erased ({ways}), more is "
+        "better; suff.: when all others are, less is better"
     )
     if found.beam is None:
         return f"{note}. How much any order could reach was not sought (--beam)"
