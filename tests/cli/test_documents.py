@@ -60,6 +60,9 @@ CALLS = {
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
     ],
+    "trust": [
+        "trust -m tiny --permutations 2 @", "trust -m classes --permutations 2 @",
+    ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
@@ -96,6 +99,7 @@ TABLES = {
     "mechanisms": "variants",
     "probe": "relations",
     "ablate": "effects",
+    "trust": "rankings",
     "diff": "heads",
     "compare": "layers",
 }
@@ -252,7 +256,7 @@ def test_documents_are_as_written(printed, name):
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
     reader = Reader()
-    for name in ("run", "explain", "diff", "probe", "stats", "models show"):
+    for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
     for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # bench's, and slow

@@ -87,6 +87,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "way": ("mean",),
     "reference": ("one.txt",),
     "without": ("0.1",),
+    "permutations": ("2",),
+    "rankings": ("121",),
+    "beam": ("1",),
 }
 
 
@@ -134,6 +137,10 @@ WAYS = {
     "ablate": [
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
         "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
+    ],
+    "trust": [
+        f"trust {M} --permutations 3 @", "trust -m classes --permutations 3 --json @",
+        "trust -m classes --target LABEL_1 --permutations 3 -o a.csv @",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

@@ -53,4 +53,4 @@ def test_several_texts_and_a_text_of_one_token_are_refused(attncli, tmp_path):
     result = attncli("trust", "-f", str(tmp_path / "two.txt"))
     assert result.code == 2 and "give the one to ask about as TEXT" in result.err
     result = attncli("trust", "cat")
-    assert result.code == 2 and "needs 2 tokens that can be erased, and this text has 1" in result.err
+    assert result.code == 2 and "needs 2 tokens that can be erased, this text has 1" in result.err

@@ -13,6 +13,7 @@ import torch
 from attncli.base.arrays import Doubles
 from attncli.effects.questions import Left, Question
 from attncli.models.model import Model
+from attncli.models.outputs.answers import MASKS
 from attncli.models.rows import batches
 from attncli.text.tokens import Tokens
 
@@ -58,12 +59,10 @@ class Erasing:
         return [float(change) for change in changes.cpu()]
 
     def without(self, erased: Places) -> Tokens:
-        tokens, tokenizer = self.text.tokens, self.text.model.tokenizer
+        tokens = self.text.tokens
         if self.way == DELETED:
             return tokens.take(place for place in range(len(tokens)) if place not in erased)
-        assert tokenizer.mask is not None  # `ways`
-        mask, number = tokenizer.mask, tokenizer.backend.token_to_id(tokenizer.mask)
-        assert number is not None
+        mask, number = mask_token(self.text.model)
         return replace(
             tokens,
             ids=[number if place in erased else own for place, own in enumerate(tokens.ids)],
@@ -79,7 +78,13 @@ def erasable(asked: Question) -> list[int]:
 
 def ways(model: Model) -> list[str]:
     """Those that a model has: without a [MASK], only deletion."""
-    return [DELETED] if model.tokenizer.mask is None else [MASKED, DELETED]
+    return [MASKED, DELETED] if mask_token(model)[0] else [DELETED]
+
+
+def mask_token(model: Model) -> tuple[str, int]:
+    """[MASK] as the vocabulary has it, and its number; "" where it has none."""
+    numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASKS}
+    return next(((name, number) for name, number in numbers.items() if number is not None), ("", 0))
 
 
 def leave_one_out(erasing: Erasing) -> Doubles:

@@ -61,7 +61,9 @@ def trust(
     erasings = [Erasing(asked, way) for way in ways(model)]
     places = erasings[0].erasable
     if len(places) < LEAST_TOKENS:
-        raise RequestError(f"a ranking needs {LEAST_TOKENS} tokens that can be erased, and this text has {len(places)}: give a longer one")
+        raise RequestError(
+            f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
+        )
     counts = sizes(len(places))
     width = limits.width(len(places), counts, controls.beam)
     searches = 0 if width is None else len(MEASURES) * limits.steps(counts, width)

@@ -65,7 +65,12 @@ def rankings_table(found: Trust, document: dict[str, Any], canvas: Canvas) -> Ta
 
 
 def add(
-    table: FittedTable, name: str, entry: dict[str, Any], scores: dict[str, tuple[str, str]], taus: dict[str, str], *rest: str
+    table: FittedTable,
+    name: str,
+    entry: dict[str, Any],
+    scores: dict[str, tuple[str, str]],
+    taus: dict[str, str],
+    *rest: str,
 ) -> None:
     cells = [score(entry[way], measure) for way, measure in scores.values()]
     cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in taus.values()]

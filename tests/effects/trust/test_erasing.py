@@ -81,7 +81,8 @@ def test_a_distance_is_of_the_tokens_that_are_left(tiny, way):
     assert change == pytest.approx(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean().item())
 
 
-def test_without_a_mask_token_tokens_are_only_deleted(tiny):
+def test_without_a_mask_token_tokens_are_only_deleted(tiny, monkeypatch):
     model = load_model(str(tiny("bert")), device="cpu")
-    model.tokenizer.mask = None
+    assert ways(model) == [MASKED, DELETED]
+    monkeypatch.setattr("attncli.effects.trust.erasing.MASKS", ("[GAP]",))
     assert ways(model) == [DELETED]
