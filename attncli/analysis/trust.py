@@ -130,10 +130,10 @@ class Trust:
 
     @property
     def tellable(self) -> bool:
-        """Whether the best ranking that there is would beat random ones: texts of few tokens have few rankings."""
-        kept = pairwise([0, *self.sizes])
+        """Whether the best ranking would beat random ones: of few tokens there are few orders, and the best is drawn."""
+        kept, random = pairwise([0, *self.sizes]), len(self.gaps) - len(self.methods)
         chains = math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
-        return 1 / chains <= self.level
+        return (1 + random / chains) / (1 + random) <= self.level
 
     @property
     def most_erased(self) -> float:

@@ -35,11 +35,11 @@ def shuffled(found: "Trust") -> str:
 
 def rankings(found: "Trust") -> str:
     """Which methods beat random rankings; or that none does, or that it can't be told."""
-    if not found.tellable:
-        return f"{len(found.erasable)} tokens are too few to tell a ranking of them from a random one"
     random = len(found.gaps) - len(found.methods)
     if 1 / (1 + random) > found.level:
         return f"{random} random rankings are too few to tell {len(found.methods)} from them"
+    if not found.tellable:
+        return f"{len(found.erasable)} tokens are too few to tell a ranking of them from a random one"
     shares = dict(zip(found.methods, found.as_good, strict=True))
     level = f"at {found.level:.1%}, which is 5% over all {len(shares)}"
     better = found.better

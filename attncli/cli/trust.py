@@ -69,14 +69,14 @@ def trust(
     check_one(len(inputs), "give the one to ask about as TEXT")
     from attncli.cli.source import open_own
     from attncli.effects.asking import Asking
-    from attncli.effects.trust.measure import Controls
-    from attncli.effects.trust.measure import trust as measure
+    from attncli.effects.trust.evidence import Controls
+    from attncli.effects.trust.evidence import trust as find
 
     asking = Asking(pair, similar_to, target, at, ask, task, mask)
     opened = open_own(model, device, dtype, "trust")
     from attncli.cli.progress import progress
 
-    found = measure(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)
+    found = find(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)
     document = found.document()
     if json:
         output.json_document(document)
@@ -87,4 +87,5 @@ def trust(
     if output_path is not None:
         save_document(document, document["rankings"], output_path)
         output.file(output_path, json)
-    hints.offer(context, "which heads the output hangs on", "ablate")
+    same = {"similar_to": similar_to, "ask": ask, "target": target, "at": at, "task": task}
+    hints.offer(context, "what each head does", "ablate", **same)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attncli.effects.asking import Asking
-from attncli.effects.trust.measure import Controls, trust
+from attncli.effects.trust.evidence import Controls, trust
 
 TEXT, OTHER = "the cat sat on the mat", "a cat is on a rug"
 QUICK = ("--permutations", "5", "--rankings", "120")

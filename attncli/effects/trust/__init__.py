@@ -2,5 +2,5 @@
 
 Of one output of one text: `shuffling` gives other weights, `rankings` says how important each token is by maps and by
 gradients, `erasing` takes tokens away, `aopc` and `limits` measure what the rankings are worth by that, beside random
-ones. `measure` does all of it. Definitions and sources: `attncli/effects/README.md`.
+ones. `evidence` is all of it. Definitions and sources: `attncli/effects/README.md`.
 """

@@ -52,7 +52,13 @@ def rankings_table(found: Trust, document: dict[str, Any], canvas: Canvas) -> Ta
     scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
     good = "random as good"
     table = plain_table(
-        "tokens by", *scores, *taus, good, "first tokens", names=["first tokens"], goes=["first tokens"]
+        "tokens by",
+        *scores,
+        *taus,
+        good,
+        "first tokens",
+        names=["first tokens"],
+        goes=["first tokens", *reversed(taus)],
     )
     for entry in document["rankings"]:
         first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]

@@ -11,7 +11,7 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.trust.aopc import aopc, order
 from attncli.effects.trust.erasing import Erasing
-from attncli.effects.trust.measure import Controls, trust
+from attncli.effects.trust.evidence import Controls, trust
 from attncli.effects.trust.rankings import drawn
 
 TEXT, OTHER = "c k a z e p b t g m", "the cat sat on it"
