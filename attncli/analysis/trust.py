@@ -130,7 +130,7 @@ class Trust:
 
     @property
     def tellable(self) -> bool:
-        """Whether the best ranking would beat random ones: of few tokens there are few orders, and the best is drawn."""
+        """Whether the best ranking would beat random ones: few tokens have few orders, and the best is drawn too."""
         kept, random = pairwise([0, *self.sizes]), len(self.gaps) - len(self.methods)
         chains = math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
         return (1 + random / chains) / (1 + random) <= self.level
