@@ -83,8 +83,9 @@ def diff(
     """Show where two sets of maps differ: which heads, which cells.
 
     They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
-    two masks or two measures, or with some heads silenced in B. Tokens are paired by their places. For each head: how much weight must move to make
-    one map the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
+    two masks or two measures, or with heads silenced in B. Tokens are paired by their places. For each head: how much
+    weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared as
+    shares of their rows.
 
     \b
     Examples:
