@@ -54,6 +54,7 @@ def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_r
     for name in MAPS:
         assert (order(found.importances[name]) == order(right)).all(), name
     assert set(found.better) >= MAPS
+    assert found.as_good.min() == 1 / 201  # itself and 200 random ones
     for erased in found.erased:
         for name, score in (("comprehensiveness", 1.0), ("sufficiency", 0.0)):
             normalised = erased.normalised(name)
