@@ -61,7 +61,7 @@ CALLS = {
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
     ],
     "trust": [
-        "trust -m tiny --permutations 2 @", "trust -m classes --permutations 2 @",
+        "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
     ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",

@@ -139,8 +139,9 @@ WAYS = {
         "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
     ],
     "trust": [
-        f"trust {M} --permutations 3 @", "trust -m classes --permutations 3 --json @",
-        "trust -m classes --target LABEL_1 --permutations 3 -o a.csv @",
+        f"trust {M} --permutations 3 --rankings 120 the,big,cat",
+        "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
