@@ -1,14 +1,17 @@
 """attncli trust: whether attention is an explanation of one output of one text."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import check_suffix
+from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import hints, options, output
 from attncli.cli.texts import check_one, read_inputs
+
+if TYPE_CHECKING:
+    from attncli.analysis.trust import Trust
 
 
 def trust(
@@ -44,7 +47,7 @@ def trust(
     ] = 0,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: Annotated[Path | None, options.into("Save as .json or .csv.")] = None,
+    output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -61,10 +64,10 @@ def trust(
     \b
     Examples:
       attncli trust "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
-      attncli trust --permutations 20 -o trust.json "The cat sat on the mat."
+      attncli trust --permutations 20 -o trust.png "The cat sat on the mat."
     """
     if output_path is not None:
-        check_suffix(output_path, DOCUMENTS, "what is measured")
+        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to ask about as TEXT")
     from attncli.cli.source import open_own
@@ -77,15 +80,26 @@ def trust(
     from attncli.cli.progress import progress
 
     found = find(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)
-    document = found.document()
     if json:
-        output.json_document(document)
+        output.json_document(found.document())
     elif output_path is None:
         from attncli.render.terminal.trust import trust_view
 
         output.show(*trust_view(found, output.canvas()))
     if output_path is not None:
-        save_document(document, document["rankings"], output_path)
+        save(found, suffix, output_path)
         output.file(output_path, json)
     same = {"similar_to": similar_to, "ask": ask, "target": target, "at": at, "task": task}
     hints.offer(context, "what each head does", "ablate", **same)
+
+
+def save(found: "Trust", suffix: str, path: Path) -> None:
+    """A picture, or what --json prints."""
+    if suffix in DOCUMENTS:
+        document = found.document()
+        save_document(document, document["rankings"], path)
+    else:
+        from attncli.render.figures.saving import save_figure
+        from attncli.render.figures.trust import trust_figure
+
+        save_figure(trust_figure(found), path)

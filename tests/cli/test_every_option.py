@@ -142,6 +142,7 @@ WAYS = {
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
         "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
+        f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
