@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.corpus.statistics import corpus_statistics
+    from attncli.effects.asking import Asking
+    from attncli.effects.cutting import cut, cut_each
+    from attncli.effects.patching import patch
     from attncli.effects.trust.evidence import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
@@ -34,6 +37,10 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "corpus_statistics": "attncli.corpus.statistics",
+    "Asking": "attncli.effects.asking",
+    "cut": "attncli.effects.cutting",
+    "cut_each": "attncli.effects.cutting",
+    "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
@@ -51,6 +58,10 @@ __all__ = [  # noqa: RUF022  (as above)
     "Notice",
     "RequestError",
     "corpus_statistics",
+    "Asking",
+    "cut",
+    "cut_each",
+    "patch",
     "trust",
     "Engine",
     "load_model",

@@ -68,7 +68,21 @@ MISTAKES = (
         "self.kept[text][layer, where, units] += sums",
         "self.kept[text][layer, where, units] = sums",
     ),
-    Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
+    Mistake("terminal: rows are numbered from 1", ", token in enumerate(shown)]", ", token in enumerate(shown, 1)]"),
+    Mistake("cut: query and key swapped", "made[:, :, queries, keys] = True", "made[:, :, keys, queries] = True"),
+    Mistake("cut: the rest is not kept", "if self.keep_rest else Hide", "if not self.keep_rest else Hide"),
+    Mistake(
+        "cut: in layers counted from 0",
+        "for layer in layers for head in self.record",
+        "for layer in range(len(layers)) for head in self.record",
+    ),
+    Mistake(
+        "patch: heads in another order",
+        "source[layer, :, head] for layer, head in heads",
+        "source[layer, :, sorted(heads)[place][1]] for place, (layer, head) in enumerate(heads)",
+    ),
+    Mistake("patch: of the token before", "= source[layer, token, head]", "= source[layer, token - 1, head]"),
+    Mistake("patch: the second text is patched too", "asked.effects(changes, [ours])", "asked.effects(changes)"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
     Mistake(

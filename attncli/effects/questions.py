@@ -2,7 +2,7 @@
 
     effect = the number with the change - the number without it, in the number's own unit
 
-- cosine: of the embeddings of two texts, both under the change.
+- cosine: of the embeddings of two texts, both under the change, or the first alone.
 - logit, probability: of one class, of one word at [MASK], or of one label at a token.
 - divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over what is predicted.
 - distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
@@ -14,8 +14,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.base.errors import RequestError
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
 from attncli.models.outputs.output import SIGMOID, Output
@@ -67,17 +69,34 @@ class Question(ABC):
     @cached_property
     def value(self) -> float:
         """Without any change."""
-        return float(self([text.last for text in self.texts])[0])
+        return self.of(self.texts)
 
-    def effects(self, changes: Sequence[Change]) -> Iterator[tuple[list[int], Tensor]]:
+    def of(self, texts: Sequence[Unchanged]) -> float:
+        """Of these texts, in place of the first of its own, without any change."""
+        with torch.inference_mode():
+            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def effects(
+        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
         """The numbers of some changes and their effects, until all were told.
 
-        What is unchanged is asked beside them: in a product of other size it might be rounded to another number.
+        changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
+        they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
+        number.
+
+        Raises RequestError where it is no number.
         """
-        for numbers, last in under(self.texts, changes):
+        changed = self.texts if changed is None else changed
+        for numbers, last in under(changed, changes):
             with torch.inference_mode():
-                both = self([torch.cat([copies, one.last]) for copies, one in zip(last, self.texts, strict=True)])
-                yield numbers, both[:-1] - both[-1]
+                both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
+                both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
+                asked = self(both)
+            if not bool(asked.isfinite().all()):
+                model = self.texts[0].model
+                raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
+            yield numbers, asked[:-1] - asked[-1]
 
 
 class Distance(Question):
@@ -189,12 +208,11 @@ def said_of_left(output: Output, left: Sequence[Left], whole: Tokens, places: Se
 
 def apart(before: Tensor, after: Tensor) -> Tensor:
     """KL(P ‖ P') from log P and log P', `[copy, ...]` -> `[copy]`, summed over what is predicted."""
-    terms = before.exp() * (before - after)
-    return terms.nan_to_num(0.0).flatten(1).sum(dim=-1)  # 0 log 0 is 0
+    return (before.exp() * (before - after)).flatten(1).sum(dim=-1)
 
 
 def log_probabilities(output: Output, logits: Tensor) -> Tensor:
     """log P of every label `[copy, ...]`; where each may be right (sigmoid), of it and of its contrary `[..., 2]`."""
     if output.function == SIGMOID:
-        return torch.stack([logits, -logits], dim=-1).sigmoid().log()
+        return F.logsigmoid(torch.stack([logits, -logits], dim=-1))
     return logits.log_softmax(dim=1 if output.kind == "span" else -1)

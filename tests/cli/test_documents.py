@@ -60,6 +60,8 @@ CALLS = {
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
     ],
+    "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
+    "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "trust": [
         "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
     ],
@@ -100,6 +102,8 @@ TABLES = {
     "mechanisms": "variants",
     "probe": "relations",
     "ablate": "effects",
+    "cut": "edges",
+    "patch": "patches",
     "trust": "rankings",
     "diff": "heads",
     "compare": "layers",

@@ -17,6 +17,7 @@ from attncli.cli.given import written
 
 TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat"
+AS_LONG = "it sat on the big cat the cat too"  # in tokens of the model here, as TEXT
 PAIR = ("--pair", "it is big")
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\n"
 GENERAL = {"help", "debug", "quiet", "install_completion", "show_completion"}
@@ -87,6 +88,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "way": ("mean",),
     "reference": ("one.txt",),
     "without": ("0.1",),
+    "edges": ("cat", "sat"),
+    "into": ("cat",),
+    "out_of": ("cat",),
     "permutations": ("2",),
     "rankings": ("121",),
     "beam": ("1",),
@@ -94,8 +98,8 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 
 def way(line: str) -> tuple[str, ...]:
-    """The arguments of a line; @ and @@ stand for the texts, so that it can be split at its spaces."""
-    return tuple({"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split())
+    """The arguments of a line; @, @@ and @@@ stand for the texts, so that it can be split at its spaces."""
+    return tuple({"@": TEXT, "@@": OTHER, "@@@": AS_LONG}.get(word, word) for word in line.split())
 
 
 M = "-m tiny"
@@ -137,6 +141,16 @@ WAYS = {
     "ablate": [
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
         "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
+    ],
+    "cut": [
+        f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
+        f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
+        "cut -m classes --target LABEL_1 --cut cat sat --json @",
+    ],
+    "patch": [
+        f"patch {M} @ @@@", f"patch {M} --by token --json @ @@@", f"patch {M} -o a.svg @ @@@",
+        f"patch {M} --by layer @ @@@", f"patch {M} -o a.csv @ @@@",
+        "patch -m classes --target LABEL_1 --json @ @@@",
     ],
     "trust": [
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",

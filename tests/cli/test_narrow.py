@@ -34,6 +34,10 @@ COMMANDS = {
     "find in texts": ["find", "not", "good", "-f", "sample_inputs/negation.txt"],
     "find a figure": ["find", "--by", "previous", TEXT],
     "align": ["align", "3 March 2021"],
+    "cut": ["cut", "--into", "it", TEXT],
+    "cut of edges": ["cut", "--cut", "it", "*", "--cut", "big", "too", TEXT],
+    "patch": ["patch", TEXT, TEXT.replace("big", "small")],
+    "patch of tokens": ["patch", "--by", "token", TEXT, TEXT.replace("big", "small")],
     "ablate": ["ablate", "-f", "sample_inputs/negation.txt", "-l", "4,5", "--similar-to", LONG],
     "trust": ["trust", "--permutations", "2", "--rankings", "120", "--beam", "1", "The cat sat on it."],
 }
