@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attncli.effects.asking import Asking
     from attncli.effects.cutting import cut, cut_each
     from attncli.effects.patching import patch
+    from attncli.effects.trust.evidence import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -43,6 +44,7 @@ HOMES = {
     "cut": "attncli.effects.cutting",
     "cut_each": "attncli.effects.cutting",
     "patch": "attncli.effects.patching",
+    "trust": "attncli.effects.trust.evidence",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -65,6 +67,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "cut",
     "cut_each",
     "patch",
+    "trust",
     "Engine",
     "load_model",
     "Model",

@@ -110,6 +110,27 @@ MISTAKES = (
         "one: Bools = self.masks[0]",
     ),
     Mistake("isolates may reorder a line", r"\u202e\u2066\u2067\u2068\u2069\u200e", r"\u202e\u200e"),
+    Mistake(
+        "permuted weights reach hidden keys", "hidden.masked_fill(~allowed, 2.0)", "hidden.masked_fill(~allowed, 0.0)"
+    ),
+    Mistake(
+        "every layer has the same permutation", "manual_seed(self.seed * 1009 + heads.layer)", "manual_seed(self.seed)"
+    ),
+    Mistake("ALTI forgets the residual", "queries.start] += of_queries", "queries.start] += 0 * of_queries"),
+    Mistake("relevance below 0 counts", "weights.double()).clamp(min=0).mean", "weights.double()).mean"),
+    Mistake("sufficiency erases what it is to keep", "*(every - places for places in first)", "*first"),
+    Mistake(
+        "a ranking is not counted among the random ones",
+        "(1 + np.count_nonzero(random >= gap)) / (1 + len(random))",
+        "np.count_nonzero(random >= gap) / len(random)",
+    ),
+    Mistake("limits mix chains", "sums[inner] for inner in smaller(one, within)", "sums[inner] for inner in sums"),
+    Mistake("a beam counts every step", "(values[one] if size in counts else 0.0)", "values[one]"),
+    Mistake(
+        "a label stays where its token was",
+        "return self.places.index(place) if self.deleted else place",
+        "return place",
+    ),
 )
 
 # In what `attncli compare` has to find by itself, on minilm and one sentence.

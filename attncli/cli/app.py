@@ -35,6 +35,7 @@ from attncli.cli.run import run
 from attncli.cli.samples import samples
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
+from attncli.cli.trust import trust
 from attncli.cli.view import view
 
 REFUSED = 2
@@ -42,7 +43,7 @@ REFUSED = 2
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
-    "Does it matter": {"ablate": ablate, "cut": cut, "patch": patch},
+    "Does it matter": {"ablate": ablate, "cut": cut, "patch": patch, "trust": trust},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {
         "compare": compare,

@@ -11,6 +11,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,14 +24,34 @@ from attncli.models.outputs.output import SIGMOID, Output
 from attncli.text.tokens import Tokens
 
 
+class Left(NamedTuple):
+    """What is left of a text some of whose tokens were erased: the last vectors, `[token, hidden_size]`, and the places
+    that its tokens have in the whole text. deleted: whether the others are gone; else something stands in their place.
+    """
+
+    vectors: Tensor
+    places: Sequence[int]
+    deleted: bool
+
+    def tokens(self, whole: Tokens) -> Tokens:
+        """Those that there are vectors of."""
+        return whole.take(self.places) if self.deleted else whole
+
+    def row(self, place: int) -> int:
+        """Where the vector of one of these tokens stands now."""
+        return self.places.index(place) if self.deleted else place
+
+
 class Question(ABC):
     """A number of the last vectors of its texts.
 
-    kind: of `choices.Asked`; about: what is asked, in words.
+    kind: of `choices.Asked`; about: what is asked, in words. held: places of the first text's tokens at which it is
+    asked, which can't be erased.
     """
 
     kind: str
     about: str
+    held: Sequence[int] = ()
 
     def __init__(self, texts: Sequence[Unchanged]) -> None:
         self.texts = list(texts)
@@ -38,6 +59,12 @@ class Question(ABC):
     @abstractmethod
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         """The last vectors of each text's copies, `[copy, token, hidden_size]` each -> `[copy]`, float64."""
+
+    @abstractmethod
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        """The number where tokens of the first text were erased, `[left]`, float64. What is asked of every token is
+        asked of those that are left.
+        """
 
     @cached_property
     def value(self) -> float:
@@ -81,6 +108,13 @@ class Distance(Question):
         moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
         return moved.mean(dim=-1)
 
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        whole, found = self.texts[0].last[0].double(), []
+        for one in left:
+            vectors, before = one.vectors[[one.row(place) for place in one.places]], whole[list(one.places)]
+            found.append(((vectors - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+        return torch.stack(found)
+
 
 class Cosine(Question):
     kind = "cosine"
@@ -94,6 +128,11 @@ class Cosine(Question):
         one, other = (said(self.output, copies, text.tokens) for text, copies in zip(self.texts, last, strict=True))
         return torch.cosine_similarity(one, other, dim=-1)
 
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, other = self.texts
+        fixed = said(self.output, other.last, other.tokens)
+        return torch.cosine_similarity(said_of_left(self.output, left, text.tokens), fixed, dim=-1)
+
 
 class Target(Question):
     """The logit or the probability of one label: of the text, or of a token of it where each has labels."""
@@ -103,10 +142,16 @@ class Target(Question):
         self.output, self.kind, self.label, self.place = output, kind, label, place
         at = "" if place is None else f" at token {place} ({text.tokens.shown[place]})"
         self.about = f"{kind} of {output.labels[label]}{at}"
+        self.held = () if place is None else (place,)
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [copies] = self.texts, last
-        logits = said(self.output, copies, text.tokens, None if self.place is None else [self.place])
+        return self.of_logits(said(self.output, copies, text.tokens, None if self.place is None else [self.place]))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        return self.of_logits(said_of_left(self.output, left, self.texts[0].tokens, self.held or None))
+
+    def of_logits(self, logits: Tensor) -> Tensor:
         numbers = logits if self.kind == "logit" else log_probabilities(self.output, logits).exp()
         return numbers[..., self.label].flatten()
 
@@ -119,6 +164,8 @@ class Divergence(Question):
         self.output, self.places = output, places
         at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
+        words = [place for place, special in enumerate(text.tokens.special) if not special]
+        self.held = () if places is None or list(places) == words else places
         self.before = self.log_probabilities(text.last)
 
     def log_probabilities(self, copies: Tensor) -> Tensor:
@@ -126,14 +173,42 @@ class Divergence(Question):
         return log_probabilities(self.output, said(self.output, copies, self.texts[0].tokens, self.places))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        apart = self.before.exp() * (self.before - self.log_probabilities(last[0]))
-        return apart.flatten(1).sum(dim=-1)
+        return apart(self.before, self.log_probabilities(last[0]))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, found = self.texts[0], []
+        for one in left:
+            places = None if self.places is None else [place for place in self.places if place in one.places]
+            after = log_probabilities(self.output, said_of_left(self.output, [one], text.tokens, places))
+            found.append(apart(self.before_at(one, places), after))
+        return torch.cat(found)
+
+    def before_at(self, left: Left, places: Sequence[int] | None) -> Tensor:
+        """What was predicted of the same: at these places, or, of a span, of the tokens that are left."""
+        if places is not None:
+            assert self.places is not None
+            return self.before[:, [self.places.index(place) for place in places]]
+        if self.output.kind != "span":
+            return self.before
+        before = self.before[:, list(left.places)] if left.deleted else self.before
+        return before.log_softmax(dim=1)
 
 
 def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:
     """The logits that an output gives of each copy, float64 `[copy, ...]`; of some tokens only where each has some."""
     rows = None if places is None else [places] * len(copies)
     return torch.stack(output(list(copies), [tokens] * len(copies), rows)).double()
+
+
+def said_of_left(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
+    """The same of texts some of whose tokens were erased, `[left, ...]`."""
+    rows = None if places is None else [[one.row(place) for place in places] for one in left]
+    return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
+
+
+def apart(before: Tensor, after: Tensor) -> Tensor:
+    """KL(P ‖ P') from log P and log P', `[copy, ...]` -> `[copy]`, summed over what is predicted."""
+    return (before.exp() * (before - after)).flatten(1).sum(dim=-1)
 
 
 def log_probabilities(output: Output, logits: Tensor) -> Tensor:

@@ -62,6 +62,9 @@ CALLS = {
     ],
     "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
+    "trust": [
+        "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
+    ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
@@ -101,6 +104,7 @@ TABLES = {
     "ablate": "effects",
     "cut": "edges",
     "patch": "patches",
+    "trust": "rankings",
     "diff": "heads",
     "compare": "layers",
 }
@@ -257,7 +261,7 @@ def test_documents_are_as_written(printed, name):
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
     reader = Reader()
-    for name in ("run", "explain", "diff", "probe", "stats", "models show"):
+    for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
     for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # bench's, and slow

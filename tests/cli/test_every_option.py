@@ -91,6 +91,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "edges": ("cat", "sat"),
     "into": ("cat",),
     "out_of": ("cat",),
+    "permutations": ("2",),
+    "rankings": ("121",),
+    "beam": ("1",),
 }
 
 
@@ -148,6 +151,12 @@ WAYS = {
         f"patch {M} @ @@@", f"patch {M} --by token --json @ @@@", f"patch {M} -o a.svg @ @@@",
         f"patch {M} --by layer @ @@@", f"patch {M} -o a.csv @ @@@",
         "patch -m classes --target LABEL_1 --json @ @@@",
+    ],
+    "trust": [
+        f"trust {M} --permutations 3 --rankings 120 the,big,cat",
+        "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
+        f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
