@@ -1,0 +1,98 @@
+"""Why two texts are similar: the cosine of their embeddings as a sum over pairs of their tokens.
+
+    e = Σ_i z_i,  e' = Σ_j z'_j        cos(e, e') = Σ_ij z_i · z'_j / (‖e‖ ‖e'‖)
+
+Exactly, where the embedding is such a sum (`attncli.effects.embedding_parts`). It credits contextual vectors: the last
+ones of the tokens, which the whole text has gone into. What input tokens do is another question, with an answer by
+integration for every network (`attncli.effects.integrated`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncli.analysis.similarity import Cosines, References, Similarity
+from attncli.base.errors import RequestError
+from attncli.effects.ablation import ablate
+from attncli.effects.asking import Asking, output_asked, question
+from attncli.effects.embedding_parts import has_bias, in_float64, norm, parts_of
+from attncli.effects.integrated import check_steps, integrated
+from attncli.effects.questions import Cosine
+from attncli.models.model import Model
+from attncli.models.rows import batches
+
+STEPS = 64  # with which the integrals of sentences end within 1e-5
+
+
+def similar(
+    model: Model,
+    first: str,
+    second: str,
+    inputs: bool = False,
+    steps: int = STEPS,
+    mask: str = "padding",
+    advance: Callable[[], None] = lambda: None,
+) -> Similarity:
+    """The cosine of two texts taken apart, and the effect of each head on it (`attncli.effects.ablation`).
+
+    inputs: credit input tokens by integrated Jacobians of so many steps, and not the last vectors. mask: of
+    `choices.Mask`. advance: is called after each of the 2 * (steps + 1) steps that `inputs` take.
+
+    Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
+    `inputs`), or steps are no multiple of 4.
+    """
+    if inputs:
+        check_steps(steps)
+    asking = Asking(similar_to=second, mask=mask)
+    asked = question(model, first, asking)
+    assert isinstance(asked, Cosine)
+    output = in_float64(asked.output)
+    cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
+    if not np.isfinite(cosine):
+        raise RequestError(f"the vectors of {model.place.name} are too large for {model.dtype_name}: try --dtype float32")
+    references = None
+    if inputs:
+        one, other = (integrated(text, output, steps, advance) for text in asked.texts)
+        cells = one.tokens @ other.tokens.T
+        terms = one.reference @ other.embedding, one.embedding @ other.reference, one.reference @ other.reference
+        found = References(*map(float, terms), steps, 0.0)
+        half = float((one.half @ other.half.T).sum()) + found.sum - cosine
+        references = replace(found, half_difference=half)
+    else:
+        parts = [parts_of(output, text.last[0].double(), text.tokens) for text in asked.texts]
+        first_parts, second_parts = (part / norm(part.sum(dim=0)) for part in parts)
+        cells = first_parts @ second_parts.T
+    return Similarity(
+        model=model.info,
+        cosine=cosine,
+        tokens=asked.texts[0].tokens,
+        key_tokens=asked.texts[1].tokens,
+        contributions=cells.cpu().numpy(),
+        pooling=output.pooling,
+        biased=has_bias(output),
+        effects=ablate(model, first, asking=asking),
+        references=references,
+    )
+
+
+def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
+    """Of every two of some texts, which go through the network together.
+
+    Raises RequestError where the checkpoint makes no sentence embeddings, and as `Tokenizer.encode` does.
+    """
+    tokens = [model.tokenizer.encode(text) for text in texts]
+    output = output_asked(model, tokens[0], Asking(kind="cosine"))
+    assert output is not None
+    exact = in_float64(output)
+    made: dict[int, Tensor] = {}
+    with torch.inference_mode():
+        for numbers in batches(tokens, model.batch_tokens):
+            some = [tokens[number] for number in numbers]
+            last = [vectors.double() for vectors in model.last_hidden(some, mask)]
+            made.update(zip(numbers, exact(last, some), strict=True))
+        vectors = F.normalize(torch.stack([made[number] for number in range(len(texts))]), dim=-1)
+        return Cosines(model.info, list(texts), (vectors @ vectors.T).cpu().numpy())
