@@ -1,7 +1,7 @@
 """Effects of changed attention as plain results: effect = an output with the change minus the output without it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class Ablation:
             {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
         ]
         answer = {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about}
-        document: dict[str, Any] = {"model": self.model.name, "output": answer, "texts": self.texts, "effects": entries}
+        document: dict[str, Any] = {"model": asdict(self.model), "output": answer, "texts": self.texts, "effects": entries}
         document |= {"layers": layers, "together": together}
         if self.curves:
             document["curves"] = [

@@ -32,14 +32,19 @@ def ablate(
             options.MODEL,
             "--way",
             metavar="NAMES",
-            help="What a head gives then, some of zero, mean, resample.",
+            help="Some of zero, mean, resample.",
             complete=completion.several(choices.Way),
         ),
     ] = "zero",
     reference: Annotated[
         str | None,
         options.option(
-            options.MODEL, "--reference", metavar="PATH", help="Texts for mean and resample.", show_default="samples"
+            options.MODEL,
+            "--reference",
+            rare=True,
+            metavar="PATH",
+            help="Texts for mean and resample.",
+            show_default="samples",
         ),
     ] = None,
     layer: options.Layer = None,
@@ -58,15 +63,14 @@ def ablate(
 ) -> None:
     """Say what the output does without a head.
 
-    Each head by itself, the heads of each layer, and all of them: effect is the output without them minus with them.
-    The output is the cosine of two texts (--similar-to), the probability of a label (--target), the KL divergence of
-    what is predicted, or how far the last vectors move. Several texts (-f) give means with intervals, importance, and
-    how far the output holds when more and more heads go, beside random ones.
+    Effect: the output without a head minus with it; each head, each layer, all. The output is the cosine of two texts,
+    the probability of a label, the divergence of what is predicted, or how far the last vectors move. Several texts:
+    means, intervals, importance, and how far the output holds beside random heads.
 
     \b
     Examples:
-      attncli ablate "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
-      attncli ablate --way zero,mean,resample -o heads.png "The cat sat on the mat."
+      attncli ablate "The cat sat on the mat." --similar-to "A cat sits on a rug."
+      attncli ablate --way zero,mean -o heads.png "The cat sat on the mat."
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
     if output_path is not None:

@@ -209,7 +209,7 @@ Device = Annotated[
 ]
 Dtype = Annotated[choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="What to compute in: ")]
 SimilarTo = Annotated[
-    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Another text: asked is the cosine of the two.")
+    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Another text: the cosine of the two is asked.")
 ]
 Ask = Annotated[
     choices.Asked | None,
@@ -217,7 +217,7 @@ Ask = Annotated[
 ]
 Label = Annotated[
     str | None,
-    option(TEXT, "--target", metavar="LABEL", help="The label, or the word at [MASK], whose probability is asked."),
+    option(TEXT, "--target", metavar="LABEL", help="The label, or word at [MASK], that is asked for."),
 ]
 At = Annotated[
     str | None, option(TEXT, "--at", rare=True, metavar="TOKEN", help="The token whose label or word is asked.")

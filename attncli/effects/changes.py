@@ -116,4 +116,4 @@ def uniform(heads: Heads, weights: Tensor) -> Tensor:
     allowed = torch.ones_like(weights, dtype=torch.bool)
     if (mask := heads.allowed()) is not None:
         allowed &= mask
-    return allowed / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+    return allowed.to(weights) / allowed.sum(dim=-1, keepdim=True).clamp(min=1)

@@ -43,10 +43,14 @@ class Question(ABC):
         return float(self([text.last for text in self.texts])[0])
 
     def effects(self, changes: Sequence[Change]) -> Iterator[tuple[list[int], Tensor]]:
-        """The numbers of some changes and their effects, until all were told."""
+        """The numbers of some changes and their effects, until all were told.
+
+        What is unchanged is asked beside them: in a product of other size it might be rounded to another number.
+        """
         for numbers, last in under(self.texts, changes):
             with torch.inference_mode():
-                yield numbers, self(last) - self.value
+                both = self([torch.cat([copies, one.last]) for copies, one in zip(last, self.texts, strict=True)])
+                yield numbers, both[:-1] - both[-1]
 
 
 class Distance(Question):

@@ -55,6 +55,9 @@ CALLS = {
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
         "flow --from maps.npz --query big",
     ],
+    "ablate": [
+        "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
+    ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
@@ -90,6 +93,7 @@ TABLES = {
     "explain": "keys",
     "mechanisms": "variants",
     "probe": "relations",
+    "ablate": "effects",
     "diff": "heads",
     "compare": "layers",
 }
@@ -119,6 +123,7 @@ def place(tiny, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
+    (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
     for family in ("modernbert", "mpnet"):
         (folder / family).symlink_to(tiny(family))
     for family in ("gpt2", "t5"):

@@ -80,6 +80,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "name": ("tiny",),
     "sample": ("pair.txt",),
     "copy": (".",),
+    "similar_to": (OTHER,),
+    "ask": ("logit",),
+    "at": ("big",),
+    "task": ("words",),
+    "way": ("mean",),
+    "reference": ("one.txt",),
 }
 
 
@@ -123,6 +129,10 @@ WAYS = {
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
         "flow --from maps.npz -o a.csv", f"flow {M} -o a.npz --json @", f"flow {M} -o a.json @",
+    ],
+    "ablate": [
+        f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
+        "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
@@ -223,6 +233,7 @@ def place(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ways")
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "other").symlink_to(tiny("bert", seed=1))
+    (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

@@ -34,6 +34,7 @@ COMMANDS = {
     "find in texts": ["find", "not", "good", "-f", "sample_inputs/negation.txt"],
     "find a figure": ["find", "--by", "previous", TEXT],
     "align": ["align", "3 March 2021"],
+    "ablate": ["ablate", "-f", "sample_inputs/negation.txt", "-l", "4,5", "--similar-to", LONG],
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.

@@ -1,0 +1,120 @@
+"""Ablation: on networks whose answer is known, beside finite differences, and on real texts."""
+
+import numpy as np
+import pytest
+from checkpoints import EACH, make_checkpoint
+from safetensors.torch import load_file, save_file
+
+from attncli import load_model
+from attncli.analysis.effects import bootstrap
+from attncli.base.errors import RequestError
+from attncli.effects.ablation import Ways, ablate
+from attncli.effects.asking import Asking, question
+from attncli.effects.copies import Unchanged
+from attncli.effects.gradients import gate_gradients
+from attncli.models.attending import Gates
+
+TEXT, OTHER = "the cat sat on it", "un believ able, the big cat"
+EVERY = Ways(("zero", "mean", "resample"), ["the cat sat", "it, too, is on the big cat"])
+
+
+@pytest.fixture(scope="module")
+def speaker(tmp_path_factory):
+    """A classifier in which one head, 2.1, is joined to the rest, and the others are not."""
+    folder = make_checkpoint(tmp_path_factory.mktemp("speaker"), "bert", head="ForSequenceClassification")
+    tensors = load_file(folder / "model.safetensors")
+    for layer in range(4):
+        columns = tensors[f"bert.encoder.layer.{layer}.attention.output.dense.weight"]
+        for head in range(4):
+            if (layer, head) != (2, 1):
+                columns[:, 8 * head : 8 * (head + 1)] = 0
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return load_model(str(folder), device="cpu", dtype="float64")
+
+
+@pytest.mark.parametrize("kind", ["divergence", "logit", "probability", "distance"])
+def test_a_head_that_does_nothing_has_no_effect_and_the_one_that_speaks_has_all(speaker, kind):
+    asking = Asking(kind=kind, target="LABEL_1" if kind in ("logit", "probability") else None)
+    found = ablate(speaker, TEXT, EVERY, asking=asking)
+    effects = found.effects[0]
+    for way, name in enumerate(found.ways):
+        assert abs(effects[way, 2, 1]) > 1e-4, name
+        assert np.count_nonzero(effects[way]) == 1, name
+        np.testing.assert_allclose(found.together[0, way], effects[way, 2, 1], rtol=1e-9)
+        np.testing.assert_allclose(found.of_layers[0, way, 2], effects[way, 2, 1], rtol=1e-9)
+    assert len({f"{effect:.9f}" for effect in effects[:, 2, 1]}) == 3  # the ways are three
+    if found.importance is not None:
+        assert found.importance[2, 1] > 1e-6 and np.count_nonzero(found.importance) == 1
+    else:
+        assert kind in ("divergence", "distance")
+
+
+@pytest.mark.parametrize("family", EACH)
+def test_importance_is_the_slope_that_finite_differences_find(tmp_path, family):
+    folder = make_checkpoint(tmp_path, family, head="ForSequenceClassification")
+    model = load_model(str(folder), device="cpu", dtype="float64")
+    asked = question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
+    slopes, step = gate_gradients(asked), 1e-5
+    [text] = asked.texts
+    for head in [(0, 0), (1, 3), (2, 2), (3, 1)]:
+        ends = [Unchanged.of(model, text.tokens, attend=Gates({head: 1 + side * step})).last for side in (1, -1)]
+        more, less = (float(asked([end])[0]) for end in ends)
+        assert slopes[head].item() == pytest.approx((more - less) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+def test_the_effect_of_a_head_is_what_a_network_without_it_gives(minilm):
+    """On the cosine, of both texts."""
+    asking = Asking(similar_to="A cat is sitting on a rug.")
+    found = ablate(minilm, "The cat sat on the mat.", layers="-1", heads="3,11", asking=asking)
+    asked = question(minilm, "The cat sat on the mat.", asking)
+    assert found.answer.value == pytest.approx(asked.value)
+    for place, head in enumerate((3, 11)):
+        without = [Unchanged.of(minilm, text.tokens, attend=Gates({(5, head): 0.0})).last for text in asked.texts]
+        effect = float(asked(without)[0]) - asked.value
+        assert found.effects[0, 0, 0, place] == pytest.approx(effect, abs=1e-6)
+    assert found.ranked()[0] == (5, 11)
+
+
+def test_means_and_draws_are_of_the_reference(minilm):
+    """A text that is its own reference of one token repeated: its mean is what the head gives."""
+    found = ablate(minilm, "cat", Ways(("mean", "resample"), ["cat"]), layers="5", heads="0")
+    other = ablate(minilm, "cat", Ways(("mean", "resample"), ["Quite another thing, and a long one."]), "5", "0")
+    assert found.effects.max() < other.effects.min()
+
+
+def test_several_texts_have_means_intervals_and_curves(minilm):
+    texts = ["The cat sat on the mat.", "It rained.", "Nobody saw the two of them leave.", "Why?"]
+    found = ablate(minilm, texts, layers="4,5")
+    alone = [ablate(minilm, text, layers="4,5").effects[0] for text in texts]
+    np.testing.assert_allclose(found.effects, alone, atol=1e-6)
+    low, high = found.interval()
+    assert (low <= found.mean).all() and (found.mean <= high).all() and (low < high).all()
+    curves = {curve.by: curve for curve in found.curves}
+    assert set(curves) == {"effect", "random"} and curves["random"].effects.shape == (5, 8)
+    order = curves["effect"].heads
+    sizes = {(layer, head): found.effects[::2, 0].mean(0)[layer - 4, head] for layer, head in order}
+    assert [sizes[head] for head in order] == sorted(sizes.values())
+    for curve in found.curves:  # all heads gone is the same in whatever order
+        np.testing.assert_allclose(curve.effects[:, -1], found.together[1::2].mean(), atol=1e-6)
+
+
+def test_the_interval_of_the_mean_holds_the_truth_as_often_as_it_says():
+    random = np.random.default_rng(0)
+    held = [low <= 1 <= high for low, high in (bootstrap(random.exponential(size=40)) for _ in range(100))]
+    assert 0.86 < np.mean(held) < 0.995
+
+
+@pytest.mark.parametrize(
+    ("asking", "said"),
+    [
+        (Asking(kind="cosine"), "a cosine is of two texts"),
+        (Asking(target="cat"), "predicts nothing of this text"),
+        (Asking(kind="divergence"), "its files have no head for that"),
+        (Asking(kind="distance", target="x"), "--target has no effect on the distance"),
+        (Asking(kind="beauty"), "no question 'beauty'"),
+        (Asking(output="classes"), "has no output 'classes': it has none"),
+    ],
+)
+def test_what_a_checkpoint_can_not_be_asked(minilm, asking, said):
+    with pytest.raises(RequestError, match=said):
+        ablate(minilm, TEXT, asking=asking)
