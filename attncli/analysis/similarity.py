@@ -1,7 +1,7 @@
-"""Why two texts are similar, as plain results: a cosine as a sum over pairs of tokens, and the cosines of many texts."""
+"""Why texts are similar, as plain results: a cosine as a sum over pairs of tokens, and the cosines of many texts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ class Similarity:
     def document(self) -> dict[str, Any]:
         """What --json prints."""
         document: dict[str, Any] = {
-            "model": self.model.name,
+            "model": asdict(self.model),
             "cosine": self.cosine,
             "sum": self.sum,
             "difference": self.difference,
@@ -102,13 +102,7 @@ class Similarity:
             "effects": self.effects.document()["effects"],
         }
         if self.references is not None:
-            document["references"] = {
-                "first": self.references.first,
-                "second": self.references.second,
-                "both": self.references.both,
-                "steps": self.references.steps,
-                "half_difference": self.references.half_difference,
-            }
+            document["references"] = asdict(self.references)
         return document
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -133,7 +127,7 @@ class Cosines:
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""
-        return {"model": self.model.name, "texts": list(self.texts), "cosines": self.values.tolist()}
+        return {"model": asdict(self.model), "texts": list(self.texts), "cosines": self.values.tolist()}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What a .csv has: a row a pair of texts."""

@@ -7,6 +7,7 @@
 How the bias is shared out is a convention: it is the same whatever the text says.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 import torch
@@ -31,10 +32,7 @@ def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
     real = [place for place, padding in enumerate(tokens.padding) if not padding]
     parts = torch.cat([pooled(name, vectors[real]) for name in output.pooling], dim=-1)
     for module in output.network.children():
-        if isinstance(module, Linear):
-            parts = through(module, parts, output.pooling)
-        else:
-            parts = parts / norm(parts.sum(dim=0))
+        parts = through(module, parts, output.pooling)
     made = parts.new_zeros(len(tokens), parts.shape[-1])
     made[real] = parts
     return made
@@ -55,30 +53,31 @@ def weights_of(name: str, like: Tensor) -> Tensor:
     return POOLINGS[name](torch.eye(len(like), dtype=like.dtype, device=like.device))
 
 
-def through(dense: Linear, parts: Tensor, poolings: tuple[str, ...]) -> Tensor:
-    """What a Dense makes of the parts. Raises RequestError where the parts of a sum don't make those of another one."""
-    if dense.activation != NO_ACTIVATION:
+def through(module: nn.Module, parts: Tensor, poolings: Sequence[str]) -> Tensor:
+    """What Normalize or Dense makes of the parts. Raises RequestError where they are no sum any more."""
+    if not isinstance(module, Linear):
+        return parts / norm(parts.sum(dim=0))
+    if module.activation != NO_ACTIVATION:
         raise RequestError(
-            f"after the pooling comes a Dense with {dense.activation}: the cosine is no sum over pairs of tokens there; "
-            + INSTEAD
+            f"a Dense with {module.activation} follows the pooling, and the cosine is no sum over pairs of tokens then: "
+            f"{INSTEAD}"
         )
-    made = parts @ dense.weight.T
-    if dense.bias is None:
-        return made
-    return made + shares(poolings, parts)[:, None] * dense.bias
+    made = parts @ module.weight.T
+    return made if module.bias is None else made + shares(poolings, parts)[:, None] * module.bias
 
 
-def shares(poolings: tuple[str, ...], parts: Tensor) -> Tensor:
+def shares(poolings: Sequence[str], parts: Tensor) -> Tensor:
     """Of the pooling's weights that of each token, `[token]`. Raises RequestError where it has no such weights, or
     several poolings have not the same.
     """
-    why = f"after {' and '.join(poolings)} pooling comes a Dense with a bias, of which no token has a share that is known"
-    if MAX in poolings:
-        raise RequestError(f"{why}; {INSTEAD}")
-    first, *others = (one / one.sum() for one in (weights_of(name, parts) for name in poolings))
-    if not all(torch.allclose(first, other) for other in others):
-        raise RequestError(f"{why}; {INSTEAD}")
-    return first
+    known = [] if MAX in poolings else [weights_of(name, parts) for name in poolings]
+    found = [weights / weights.sum() for weights in known]
+    if not found or not all(torch.allclose(found[0], other) for other in found):
+        raise RequestError(
+            f"after {' and '.join(poolings)} pooling comes a Dense with a bias, of which tokens have no share that is "
+            f"known: {INSTEAD}"
+        )
+    return found[0]
 
 
 def has_bias(output: Output) -> bool:

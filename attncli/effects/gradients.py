@@ -26,9 +26,7 @@ class ByFormula:
 
 
 def by_formula(heads: Heads) -> Attention:
-    return attend_terms(
-        heads.query, heads.key, heads.value, heads.allowed(), heads.scale, heads.terms().values()
-    )
+    return attend_terms(heads.query, heads.key, heads.value, heads.allowed(), heads.scale, heads.terms().values())
 
 
 def attend_by_formula(heads: Heads, weights: Tensor | None = None) -> Tensor:

@@ -44,9 +44,7 @@ class Integrated(NamedTuple):
     reference: Tensor
 
 
-def integrated(
-    text: Unchanged, output: Output, steps: int, advance: Callable[[], None] = lambda: None
-) -> Integrated:
+def integrated(text: Unchanged, output: Output, steps: int, advance: Callable[[], None] = lambda: None) -> Integrated:
     """By Clenshaw and Curtis's rule of so many steps, of which every second one makes that of half of them.
 
     output: of float64; advance: is called after each of the steps + 1 places where it looks.
@@ -80,7 +78,10 @@ def reference(text: Unchanged) -> Tensor:
     model, rows = text.model, text.model.rows([text.tokens], text.mask)
     if model.tokenizer.pad_id is None:
         raise RequestError(f"the vocabulary of {model.place.name} has no [PAD], whose vector inputs are held against")
-    ids = [own if special else model.tokenizer.pad_id for own, special in zip(text.tokens.ids, text.tokens.special)]
+    ids = [
+        own if special else model.tokenizer.pad_id
+        for own, special in zip(text.tokens.ids, text.tokens.special, strict=True)
+    ]
     with torch.no_grad():
         made: Tensor = model.network.embeddings(torch.tensor(ids, device=model.device), rows.segments, rows.positions)
     return made

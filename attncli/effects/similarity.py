@@ -8,7 +8,6 @@ integration for every network (`attncli.effects.integrated`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,10 +18,12 @@ from attncli.analysis.similarity import Cosines, References, Similarity
 from attncli.base.errors import RequestError
 from attncli.effects.ablation import ablate
 from attncli.effects.asking import Asking, output_asked, question
+from attncli.effects.copies import Unchanged
 from attncli.effects.embedding_parts import has_bias, in_float64, norm, parts_of
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.questions import Cosine
 from attncli.models.model import Model
+from attncli.models.outputs.output import Output
 from attncli.models.rows import batches
 
 STEPS = 64  # with which the integrals of sentences end within 1e-5
@@ -53,30 +54,44 @@ def similar(
     output = in_float64(asked.output)
     cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
     if not np.isfinite(cosine):
-        raise RequestError(f"the vectors of {model.place.name} are too large for {model.dtype_name}: try --dtype float32")
+        raise RequestError(
+            f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
+        )
+    one, other = asked.texts
     references = None
     if inputs:
-        one, other = (integrated(text, output, steps, advance) for text in asked.texts)
-        cells = one.tokens @ other.tokens.T
-        terms = one.reference @ other.embedding, one.embedding @ other.reference, one.reference @ other.reference
-        found = References(*map(float, terms), steps, 0.0)
-        half = float((one.half @ other.half.T).sum()) + found.sum - cosine
-        references = replace(found, half_difference=half)
+        cells, references = of_inputs(one, other, output, steps, cosine, advance)
     else:
-        parts = [parts_of(output, text.last[0].double(), text.tokens) for text in asked.texts]
-        first_parts, second_parts = (part / norm(part.sum(dim=0)) for part in parts)
-        cells = first_parts @ second_parts.T
+        cells = credit(one, output) @ credit(other, output).T
     return Similarity(
         model=model.info,
         cosine=cosine,
-        tokens=asked.texts[0].tokens,
-        key_tokens=asked.texts[1].tokens,
+        tokens=one.tokens,
+        key_tokens=other.tokens,
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
         effects=ablate(model, first, asking=asking),
         references=references,
     )
+
+
+def credit(text: Unchanged, output: Output) -> Tensor:
+    """What each token brings to the embedding of length 1, `[token, size]`."""
+    parts = parts_of(output, text.last[0].double(), text.tokens)
+    return parts / norm(parts.sum(dim=0))
+
+
+def of_inputs(
+    one: Unchanged, other: Unchanged, output: Output, steps: int, cosine: float, advance: Callable[[], None]
+) -> tuple[Tensor, References]:
+    """What pairs of input tokens contribute, `[token, key token]`, and what is left over for the references."""
+    a, b = (integrated(text, output, steps, advance) for text in (one, other))
+    first, second, both = (
+        float(x @ y) for x, y in ((a.reference, b.embedding), (a.embedding, b.reference), (a.reference, b.reference))
+    )
+    half = float((a.half @ b.half.T).sum()) + first + second - both - cosine
+    return a.tokens @ b.tokens.T, References(first, second, both, steps, half)
 
 
 def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
