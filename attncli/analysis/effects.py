@@ -104,7 +104,12 @@ class Ablation:
             {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
         ]
         answer = {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about}
-        document: dict[str, Any] = {"model": asdict(self.model), "output": answer, "texts": self.texts, "effects": entries}
+        document: dict[str, Any] = {
+            "model": asdict(self.model),
+            "output": answer,
+            "texts": self.texts,
+            "effects": entries,
+        }
         document |= {"layers": layers, "together": together}
         if self.curves:
             document["curves"] = [

@@ -31,6 +31,7 @@ from attncli.cli.models import models
 from attncli.cli.probe import probe
 from attncli.cli.run import run
 from attncli.cli.samples import samples
+from attncli.cli.similar import similar
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.view import view
@@ -40,7 +41,7 @@ REFUSED = 2
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
-    "Does it matter": {"ablate": ablate},
+    "Does it matter": {"ablate": ablate, "similar": similar},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {
         "compare": compare,

@@ -59,7 +59,7 @@ def through(module: nn.Module, parts: Tensor, poolings: Sequence[str]) -> Tensor
         return parts / norm(parts.sum(dim=0))
     if module.activation != NO_ACTIVATION:
         raise RequestError(
-            f"a Dense with {module.activation} follows the pooling, and the cosine is no sum over pairs of tokens then: "
+            f"a Dense with {module.activation} follows the pooling: the cosine is no sum over pairs of tokens then; "
             f"{INSTEAD}"
         )
     made = parts @ module.weight.T

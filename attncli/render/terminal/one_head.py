@@ -18,6 +18,7 @@ from attncli.render.terminal.headings import heading, key_legend, scale, unknown
 from attncli.render.terminal.panels import LINES, picture
 from attncli.render.terminal.shades import VALUE_WIDTH, cell_text
 from attncli.render.terminal.tables import fold
+from attncli.text.tokens import Tokens
 
 LABEL_WIDTH = 14  # columns of a token
 CELL_WIDTHS = (VALUE_WIDTH, 2, 1)  # the widest that fits is taken
@@ -63,7 +64,7 @@ class Drawn:
     def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "Drawn":
         weights = drawn_map(record, layer, head)
         keys = [strongest_keys(record, row, top_k) for row in weights]
-        return cls(record, layer, head, canvas, weights, query_labels(record, canvas), keys)
+        return cls(record, layer, head, canvas, weights, query_labels(record.tokens, canvas), keys)
 
     @property
     def left(self) -> int:
@@ -141,9 +142,9 @@ class Drawn:
         return self.folded(text, self.canvas.faint)
 
 
-def query_labels(record: AttentionRecord, canvas: Canvas) -> list[str]:
+def query_labels(of: Tokens, canvas: Canvas) -> list[str]:
     """The tokens with their numbers, all of one width."""
-    tokens = [visible(token) for token in record.tokens.shown]
+    tokens = [visible(token) for token in of.shown]
     width = min(LABEL_WIDTH, max(cell_len(token) for token in tokens))
     return [f"{place:>3} {to_width(token, width, canvas)}" for place, token in enumerate(tokens)]
 

@@ -16,7 +16,7 @@ def terms_view(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     Raises RequestError as `score_terms` does.
     """
     parts = score_terms(record)
-    labels = query_labels(record, canvas)
+    labels = query_labels(record.tokens, canvas)
     names = [printable(name) for name in parts]
     lines = [Text(f"{SCORE} = {' + '.join(names[1:])}", style=canvas.strong)]
     for name, part in zip(names, parts.values(), strict=True):
