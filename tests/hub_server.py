@@ -75,11 +75,17 @@ class Answer(BaseHTTPRequestHandler):
         if directory is None:
             self.send(404, b'{"error": "Repository not found"}', {"X-Error-Code": "RepoNotFound"})
         elif parts[2:3] == ["resolve"]:
-            self.send_file(directory / parts[4])
+            self.send_file(directory.joinpath(*parts[4:]))
         else:
             files = [
-                {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": digest(file)}
-                for file in sorted(directory.iterdir())
+                {
+                    "type": "file",
+                    "path": file.relative_to(directory).as_posix(),
+                    "size": file.stat().st_size,
+                    "oid": digest(file),
+                }
+                for file in sorted(directory.rglob("*"))
+                if file.is_file()
             ]
             about = {"id": "/".join(parts[:2]), "sha": COMMIT, "siblings": [{"rfilename": f["path"]} for f in files]}
             self.send(200, json.dumps(files if "tree" in parts else about).encode(), {})

@@ -82,6 +82,7 @@ def some_tokens(record: AttentionRecord, tokens: Selection) -> AttentionRecord:
         weights=np.array(record.weights[:, :, places][..., keys]),
         masks=np.array(record.masks[:, places][..., keys]),
         vectors=None if record.vectors is None else record.vectors.between(places, keys),
+        prediction=None if record.prediction is None else record.prediction.between([[place] for place in chosen]),
     )
 
 

@@ -38,4 +38,7 @@ def merge(
     to_groups = np.add.reduceat(record.weights, columns, axis=-1)
     weights: Floats = (np.add.reduceat(to_groups, rows, axis=-2) / sizes[:, None]).astype(np.float32)
     some = np.logical_or.reduceat(np.logical_or.reduceat(record.compact_masks, columns, axis=-1), rows, axis=-2)
-    return replace(record, weights=weights, tokens=tokens, key_tokens=key_tokens, masks=some, vectors=None)
+    said = None if record.prediction is None else record.prediction.between(queries)
+    return replace(
+        record, weights=weights, tokens=tokens, key_tokens=key_tokens, masks=some, vectors=None, prediction=said
+    )

@@ -11,6 +11,7 @@ from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice
 from attncli.base.files import check_suffix
 from attncli.cli import hints, options, output
+from attncli.cli.given import refuse
 from attncli.cli.texts import read_inputs
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def compare(
             help="pretrained, random, auto (its own if they are here).",
         ),
     ] = "auto",
+    without: options.Without = None,
     output_path: Annotated[Path | None, options.into("Save what is found as .json or .csv.")] = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -72,6 +74,8 @@ def compare(
     """
     if output_path is not None:
         check_suffix(output_path, DOCUMENTS, "a comparison")
+    if against == "torch":
+        refuse(context, "beside torch's module, which is one attention and no network", "without")
     from attncli.cli.progress import one_by_one, progress
 
     inputs = read_inputs(text, pair, file)
@@ -83,6 +87,8 @@ def compare(
     from attncli.record.selection import select
 
     # A bad request is refused before transformers is loaded, which takes seconds.
+    if without is not None:
+        loaded = loaded.without(without)
     layers = select("all" if layer is None else layer, loaded.config.layers, "layer")
     texts = list(loaded.tokenize(inputs, pad_to))
     random = reference is not None
@@ -90,6 +96,8 @@ def compare(
         reference = None
     elif reference is None:
         reference = load_reference(loaded.place.path, loaded.device, loaded.dtype)
+    if reference is not None:
+        reference.silence(loaded.config, loaded.network.silenced)
     found = agreement.compare(loaded, one_by_one(texts, len(texts)), mask, layers, reference)
     if reference is not None:
         from attncli.checks.beside import Both

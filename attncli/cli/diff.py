@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
-WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B or --measures A,B"
+WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B, --measures A,B or --without L.H"
 
 
 def diff(
@@ -65,6 +65,7 @@ def diff(
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     words: options.Words = False,
@@ -82,8 +83,9 @@ def diff(
     """Show where two sets of maps differ: which heads, which cells.
 
     They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
-    two masks or two measures. Tokens are paired by their places. For each head: how much weight must move to make
-    one map the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
+    two masks or two measures, or with heads silenced in B. Tokens are paired by their places. For each head: how much
+    weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared as
+    shares of their rows.
 
     \b
     Examples:
@@ -157,7 +159,8 @@ def computed_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionR
     from attncli.record import Input
 
     asked = context.params
-    ways = {name: asked[name] for name in ("second", "models", "masks", "measures") if asked[name] is not None}
+    names = ("second", "models", "masks", "measures", "without")
+    ways = {name: asked[name] for name in names if asked[name] is not None}
     if len(ways) != 1:
         raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
     for name, single in (("models", "model"), ("masks", "mask"), ("measures", "measure")):
@@ -168,11 +171,10 @@ def computed_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionR
     second = Input(asked["second"], asked["pair"]) if "second" in ways else inputs[0]
     masks, measures = two(asked, "masks", "mask"), two(asked, "measures", "measure")
     opening, request = Opening.of(asked), request_of(asked, "all")
+    models, silenced = two(asked, "models", "model"), (None, asked["without"])
     sides = [
-        Texts([text], replace(opening, name=name), request).asking(mask=mask, measure=measure)
-        for text, name, mask, measure in zip(
-            (inputs[0], second), two(asked, "models", "model"), masks, measures, strict=True
-        )
+        Texts([text], replace(opening, name=name, without=heads), request).asking(mask=mask, measure=measure)
+        for text, name, heads, mask, measure in zip((inputs[0], second), models, silenced, masks, measures, strict=True)
     ]
     engines = {name: name.open() for name in dict.fromkeys(side.opening for side in sides)}
     for side in sides:

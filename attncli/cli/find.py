@@ -46,6 +46,7 @@ def find(
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     output_path: Annotated[Path | None, options.into("Save as .json or .csv.")] = None,

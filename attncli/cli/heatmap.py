@@ -23,6 +23,7 @@ def heatmap(
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     style: Annotated[

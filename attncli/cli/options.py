@@ -196,6 +196,10 @@ Engine = Annotated[
         help="What runs the model: attncli the BERT family, transformers any (GPT-2, T5, BART, Llama ...), or auto.",
     ),
 ]
+Without = Annotated[
+    str | None,
+    option(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads, as 3.1 or 4.0-3: they give 0."),
+]
 Device = Annotated[
     str,
     option(

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,6 +42,7 @@ def run(
     terms: options.Terms = False,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     top_k: Annotated[
@@ -91,7 +93,7 @@ def run(
     if output_path is not None:
         refuse(context, "on a saved record, which has whole rows", "tokens")
     first = layer is None and head is None and not json and output_path is None
-    source = Source.of(context, layers="all" if first else "-1", stdin=True)
+    source = Source.of(context, layers="all" if first else "-1", stdin=True, predict=True)
     if output_path is not None:
         check_record_count(output_path, len(source))
     records: Iterator[AttentionRecord] = map(
@@ -117,20 +119,35 @@ def run(
         for record in records:
             shown = readable(record)
             if terms:
-                output.show(*terms_of(record))
+                output.show(*predicted(record, terms_of(record)))
             elif first or (len(record.layers) > 1 and head is None):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")
-                output.show(*look(shown, usual(words) if shown is record else None, context))
+                over = usual(words) if shown is record else None
+                output.show(*predicted(record, look(shown, over, context, len(said_of(record)))))
             else:
-                output.show(*maps(shown, top_k))
+                output.show(*predicted(record, maps(shown, top_k)))
                 if len(source) == 1:
                     closer(context, shown)
     else:
         saved_hint(output_path)
 
 
-def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Context) -> "list[Text]":
-    """All heads as glyphs, those worth a closer look, and on a terminal what to type for it."""
+def predicted(record: "AttentionRecord", lines: "list[Text]") -> "list[Text]":
+    """The same lines with what the model says of the text under their heading."""
+    return [*lines[:1], *said_of(record), *lines[1:]]
+
+
+def said_of(record: "AttentionRecord") -> "list[Text]":
+    """What the model says of the text."""
+    from attncli.render.captions.prediction import prediction_lines
+    from attncli.render.terminal.telling import folded
+
+    canvas = output.canvas()
+    return [line for said in prediction_lines(record) for line in folded(said, canvas, canvas.strong)]
+
+
+def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Context, more: int) -> "list[Text]":
+    """All heads as glyphs, those worth a closer look, and on a terminal what to type for it; `more` lines are taken."""
     from attncli.analysis.shares import row_shares
     from attncli.analysis.telling import Usual, edges
     from attncli.render.terminal.telling import first_look
@@ -138,7 +155,10 @@ def look(record: "AttentionRecord", usual: "Usual | None", context: typer.Contex
     record = row_shares(record)
     over = Usual.with_text(record, usual)
     found = edges(record, over)
-    return first_look(record, found, over, output.canvas(), next_commands(context, record, found))
+    canvas = output.canvas()
+    if canvas.height is not None:
+        canvas = replace(canvas, height=canvas.height - more)
+    return first_look(record, found, over, canvas, next_commands(context, record, found))
 
 
 def closer(context: typer.Context, record: "AttentionRecord") -> None:

@@ -31,6 +31,7 @@ MAKING = (
     "measure",
     "vectors",
     "engine",
+    "without",
     "which",
     "target",
     "device",
@@ -42,8 +43,9 @@ class Source(ABC):
     """Texts or a saved record; `of` reads the options that say which. They have the names of `attncli.cli.options`."""
 
     @staticmethod
-    def of(context: Context, layers: str, stdin: bool = False) -> "Source":
-        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it.
+    def of(context: Context, layers: str, stdin: bool = False, predict: bool = False) -> "Source":
+        """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it;
+        predict: whether records hold what the model says of the texts.
 
         Raises RequestError as `read_inputs` and `Request` do, and for options that have no effect on a saved record.
         """
@@ -55,7 +57,7 @@ class Source(ABC):
         inputs = read_inputs(options["text"], options.get("pair"), options.get("file"), stdin)
         if options.get("target") is not None and len(inputs) > 1:
             raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
-        return Texts(inputs, Opening.of(options), request_of(options, layers))
+        return Texts(inputs, Opening.of(options), replace(request_of(options, layers), predict=predict))
 
     @abstractmethod
     def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
@@ -88,10 +90,12 @@ class Opening:
     device: str
     dtype: str
     engine: str = "auto"
+    without: str | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Opening":
-        return cls(*(options[name] for name in ("model", "device", "dtype", "engine") if name in options))
+        others = {name: options[name] for name in ("engine", "without") if name in options}
+        return cls(options["model"], options["device"], options["dtype"], **others)
 
     def open(self) -> "Engine":
         """Raises RequestError as `load_model` does."""
@@ -100,7 +104,8 @@ class Opening:
         locate(self.name)  # what is wrong with a name is said before torch is imported, which takes over a second
         from attncli.models.loading import load_model
 
-        return load_model(self.name, self.device, self.dtype, self.engine)
+        loaded = load_model(self.name, self.device, self.dtype, self.engine)
+        return loaded if self.without is None else loaded.without(self.without)
 
 
 def open_part(opening: Opening, which: str | None) -> "Engine":

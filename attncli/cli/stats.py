@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # What counts a corpus: with --from it is counted already.
 COUNTING = (
     "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
-    "resume", "engine", "which", "device", "dtype",
+    "resume", "engine", "without", "which", "device", "dtype",
 )  # fmt: skip
 OF_MAPS = ("words", "distances")  # of those, what is asked of maps: it has an effect on a saved record
 
@@ -95,6 +95,7 @@ def stats(
     ] = None,
     saved: options.Saved = None,
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.OwnWhich = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -134,7 +135,7 @@ def stats(
             Counting(mask, distances, measure, words, which),
         )
         texts = files or piped()
-        opened = open_part(Opening(model, device, dtype, engine), which)
+        opened = open_part(Opening(model, device, dtype, engine, without), which)
         if opened.kind(which) == "decoder":
             refuse(context, "on a decoder, which hides the future and no more", "mask")
         from attncli.corpus.statistics import count_files

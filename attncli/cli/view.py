@@ -54,6 +54,7 @@ def view(
         ),
     ] = None,
     engine: options.Engine = "auto",
+    without: options.Without = None,
     which: options.Which = None,
     target: options.Target = None,
     start: Annotated[choices.PageView, options.choice(options.OUTPUT, choices.PageView, "--view")] = "heads",

@@ -107,6 +107,7 @@ def asked_for(reducer: Reducer, files: Sequence[str], reading: Reading, stride: 
         "model": reducer.model.sha256,
         "--dtype": reducer.model.dtype_name,
         "--which": None if reducer.kind == "encoder" else reducer.kind,  # of which older files say nothing
+        "--without": reducer.info.changes or None,  # and of this
         "--stride": stride,
         "--mask": counting.mask,
         "--distances": counting.distances,

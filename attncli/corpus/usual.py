@@ -23,7 +23,7 @@ def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | N
     """
     if engine.writes(request):
         return None
-    asked = replace(request, pad_to=None, vectors=None, target=None)
+    asked = replace(request, pad_to=None, vectors=None, target=None, predict=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
         records = map(row_shares, engine.answer(map(Input, lines()), asked))

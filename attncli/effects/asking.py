@@ -9,12 +9,15 @@ from attncli.base.printable import printable, quoted
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Cosine, Distance, Divergence, Question, Target
 from attncli.models.model import Model
+from attncli.models.outputs.answers import masked
 from attncli.models.outputs.output import Output
+from attncli.models.outputs.predicting import output_of
+from attncli.models.outputs.sentence_texts import manner_of
 from attncli.record.selection import select_token
 from attncli.text.tokens import Tokens
 
 ONE = ("logit", "probability")  # of one label
-WRITTEN = {"similar_to": "--similar-to", "target": "--target", "at": "--at", "output": "--task"}
+WRITTEN = {"similar_to": "--similar-to", "target": "--target", "at": "--at", "output": "--task", "pair": "--pair"}
 WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word that stands after a space
 NAMED = 5  # labels in an error
 
@@ -49,13 +52,13 @@ def question(model: Model, text: str, asking: Asking = Asking()) -> Question:
     output = output_asked(model, tokens, asking)
     kind = asking.kind or usual_kind(output, asking)
     check_fitting(kind, asking)
+    if kind == "cosine" and output is not None and asking.similar_to is not None:
+        manner = manner_of(model.place.path, model.tokenizer.max_tokens)
+        both = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
+        return Cosine([Unchanged.of(model, one, asking.mask) for one in both], output)
     one = Unchanged.of(model, tokens, asking.mask)
     if output is None:
         return Distance([one])
-    if kind == "cosine":
-        assert asking.similar_to is not None
-        other = Unchanged.of(model, model.tokenizer.encode(asking.similar_to), asking.mask)
-        return Cosine([one, other], output)
     if output.function is None and kind != "logit":
         raise RequestError(f"{model.place.name} predicts a number, not labels: what can be asked is its logit")
     if kind == "divergence":
@@ -67,23 +70,17 @@ def output_asked(model: Model, tokens: Tokens, asking: Asking) -> Output | None:
     """Which of the checkpoint's outputs is meant; None where its last vectors are. Raises RequestError for none."""
     if asking.kind == "distance":
         return None
-    outputs = model.outputs()
     if asking.similar_to is not None or asking.kind == "cosine":
-        if "embedding" not in outputs:
-            raise RequestError(f"{model.place.name} makes no sentence embeddings: it has no modules.json")
-        return outputs["embedding"]
-    predicting = {name: output for name, output in outputs.items() if output.kind != "embedding"}
+        return output_of(model, "embedding")[1]
     if asking.output is not None:
-        if asking.output not in predicting:
-            there = ", ".join(predicting) or "none"
-            raise RequestError(f"{model.place.name} has no output {quoted(asking.output)}: it has {there}")
-        return predicting[asking.output]
+        return output_of(model, asking.output)[1]
+    predicting = {name: output for name, output in model.outputs().items() if output.kind != "embedding"}
     for output in predicting.values():
-        if output.kind != "words" or asking.at is not None or masked(model, tokens):
+        if output.kind != "words" or asking.at is not None or masked(tokens):
             return output
     if asking.kind is None and asking.target is None and asking.at is None:
         return None
-    why = f"what it predicts is the word at {model.tokenizer.mask}" if predicting else "its files have no head for that"
+    why = "what it predicts is the word at [MASK]" if predicting else "its files have no head for that"
     raise RequestError(f"{model.place.name} predicts nothing of this text ({why}): ask for the distance")
 
 
@@ -100,17 +97,14 @@ def usual_kind(output: Output | None, asking: Asking) -> str:
 
 def check_fitting(kind: str, asking: Asking) -> None:
     """Raises RequestError for what says something of another question, and for what is missing of this one."""
-    takes = {"similar_to": ("cosine",), "target": ONE, "at": (*ONE, "divergence"), "output": (*ONE, "divergence")}
+    predicted = (*ONE, "divergence")
+    takes = {"similar_to": ("cosine",), "target": ONE, "at": predicted, "output": predicted}
+    takes["pair"] = (*predicted, "distance")
     for name, kinds in takes.items():
         if getattr(asking, name) is not None and kind not in kinds:
-            raise RequestError(f"{WRITTEN[name]} has no effect on the {kind}: leave it out")
+            raise RequestError(f"{WRITTEN[name]} has no part in the {kind}: leave it out")
     if kind == "cosine" and asking.similar_to is None:
         raise RequestError("a cosine is of two texts: name the other one with --similar-to")
-
-
-def masked(model: Model, tokens: Tokens) -> list[int]:
-    """The places of [MASK]."""
-    return [place for place, token in enumerate(tokens.text) if token == model.tokenizer.mask]
 
 
 def places_asked(model: Model, output: Output, tokens: Tokens, at: str | None) -> list[int] | None:
@@ -124,7 +118,7 @@ def places_asked(model: Model, output: Output, tokens: Tokens, at: str | None) -
     if at is not None:
         return [select_token(at, tokens)]
     if output.kind == "words":
-        return masked(model, tokens)
+        return masked(tokens)
     return [place for place, special in enumerate(tokens.special) if not special]
 
 

@@ -1,5 +1,6 @@
 """Which files of a checkpoint's directory matter, found by name alone: nothing is read but an index of shards."""
 
+import re
 import reprlib
 from pathlib import Path
 
@@ -8,7 +9,14 @@ from attncli.base.printable import first_line, quoted
 from attncli.base.untrusted import read_json
 
 CONFIG_FILE = "config.json"
-MODULES_FILE = "modules.json"  # of sentence-transformers
+# Of sentence-transformers; of the last ones the first that is there is read, as it does.
+MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
+SENTENCE_FILES = tuple(
+    f"sentence_{family}_config.json"
+    for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
+OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
 LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
 VOCABULARY_FILES = (
     "tokenizer.json",

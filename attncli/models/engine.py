@@ -10,6 +10,7 @@ from torch import Tensor
 from attncli.base.errors import RequestError
 from attncli.models.hub import Place
 from attncli.models.room import RECORDED, check_room
+from attncli.record.named_heads import NamedHeads
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
 from attncli.record.request import Input, Request, inputs_of
@@ -99,6 +100,12 @@ class Engine(ABC):
     @property
     def info(self) -> ModelInfo:
         return self.info_of(None)
+
+    def without(self, heads: NamedHeads) -> "Engine":
+        """The same model with these heads silenced. Raises RequestError where the engine can't do that."""
+        raise RequestError(
+            f"--without is for attncli's own networks, and {self.name} runs {self.place.name}: leave it out"
+        )
 
     def to_itself(self, which: str | None) -> str | None:
         """`Request.which` for whoever looks at a text's attention to itself: of an encoder-decoder its encoder, unless

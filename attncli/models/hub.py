@@ -21,7 +21,9 @@ from attncli.base.untrusted import read_json
 from attncli.models.aliases import ALIASES, find_alias
 from attncli.models.checkpoint_files import (
     CONFIG_FILE,
+    EMBEDDING_FILES,
     LONGEST_SETTINGS,
+    OF_A_MODULE,
     TOKENIZER_FILES,
     WEIGHT_FILES,
     is_whole,
@@ -126,7 +128,8 @@ def download_repo(name: str, repo: str) -> Path:
         raise not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
     try:
         files = set(HfApi().list_repo_files(repo))
-        wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES) if file in files]
+        wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
+        wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
         weights = next((file for file in WEIGHT_FILES if file in files), None)
         if weights is None:
             raise RequestError(f"{repo} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")

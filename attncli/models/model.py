@@ -1,7 +1,9 @@
 """Model: a checkpoint with its tokenizer, ready to be asked for the attention of texts."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from attncli.base import choices
 from attncli.base.arrays import Floats
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
@@ -19,12 +21,12 @@ from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
-from attncli.models.rows import Rows, as_rows, batches
+from attncli.models.rows import Rows, as_rows, batches, read_ahead
 from attncli.models.taken import Asked, Taken, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
-from attncli.record.named_heads import select_heads
+from attncli.record.named_heads import NamedHeads, heads_list, select_heads
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -32,6 +34,7 @@ from attncli.text.tokens import Tokens
 if TYPE_CHECKING:
     from attncli.models.outputs.finding import Found
     from attncli.models.outputs.output import Output
+    from attncli.models.outputs.predicting import Numbers, Prediction
 
 EVERYTHING = Request()
 
@@ -39,7 +42,6 @@ EVERYTHING = Request()
 # should fit the cache. With half as many, short texts take 7% longer (Xeon, 33 MB of cache).
 BATCH_TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
 OFTEN = 8  # walks: laying weights out takes about what so many lose without it (Xeon: 40 ms, and 5 ms each)
-AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # what is read ahead, unless more goes through the network together
 
 
 class Model(Engine):
@@ -80,7 +82,24 @@ class Model(Engine):
             layers=self.config.layers,
             heads=self.config.heads,
             hidden_size=self.config.hidden_size,
+            changes=f"without {heads_list(self.network.silenced)}" if self.network.silenced else "",
         )
+
+    def without(self, heads: NamedHeads) -> "Model":
+        """The same model with these heads silenced, "3.1" or [(3, 1)]: 0 stands in place of what they give. It shares
+        the weights of this one.
+
+        Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
+
+        Raises RequestError for a head that is not there.
+        """
+        layers, of_layer = range(self.config.layers), range(self.config.heads)
+        named = select_heads(heads, layers, of_layer, self.config.layers, self.config.heads)
+        made = copy(self)
+        made.__dict__.pop("found", None)
+        made.network = copy(self.network)
+        made.network.silenced = sorted({*self.network.silenced, *named})
+        return made
 
     @property
     def dtype_name(self) -> str:
@@ -99,6 +118,17 @@ class Model(Engine):
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
+        last = max(select(request.layers, self.config.layers, "layer"))
+        says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
+        if self.network.silenced and min(self.network.silenced)[0] >= last and not says:
+            raise RequestError(
+                f"{self.info.changes} nothing changes in layers up to {last}: ask for a later one, or leave --without out"
+            )
+        if request.predict:
+            from attncli.models.outputs.predicting import notices
+
+            for notice in notices(self):
+                warnings.warn(notice, Notice, stacklevel=2)
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""
@@ -115,7 +145,7 @@ class Model(Engine):
         through together; what is kept is kept around it.
         """
         asked = self.asked(request)
-        for group in self.groups(texts, len(asked.layers) * len(asked.heads)):
+        for group in read_ahead(texts, len(asked.layers) * len(asked.heads), self.batch_tokens):
             taken: dict[int, Taken] = {}
             for numbers in batches(group, self.batch_tokens):
                 batch = [group[number] for number in numbers]
@@ -132,8 +162,12 @@ class Model(Engine):
     def take_batch(self, batch: Sequence[Tokens], asked: Asked, request: Request, inside: Attend) -> list[Taken]:
         """In one walk, which ends where nothing more is asked for."""
         norms = request.measure == "norm"
-        ending = Ending(max(asked.layers), asked.heads, values=norms or inside is not attend_heads)
-        self.need(ending.layer + 1)
+        ending: Ending | None = Ending(max(asked.layers), asked.heads, values=norms or inside is not attend_heads)
+        if request.predict:
+            from attncli.models.outputs.predicting import answering, said
+
+            ending = None if any(answering(self, tokens) for tokens in batch) else ending
+        self.need(self.config.layers if ending is None else ending.layer + 1)
         rows = self.rows(batch, request.mask)
         like = torch.empty(0, dtype=self.dtype, device=self.device)
         vectors = KeepVectors(rows, asked.vectors, like, self.config.head_dim, inside)
@@ -141,8 +175,9 @@ class Model(Engine):
         lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, terms)
         maps = KeepMaps(rows, asked.layers, asked.heads, like.to(self.map_dtype), lengths)
         with torch.inference_mode():
-            for _ in walk(self.network, rows, maps, ending):
-                pass
+            for x in walk(self.network, rows, maps, ending):
+                last = x
+            spoken = said(self, batch, rows.texts(last)) if ending is None else [None] * len(batch)
             taken = []
             for run in rows.runs:
                 weights = maps.kept[run.number]
@@ -152,8 +187,8 @@ class Model(Engine):
                 added = terms.kept[run.number]
                 of_each = [{name: term[place] for name, term in added.items()} for place in range(len(run.texts))]
                 of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), of_each, masks, strict=True)
-                texts = [batch[number] for number in run.texts]
-                taken.append([Taken(one, asked, *kept) for one, kept in zip(texts, of_texts, strict=True)])
+                of_run = zip(run.texts, of_texts, strict=True)
+                taken.append([Taken(batch[one], asked, *kept, spoken[one]) for one, kept in of_run])
         return rows.in_order(taken)
 
     def record(self, taken: Taken, request: Request) -> AttentionRecord:
@@ -176,6 +211,7 @@ class Model(Engine):
             model=self.info,
             vectors=Vectors(list(heads), query, key, scale, terms) if heads and not norms else None,
             measure=request.measure,
+            prediction=taken.said,
         )
 
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
@@ -207,6 +243,32 @@ class Model(Engine):
         """
         return dict(self.found.outputs)
 
+    def predict(
+        self,
+        text: str,
+        pair: str | None = None,
+        output: str | None = None,
+        mask: str = "padding",
+        pad_to: int | None = None,
+    ) -> "Prediction":
+        """What the checkpoint says of a text, or of a pair: by the `output` of this name, by default by that of words
+        where there is a [MASK], else by the first.
+
+        Raises RequestError where the checkpoint has none, or not this one; and as `attend` does.
+        """
+        from attncli.models.outputs.predicting import predict
+
+        return predict(self, self.tokenizer.encode(text, pair, pad_to), output, mask)
+
+    def embed(self, texts: Sequence[str]) -> "Numbers":
+        """Sentence embeddings, `[text, size]`, as sentence-transformers makes them.
+
+        Raises RequestError where the checkpoint's files don't say how; and as `attend` does.
+        """
+        from attncli.models.outputs.predicting import embed
+
+        return embed(self, texts)
+
     @cached_property
     def found(self) -> "Found":
         """These, and why others can't be had."""
@@ -218,19 +280,6 @@ class Model(Engine):
         """Raises RequestError for an unknown mask."""
         choices.check("mask", mask, choices.Mask)
         return as_rows(batch, self.config, mask, self.device, positions)
-
-    def groups(self, texts: Iterable[Tokens], maps: int) -> Iterator[list[Tokens]]:
-        """Neighbours, as many at a time as are read ahead; so many maps of each are kept."""
-        group: list[Tokens] = []
-        tokens = weights = 0
-        for text in texts:
-            tokens, weights = tokens + len(text), weights + maps * len(text) ** 2
-            if group and tokens > self.batch_tokens and (tokens > AHEAD_TOKENS or weights > AHEAD_WEIGHTS):
-                yield group
-                group, tokens, weights = [], len(text), maps * len(text) ** 2
-            group.append(text)
-        if group:
-            yield group
 
     @property
     def batch_tokens(self) -> int:

@@ -131,7 +131,10 @@ class NeighbourMix(nn.Module):
 
 
 class Network(nn.Module):
-    """Embeddings, then layers; of pre-norm ones, a norm after the last."""
+    """Embeddings, then layers; of pre-norm ones, a norm after the last.
+
+    silenced: heads, (layer, head), in place of whose outputs stands 0.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -140,6 +143,7 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(Layer(config, *one) for one in enumerate(layer_scores(config)))
         self.neighbours = None if config.conv is None else NeighbourMix(config, config.conv)
         self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
+        self.silenced: list[tuple[int, int]] = []
 
     def layer(self, number: int) -> Layer:
         layer = self.layers[number]

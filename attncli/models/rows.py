@@ -4,7 +4,7 @@ What is done token by token (projections, the feed-forward part) is done to all 
 texts of one length at a time. A single text is a batch of one.
 """
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
@@ -20,6 +20,8 @@ from attncli.text.tokens import Tokens
 T = TypeVar("T")
 
 ROWS = 64  # a batch has a multiple of so many, some idle: oneDNN keeps a program for every number that it has met
+
+AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # what is read ahead, unless more goes through the network together
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,22 @@ def batches(texts: Sequence[Sized], most_tokens: int) -> list[list[int]]:
         made[-1].append(number)
         room -= size
     return [sorted(numbers) for numbers in made]
+
+
+def read_ahead(texts: Iterable[Tokens], maps: int, together: int) -> Iterator[list[Tokens]]:
+    """Neighbours, as many at a time as are read ahead, so many maps of each being kept; `together`: tokens that go
+    through the network together.
+    """
+    group: list[Tokens] = []
+    tokens = weights = 0
+    for text in texts:
+        tokens, weights = tokens + len(text), weights + maps * len(text) ** 2
+        if group and tokens > together and (tokens > AHEAD_TOKENS or weights > AHEAD_WEIGHTS):
+            yield group
+            group, tokens, weights = [], len(text), maps * len(text) ** 2
+        group.append(text)
+    if group:
+        yield group
 
 
 def every_text(length: int) -> int:

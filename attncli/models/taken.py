@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attncli.models.rows import LayerMask
+from attncli.record.prediction import Said
 from attncli.text.tokens import Tokens
 
 
@@ -23,7 +24,8 @@ class Taken(NamedTuple):
 
     weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors
     `[2, head, token, head_dim]`, queries and then keys, in its own; terms: what positions add to the scores of these
-    heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`.
+    heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`; said:
+    what the model says of the text, where that is asked for.
     """
 
     tokens: Tokens
@@ -32,6 +34,7 @@ class Taken(NamedTuple):
     vectors: Tensor
     terms: dict[str, Tensor]
     masks: Tensor
+    said: Said | None
 
 
 def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:

@@ -97,6 +97,19 @@ class Reference:
             made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
+    def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> None:
+        """From now on 0 stands in place of what these heads, (layer, head), give to the projection that joins them."""
+        for layer, head in heads:
+            columns = slice(head * config.head_dim, (head + 1) * config.head_dim)
+
+            def zero(module: Any, inputs: tuple[Tensor, ...], columns: slice = columns) -> tuple[Tensor, ...]:
+                joined = inputs[0].clone()
+                joined[..., columns] = 0
+                return (joined, *inputs[1:])
+
+            for name in config.family.source(f"layers.{layer}.attention.output").names:
+                self.network.get_submodule(name).register_forward_pre_hook(zero)
+
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
         """What modules of the network, by their names there, make of a text that is run, `[token, size]`: once for each

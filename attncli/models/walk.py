@@ -16,6 +16,7 @@ compose. Nothing else walks a network.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -188,6 +189,8 @@ def walk(
                 score=layer.score,
             )
             output = attend(heads)  # [text, head, token, head_dim]
+            if silent := [place for place, head in enumerate(numbers) if (number, head) in network.silenced]:
+                output = output.index_fill(1, torch.tensor(silent, device=output.device), 0.0)
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
         if last is not None:
             return

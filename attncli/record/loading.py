@@ -19,6 +19,7 @@ from attncli.record.making import Known, assembled, record_of
 from attncli.record.masks import compact
 from attncli.record.measures import ANY, check_hidden, check_maps
 from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
+from attncli.record.prediction import Said, said_of
 from attncli.record.record import AttentionRecord
 from attncli.record.runs import masks_of
 from attncli.record.selection import number_list
@@ -117,6 +118,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         key_tokens=key_tokens,
         kind=labels.get("kind", "encoder"),
         measure=measure,
+        prediction=predicted(labels, tokens),
     )
 
 
@@ -166,12 +168,13 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
             keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
         known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
         if "masks" in text:
-            yield with_masks(assembled(weights, tokens, keys, None, known, ANY), text)
-            continue
-        try:
-            yield assembled(weights, tokens, keys, text["mask"], known, ANY)
-        except RequestError:  # a layer that looks further than the name says, or words
-            yield replace(assembled(weights, tokens, keys, None, known, ANY), mask_name=text["mask"])
+            record = with_masks(assembled(weights, tokens, keys, None, known, ANY), text)
+        else:
+            try:
+                record = assembled(weights, tokens, keys, text["mask"], known, ANY)
+            except RequestError:  # a layer that looks further than the name says, or words
+                record = replace(assembled(weights, tokens, keys, None, known, ANY), mask_name=text["mask"])
+        yield replace(record, prediction=predicted(text, tokens))
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:
@@ -179,6 +182,13 @@ def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord
     masks = masks_of(text["masks"], record.layers, *record.weights.shape[-2:])
     check_hidden((record.weights.max(axis=1) > 0) & ~masks, record.tokens)
     return replace(record, masks=compact(masks), mask_name=text["mask"])
+
+
+def predicted(stated: dict[str, Any], tokens: Tokens) -> Said | None:
+    """What a text's labels or document say that the model said. Raises ValueError where that is of other tokens."""
+    if "prediction" in stated:
+        schema.prediction(stated["prediction"], len(tokens))
+    return said_of(stated.get("prediction"))
 
 
 def seen(tokens: Tokens, shown: list[str] | None) -> Tokens:

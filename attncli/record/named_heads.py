@@ -46,6 +46,15 @@ def select_heads(
     return list(dict.fromkeys(named))
 
 
+def heads_list(heads: Sequence[tuple[int, int]]) -> str:
+    """(3, 1), (4, 0), (4, 1) -> "3.1,4.0-1", as `select_heads` takes it."""
+    of_layers: dict[int, list[int]] = {}
+    for layer, head in heads:
+        of_layers.setdefault(layer, []).append(head)
+    runs = [f"{layer}.{run}" for layer, numbers in of_layers.items() for run in number_list(numbers).split(",")]
+    return ",".join(runs)
+
+
 def parse_heads(
     text: str, layers: Sequence[int], heads: Sequence[int], model_layers: int, model_heads: int
 ) -> list[tuple[int, int]]:

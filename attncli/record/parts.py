@@ -18,7 +18,10 @@ CONTENT = "content"  # the part of a score that is made of q and k
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Which model a record is of; the counts are the model's, not the record's."""
+    """Which model a record is of; the counts are the model's, not the record's.
+
+    changes: what was done to its network, in words: "without 3.1, 4.0-2"; empty for nothing.
+    """
 
     name: str
     path: str
@@ -26,6 +29,12 @@ class ModelInfo:
     layers: int
     heads: int
     hidden_size: int
+    changes: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its name, and what was done to it."""
+        return f"{self.name} {self.changes}".strip()
 
 
 @dataclass(frozen=True)

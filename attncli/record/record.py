@@ -17,6 +17,7 @@ from attncli.record import files
 from attncli.record.decimals import decimals
 from attncli.record.masks import agree, compact, masks_of_layers
 from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.prediction import Said
 from attncli.record.runs import entries
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
@@ -43,6 +44,7 @@ class AttentionRecord:
     writes (tokens) to what an encoder has read (key_tokens).
     measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
     "share of norm", a norm divided by the sum of its row.
+    prediction: what the model says of the text, where that was asked for and it says anything.
     """
 
     weights: Floats
@@ -56,6 +58,7 @@ class AttentionRecord:
     key_tokens: Tokens | None = None
     kind: str = "encoder"
     measure: str = "weight"
+    prediction: Said | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
@@ -73,7 +76,7 @@ class AttentionRecord:
         ]
         between = "" if self.key_tokens is None else f" to {len(self.key_tokens)}"
         parts = [
-            printable(self.model.name),
+            printable(self.model.shown),
             (", " if any("of" in count for count in counts) else " x ").join(counts),
             *self.unusual,
             f"{len(self.tokens)}{between} tokens",
@@ -181,6 +184,8 @@ class AttentionRecord:
         }
         if self.vectors is not None and self.vectors.terms:
             labels["terms"] = list(self.vectors.terms)
+        if self.prediction is not None:
+            labels["prediction"] = self.prediction.document()
         return files.Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -258,7 +263,9 @@ class AttentionRecord:
             if tokens is not None and tokens.shown != tokens.text:
                 more[name] = tokens.shown
         own = entries(self.masks, self.layers, self.mask_name, self.tokens, self.key_tokens)
-        masks = {"masks": own} if own else {}
+        masks: dict[str, Any] = {"masks": own} if own else {}
+        if self.prediction is not None:
+            more["prediction"] = self.prediction.document()
         return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name, **masks}
 
 

@@ -35,6 +35,7 @@ class Request:
     (layer, head), "all"; None or "none" for nobody's. They are some of the layers and heads asked for.
     which: of an encoder-decoder "encoder", "decoder" or "cross" (the default); of another model what it is.
     target: what an encoder-decoder's decoder is made to write (teacher forcing); by default its own greedy output.
+    predict: keep what the model says of the text too (`record.prediction`), where it has a head that attncli reads.
 
     Raises RequestError for a mask, a measure or a part (`which`) that there is not. What a model has no room for, or
     an engine can't do, is refused by that engine.
@@ -48,6 +49,7 @@ class Request:
     vectors: NamedHeads = None
     which: str | None = None
     target: str | None = None
+    predict: bool = False
 
     def __post_init__(self) -> None:
         choices.check("mask", self.mask, choices.Mask)

@@ -3,11 +3,12 @@
 from typing import Any
 
 from attncli.base import choices
-from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, refuse, text, whole
+from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, real, refuse, text, whole
 from attncli.record.measures import MEASURES
 
 MOST_HEADS = 10**6  # in a layer, and layers in a model
 LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1
+LONGEST_CHANGES = 10**5  # characters of what was done to a network
 LONGEST_TERM = 100  # characters of its name
 SEGMENTS = 2  # XLNet's [CLS] is of neither text
 
@@ -19,6 +20,13 @@ def offset(value: Any, what: str) -> None:
         refuse(value, what, "where something begins and ends")
 
 
+def share(value: Any, what: str) -> None:
+    """A number from 0 to 1."""
+    real()(value, what)
+    if not 0 <= value <= 1:
+        refuse(value, what, "a number from 0 to 1")
+
+
 MODEL = fields(
     {
         "name": name(),
@@ -27,7 +35,8 @@ MODEL = fields(
         "layers": whole(1, MOST_HEADS),
         "heads": whole(1, MOST_HEADS),
         "hidden_size": whole(),
-    }
+    },
+    {"changes": text(LONGEST_CHANGES)},  # which older files don't say
 )
 
 TOKENS_OF = {
@@ -55,12 +64,28 @@ def tokens(value: Any, what: str) -> None:
         last[segment] = last.get(segment, 0) if word is None else word
 
 
+ANSWER = fields(
+    {"label": text(), "logit": real(), "probability": maybe(share), "start": maybe(whole()), "end": maybe(whole())}
+)
+SAID = fields(
+    {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": each(ANSWER)}
+)
+
+
+def prediction(value: Any, count: int) -> None:
+    """What is said of a text of so many tokens."""
+    for place, answer in enumerate(value["answers"]):
+        start, end = answer["start"], answer["end"]
+        if (start is None) != (end is None) or (end is not None and not start < end <= count):
+            refuse([start, end], f"prediction: answers {place}", "tokens of the text")
+
+
 WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # which older files don't say
 
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
     {"tokens": tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
-    {**WHICH, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM))},
+    {**WHICH, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
 )
 
 # What another program's .npz may say besides its tokens, and what is of each of them.
@@ -83,7 +108,14 @@ DOCUMENT = fields(
                         fields({"layer": whole(), "head": whole(), "weights": anything}, {"terms": anything})
                     ),
                 },
-                {**WHICH, **SHOWN, "key_tokens": each(text()), "key_shown": each(text()), "masks": MASKS},
+                {
+                    **WHICH,
+                    **SHOWN,
+                    "key_tokens": each(text()),
+                    "key_shown": each(text()),
+                    "masks": MASKS,
+                    "prediction": SAID,
+                },
             )
         ),
     }

@@ -17,15 +17,12 @@ from attncli.text.tokens import NothingKept, Tokens, Unreadable, check_text, tok
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-MASKS = ("[MASK]", "<mask>")  # BERT's, and RoBERTa's
-
 
 class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
 
     pad_id: the number of [PAD]; None where there is none, and nothing can be padded. notation: how its vocabulary
-    writes pieces, where the backend can't be asked. name: how messages call it. mask: what stands for a word that is to
-    be predicted; None where nothing does.
+    writes pieces, where the backend can't be asked. name: how messages call it.
     """
 
     def __init__(
@@ -45,7 +42,6 @@ class Tokenizer:
         self.pad_id = pad_id
         self.notation = Notation.of(backend) if notation is None else notation
         self.name = name
-        self.mask = next((name for name in MASKS if backend.token_to_id(name) is not None), None)
         self.pad_token = "[PAD]" if pad_id is None else backend.id_to_token(pad_id) or "[PAD]"
 
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:

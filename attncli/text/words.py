@@ -38,6 +38,18 @@ def word_text(pieces: Sequence[str], special: bool, spaced: bool) -> str:
     return text if special else text.strip() or text
 
 
+def text_between(tokens: Tokens, start: int, end: int) -> str:
+    """What the tokens [start, end) stand for: their words, with a space between those that do not touch in the text."""
+    part = tokens.take(range(start, end))
+    groups = word_groups(part)
+    text = ""
+    for group, word in zip(groups, word_texts(part, groups), strict=True):
+        touches = group[0] > 0 and part.offsets[group[0]][0] == part.offsets[group[0] - 1][1]
+        apart = not touches or part.shown[group[0]].startswith(" ")
+        text += f" {word}" if text and apart else word
+    return text
+
+
 def word_tokens(tokens: Tokens) -> Tokens:
     """The words of a text in place of its tokens; a word has the id of its first piece."""
     groups = word_groups(tokens)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from checkpoints import make_checkpoint
 from made_up_family import FAMILY, made_up_checkpoint
 from written_documents import PLAIN, ROW, Reader, sections, text
 
@@ -35,6 +36,7 @@ CALLS = {
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @",
         "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m ./mpnet -l 1 -H 2 --terms @",
+        "run -m ./classes @", "run -m ./tokens --words @",
     ],
     "find": [
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
@@ -126,6 +128,8 @@ def place(tiny, tmp_path_factory):
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
     for family in ("modernbert", "mpnet"):
         (folder / family).symlink_to(tiny(family))
+    for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
+        make_checkpoint(folder / name, "bert", head)
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

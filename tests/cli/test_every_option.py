@@ -86,6 +86,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "task": ("words",),
     "way": ("mean",),
     "reference": ("one.txt",),
+    "without": ("0.1",),
 }
 
 

@@ -71,7 +71,7 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
         ("ForSequenceClassification", Asking(target="LABEL_0", at="cat"), "--at names a token"),
         ("ForTokenClassification", Asking(target="LABEL_0"), "say at which one"),
         ("ForQuestionAnswering", Asking(target="cat"), "has no label"),
-        ("ForSequenceClassification", Asking(similar_to="a dog"), "makes no sentence embeddings"),
+        ("ForSequenceClassification", Asking(similar_to="a dog"), "has no output 'embedding'"),
         ("ForMaskedLM", Asking(target="cat"), "what it predicts is the word at"),
     ],
 )

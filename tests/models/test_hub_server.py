@@ -48,12 +48,15 @@ def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_
     made = make_checkpoint(tmp_path / "made", "bert")
     for name in ("README.md", "modeling_evil.py", "pytorch_model.bin", "tf_model.h5"):
         (made / name).write_text("not needed")
+    for name in ("1_Pooling/config.json", "modules.json", "onnx/config.json"):
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text("{}")
     hub_server.repos["some/model"] = made
     there = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": hub_server.address, "HF_TOKEN": "hf_secret"}
     answer = ask("some/model", **there)
     assert answer["origin"] == "hub", answer
     path = Path(answer["path"])
-    needed = {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"}
+    needed = {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt", "modules.json", "1_Pooling"}
     assert {file.name for file in path.iterdir()} == needed
     assert (path / "model.safetensors").read_bytes() == (made / "model.safetensors").read_bytes()
     assert hub_server.fetched() <= needed

@@ -119,7 +119,7 @@ def test_json_is_the_document_of_run(several, folder):
     document = json.loads((folder / "r.json").read_text(encoding="utf-8"))
     assert set(document) == {"model", "records"}
     assert document["model"] == dataclasses.asdict(several[0].model)
-    assert set(document["model"]) == {"name", "path", "sha256", "layers", "heads", "hidden_size"}
+    assert set(document["model"]) == {"name", "path", "sha256", "layers", "heads", "hidden_size", "changes"}
     for found, record in zip(document["records"], several, strict=True):
         more = {"kind"} if record.kind != "encoder" else set()
         more |= {"key_tokens"} if record.key_tokens else set()

@@ -1,5 +1,8 @@
 """What is said of a record: its model, and how many tokens it has."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
 from attncli.text.tokens import Tokens
@@ -8,6 +11,11 @@ from attncli.text.tokens import Tokens
 def model_name(name: str) -> str:
     """A model's name without the folders that lead to it."""
     return printable(name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name)
+
+
+def model_shown(model: Mapping[str, Any]) -> str:
+    """The same of a document's model, with what was done to it."""
+    return model_name(f"{model['name']} {model.get('changes', '')}".strip())
 
 
 def record_size(record: AttentionRecord) -> str:

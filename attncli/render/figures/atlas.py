@@ -30,7 +30,7 @@ LETTERS = {
 
 def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
     """The figure; `by` colours the heads. A Notice names characters that no font on this machine has."""
-    title = " · ".join([clean(short_name(statistics.model.name)), *statistics.parts])
+    title = " · ".join([clean(short_name(statistics.model.shown)), *statistics.parts])
     distances = statistics.distances
     with drawing(fonts.families([title, *LETTERS.values()])):
         heads_row = max(0.28 * statistics.model.layers + 1.3, ROW if distances else 0.0)

@@ -79,7 +79,7 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
     queries, keys = ([token_label(text) for text in texts] for texts in token_pairs(found))
     shown = [(layer, head) for layer, head in found.heads()[:SHOWN] if found.of(layer, head) > 0]
     about_both = [
-        clean(f"{name}: {' · '.join([short_name(one.model.name), *about(one)])}")
+        clean(f"{name}: {' · '.join([short_name(one.model.shown), *about(one)])}")
         for name, one in (("A", found.first), ("B", found.second))
     ]
     families = fonts.families([*queries, *keys, *about_both, MEANING])

@@ -17,7 +17,7 @@ def ablation_figure(found: Ablation) -> Figure:
     grid = Grid(
         [str(layer) for layer in found.layers],
         [str(head) for head in found.heads],
-        title=f"{short_name(found.model.name)} · {answered(found.answer)}{texts}",
+        title=f"{short_name(found.model.shown)} · {answered(found.answer)}{texts}",
         note=UP[found.answer.kind],
         axes=("layer", "head"),
     )

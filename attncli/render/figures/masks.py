@@ -22,4 +22,4 @@ def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[i
         for row, head in enumerate(heads)
     ]
     headings = [f"layer {layer} head {head}" for layer, head in heads]
-    return panel_grid(rows, Grid(some.tokens.shown, headings=headings, title=f"{some.model.name}: what masks do"))
+    return panel_grid(rows, Grid(some.tokens.shown, headings=headings, title=f"{some.model.shown}: what masks do"))

@@ -14,7 +14,7 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
     """Model, what is unusual of it, layer, head, mask; a line may break between them only."""
     heads = numbered("head", record.heads)
     parts = [
-        short_name(record.model.name),
+        short_name(record.model.shown),
         *record.unusual,
         numbered("layer", record.layers),
         f"mean of {heads}" if what.mean else heads,

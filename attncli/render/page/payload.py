@@ -50,7 +50,7 @@ def payload(
     description = {
         "version": __version__,
         "model": {
-            "name": printable(first.model.name),
+            "name": printable(first.model.shown),
             "sha256": printable(first.model.sha256),
             "layers": first.model.layers,
             "heads": first.model.heads,
@@ -73,7 +73,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
         raise RequestError("there is no record to make a page of")
     for record in records[1:]:
         for what, one, other in (
-            ("models", record.model.name, records[0].model.name),
+            ("models", record.model.shown, records[0].model.shown),
             ("weights", record.model.sha256, records[0].model.sha256),
             ("layers", record.layers, records[0].layers),
             ("heads", record.heads, records[0].heads),

@@ -29,7 +29,7 @@ def difference_view(found: Difference, top: int, canvas: Canvas) -> list[Rendera
 def sides(found: Difference, canvas: Canvas) -> list[Text]:
     """The two, a line each; what is the same in both is said all the same."""
     return [
-        title([f"{name}  {model_name(one.model.name)}", *about(one)], canvas)
+        title([f"{name}  {model_name(one.model.shown)}", *about(one)], canvas)
         for name, one in (("A", found.first), ("B", found.second))
     ]
 

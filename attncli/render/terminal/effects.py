@@ -24,7 +24,7 @@ def ablation_view(found: Ablation, top: int, canvas: Canvas) -> list[RenderableT
     """What is asked; for each way a number a head; then the `top` heads that do most, whole layers, and all heads."""
     texts = [] if found.texts == 1 else [f"{found.texts} texts"]
     lines: list[RenderableType] = [
-        title([model_name(found.model.name), printable(answered(found.answer)), *texts], canvas),
+        title([model_name(found.model.shown), printable(answered(found.answer)), *texts], canvas),
         Prose(UP[found.answer.kind]),
     ]
     for place, way in enumerate(found.ways):

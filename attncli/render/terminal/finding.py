@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable, visible
-from attncli.render.captions.records import model_name
+from attncli.render.captions.records import model_shown
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import title
 from attncli.render.terminal.tables import Prose, plain_table
@@ -21,7 +21,7 @@ USUAL = (
 def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[RenderableType]:
     """What was looked for, and a row for each of the first `top` heads."""
     heads = document["heads"]
-    parts = [model_name(document["model"]["name"]), *about(document)]
+    parts = [model_shown(document["model"]), *about(document)]
     shown = f"{min(top, len(heads))} of {len(heads)} heads"
     if "from" not in document:
         return [title([*parts, shown], canvas), figure_table(document, heads[:top])]

@@ -24,7 +24,7 @@ def title(parts: Sequence[str], canvas: Canvas) -> Text:
 def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
     """Which model, what is unusual, what of it, which mask, how many tokens."""
     mask = f"mask {record.mask_name}"
-    return title([model_name(record.model.name), *record.unusual, what, mask, record_size(record)], canvas)
+    return title([model_name(record.model.shown), *record.unusual, what, mask, record_size(record)], canvas)
 
 
 def legends(record: AttentionRecord, canvas: Canvas) -> list[Text]:

@@ -51,7 +51,7 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
     """For each (layer, head): its map under every mask, side by side as far as the width allows."""
     some = next(iter(records.values()))
     size = PanelSize.of(some, canvas.width)
-    about = title([model_name(some.model.name), "what masks do", *some.unusual, record_size(some)], canvas)
+    about = title([model_name(some.model.shown), "what masks do", *some.unusual, record_size(some)], canvas)
     maps = {head: {name: drawn_map(record, *head) for name, record in records.items()} for head in heads}
     below = [one for by_mask in maps.values() for one in by_mask.values()]
     lines = [about, *legend(some.tokens, canvas), scale(canvas, *below), Text()]

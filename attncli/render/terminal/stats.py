@@ -31,7 +31,7 @@ def stats_view(statistics: Statistics, by: str, canvas: Canvas) -> list[Renderab
 
 def heading(statistics: Statistics, canvas: Canvas) -> Text:
     """Which model on how much, under which mask."""
-    return title([model_name(statistics.model.name), *statistics.parts], canvas)
+    return title([model_name(statistics.model.shown), *statistics.parts], canvas)
 
 
 def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list[Text]:

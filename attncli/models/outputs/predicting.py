@@ -1,0 +1,133 @@
+"""Texts put to an output: numbers without torch, and the answers among them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.choices import Output as Kind
+from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
+from attncli.models.outputs.answers import answers_of, masked
+from attncli.models.outputs.output import SOFTMAX, Output
+from attncli.models.outputs.sentence_texts import manner_of
+from attncli.models.rows import batches
+from attncli.record.prediction import Said
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.models.model import Model
+
+TASKS = ("heads", "classes", "tokens", "span")  # what config.json names, and not only the tensors
+Numbers = Floats | Doubles  # float64 of a model that computes in it
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an output says of a text.
+
+    output: its name; kind: what it says. labels: names along the last axis, where they have any.
+    values: before probabilities are made of them (logits): "classes" `[label]`; "words" and "tokens" `[token, label]`;
+    "span" `[token, 2]`, start and end; "embedding" `[size]`. probabilities: in the same shape, of a span's start and
+    end each over the tokens; None where there are none.
+    """
+
+    output: str
+    kind: Kind
+    labels: list[str]
+    values: Numbers
+    probabilities: Numbers | None
+
+
+def output_of(model: "Model", name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
+    """The output of this name; without one, that of words where there is a [MASK], else what the model is for.
+
+    Raises RequestError where the model has none, or not this one, with the reason where there is one.
+    """
+    outputs, refused = model.found
+    if name is None:
+        name = "words" if "words" in outputs and any(map(masked, texts)) else next(iter(outputs), None)
+    if name in outputs:
+        return name, outputs[name]
+    if why := refused.get(name or "") or "; ".join(refused.values()):
+        raise RequestError(why)
+    there = f"it has {', '.join(outputs)}" if outputs else "its files say of no head and no pooling"
+    raise RequestError(f"{model.place.name} has no output{'' if name is None else f' {quoted(name)}'}: {there}")
+
+
+def predict(model: "Model", tokens: Tokens, name: str | None, mask: str) -> Prediction:
+    """Raises RequestError as `output_of` does, for an unknown mask, and for logits that are no numbers."""
+    name, output = output_of(model, name, [tokens])
+    with torch.inference_mode():
+        [values] = output(model.last_hidden([tokens], mask), [tokens])
+        return prediction(model, name, output, values)
+
+
+def prediction(model: "Model", name: str, output: Output, values: Tensor) -> Prediction:
+    """Raises RequestError for values that are no numbers."""
+    if not bool(values.isfinite().all()):
+        raise RequestError(
+            f"the output {name} of {model.place.name} is too large for {model.dtype_name}: "
+            "another --dtype has more room, or the weights are damaged"
+        )
+    found = output.probabilities(values.float() if values.dtype.itemsize < 4 else values)
+    return Prediction(name, output.kind, output.labels, as_array(values), None if found is None else as_array(found))
+
+
+def notices(model: "Model") -> Iterator[str]:
+    """Why there is no prediction of a task that config.json says the checkpoint is for."""
+    for name in TASKS:
+        if name in model.found.refused:
+            yield f"no prediction: {model.found.refused[name]}"
+
+
+def answering(model: "Model", tokens: Tokens) -> tuple[str, Output, list[int]] | None:
+    """What a record holds the answers of: the output that is meant without a name, and the tokens that it is asked of.
+    None where there is no such output, or it has no answer: an embedding, or words where there is no [MASK].
+    """
+    if not model.found.outputs:
+        return None
+    name, output = output_of(model, None, [tokens])
+    rows = masked(tokens) if output.kind == "words" else list(range(len(tokens)))
+    return None if output.kind == "embedding" or not rows else (name, output, rows)
+
+
+def said(model: "Model", texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
+    """These answers of every text, read off the last hidden states. Raises RequestError as `predict` does."""
+    return [said_of(model, *one) for one in zip(texts, hidden, strict=True)]
+
+
+def said_of(model: "Model", tokens: Tokens, hidden: Tensor) -> Said | None:
+    """These answers. Raises RequestError as `predict` does."""
+    found = answering(model, tokens)
+    if found is None:
+        return None
+    name, output, rows = found
+    [values] = output([hidden], [tokens], None if output.pooling else [rows])
+    answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
+    return Said(name, output.kind, output.function == SOFTMAX, answers)
+
+
+def embed(model: "Model", written: Sequence[str]) -> Numbers:
+    """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
+    name, output = output_of(model, "embedding")
+    manner = manner_of(model.place.path, model.tokenizer.max_tokens)
+    texts = [manner.tokens(model.tokenizer, one) for one in written]
+    made: dict[int, Any] = {}
+    with torch.inference_mode():
+        for numbers in batches(texts, model.batch_tokens):
+            batch = [texts[number] for number in numbers]
+            for number, values in zip(numbers, output(model.last_hidden(batch), batch), strict=True):
+                made[number] = prediction(model, name, output, values).values
+    stacked: Numbers = np.stack([made[number] for number in range(len(texts))] or [np.empty(0, np.float32)])
+    return stacked[: len(texts)]
+
+
+def as_array(tensor: Tensor) -> Numbers:
+    wide = tensor if tensor.dtype == torch.float64 else tensor.float()
+    array: Numbers = wide.detach().cpu().numpy()
+    return array

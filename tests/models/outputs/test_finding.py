@@ -1,0 +1,171 @@
+"""Which outputs a checkpoint has: by its tensors and its config.json; what can't be had, and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoints import edit_config, make_checkpoint
+from safetensors.torch import load_file, save_file
+from sentences import pooling, write_modules
+
+from attncli import Notice, RequestError
+from attncli.models.loading import load_own
+from attncli.models.model import Model
+
+
+@pytest.fixture
+def made(tmp_path):
+    """`made("ForMaskedLM", **changes)` -> a directory of its own, to be changed."""
+    return lambda head, family="bert", **changes: make_checkpoint(tmp_path / "made", family, head, **changes)
+
+
+def opened(directory: Path) -> Model:
+    return load_own(str(directory), "cpu")
+
+
+def change_tensors(directory: Path, change) -> None:
+    tensors = load_file(directory / "model.safetensors")
+    change(tensors)
+    save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+
+
+def test_a_plain_encoder_has_none(tiny):
+    model = opened(tiny("bert"))
+    assert model.outputs() == {} and model.found.refused == {}
+    with pytest.raises(RequestError, match="has no output: its files say of no head and no pooling"):
+        model.predict("the cat")
+
+
+def test_a_classifier_is_what_config_json_says_it_is_and_not_its_tensors_names(made):
+    """BERT's classes and token labels have one name."""
+    directory = made("ForSequenceClassification", num_labels=3)
+    assert list(opened(directory).outputs()) == ["classes"]
+    edit_config(directory, architectures=["BertForTokenClassification"])
+    assert list(opened(directory).outputs()) == ["tokens"]
+    for nobody in (None, ["BertModel"], ["BertForMultipleChoice"], 5, [7]):
+        edit_config(directory, architectures=nobody)
+        assert opened(directory).outputs() == {} and opened(directory).found.refused == {}
+
+
+def test_several_outputs_stand_in_order_and_are_asked_for_by_name(made):
+    directory = write_modules(made("ForPreTraining"), pooling("mean_tokens"))
+    model = opened(directory)
+    assert list(model.outputs()) == ["embedding", "words", "next sentence"]
+    assert model.predict("the cat").kind == "embedding"
+    assert model.predict("the [MASK]").kind == "words"
+    assert model.predict("the [MASK]", output="embedding").kind == "embedding"
+    follows = model.predict("the cat", "it sat", output="next sentence")
+    assert (follows.kind, follows.labels) == ("classes", ["follows", "does not follow"])
+    with pytest.raises(RequestError, match="no output 'span': it has embedding, words, next sentence"):
+        model.predict("the cat", output="span")
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({"0": "x"}, r"classifier.weight has the shape \[3, 32\], and by config.json it is \[1, 32\]"),
+        ({"0": "x", "1": "y", "3": "z"}, "not a name for each"),
+        ({"0": "x", "1": "y", "2": 7}, "label 2 is 7, and not text"),
+        ({"0": "x", "1": "y", "2": "z" * 10_000}, "at most 5000"),
+        ({}, "not a name for each"),
+        (["x", "y", "z"], "not a name for each"),
+    ],
+)
+def test_labels_that_cannot_be(labels, why, made):
+    directory = made("ForSequenceClassification", num_labels=3)
+    edit_config(directory, id2label=labels)
+    refused(directory, why)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"problem_type": "guessing"}, "problem_type is 'guessing'"),
+        ({"problem_type": {}}, "problem_type"),
+        ({"id2label": None, "num_labels": 10**30}, "num_labels"),
+        ({"id2label": None, "num_labels": "3"}, "num_labels"),
+        ({"id2label": None}, r"by config.json it is \[2, 32\]"),
+    ],
+)
+def test_a_config_json_that_does_not_fit(changes, why, made):
+    directory = made("ForSequenceClassification", num_labels=3)
+    edit_config(directory, **changes)
+    refused(directory, why)
+
+
+@pytest.mark.parametrize("name", ["classifier.weight", "classifier.bias", "bert.pooler.dense.bias"])
+def test_a_head_that_is_there_in_parts(name, made):
+    directory = made("ForSequenceClassification", num_labels=3)
+    change_tensors(directory, lambda tensors: tensors.pop(name))
+    refused(directory, f"lacks {name.removeprefix('bert.')}")
+
+
+def refused(directory: Path, why: str) -> None:
+    """It is said once, in a line, and the maps are there all the same."""
+    model = opened(directory)
+    with pytest.raises(RequestError, match=why) as caught:
+        model.predict("the cat")
+    assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
+    with pytest.warns(Notice, match=why) as said:
+        assert model.attend("the cat", predict=True).prediction is None
+    assert len(said) == 1
+
+
+def test_words_of_which_a_part_is_missing_are_not_offered(made):
+    directory = made("ForMaskedLM")
+    change_tensors(directory, lambda tensors: tensors.pop("cls.predictions.transform.LayerNorm.weight"))
+    model = opened(directory)
+    assert model.outputs() == {}
+    with pytest.raises(RequestError, match=r"lacks cls.predictions.transform.LayerNorm.weight"):
+        model.predict("the [MASK]", output="words")
+
+
+def test_the_table_of_tokens_stands_for_scores_only_where_it_is_tied(made):
+    directory = made("ForMaskedLM")
+    tied = opened(directory)
+    assert tied.outputs()["words"].network.scores.weight is tied.network.embeddings.tokens.weight
+    edit_config(directory, tie_word_embeddings=False)
+    with pytest.raises(RequestError, match=r"lacks cls.predictions.decoder.weight"):
+        opened(directory).predict("the [MASK]", output="words")
+    own = {"cls.predictions.decoder.weight": torch.zeros(tied.config.vocab_size, 32)}
+    change_tensors(directory, lambda tensors: tensors.update(own))
+    prediction = opened(directory).predict("the [MASK]", output="words")
+    assert (prediction.values == prediction.values[0]).all()  # the bias alone
+
+
+def test_a_damaged_head_is_told_of_when_it_is_read(made):
+    directory = made("ForSequenceClassification", num_labels=3)
+    change_tensors(directory, lambda tensors: tensors["classifier.weight"].fill_(float("nan")))
+    model = opened(directory)
+    assert list(model.outputs()) == ["classes"] and model.attend("the cat").prediction is None
+    with pytest.raises(RequestError, match=r"classifier.weight has a number that is NaN"):
+        model.predict("the cat")
+
+
+def test_old_names_are_read_too(made, with_head):
+    """gamma and beta, in a pickle of 2018."""
+    directories = made("ForMaskedLM", form="2018"), with_head("bert", "ForMaskedLM")
+    old, new = (opened(one).predict("the [MASK]") for one in directories)
+    assert (old.values == new.values).all()
+
+
+def test_heads_are_not_read_before_they_are_used(made, monkeypatch):
+    """`run` on an encoder starts no slower for a head that nobody asks for."""
+    model = opened(made("ForSequenceClassification", num_labels=3))
+    read = []
+    monkeypatch.setattr(model.checkpoint, "read", lambda name, dtype: read.append(name) or 1 / 0)
+    assert list(model.outputs()) == ["classes"] and read == []
+
+
+def test_an_architecture_with_random_weights_has_none():
+    from attncli.models.random import random_model
+
+    model, _ = random_model("electra-small", "cpu")
+    assert model.outputs() == {}
+
+
+def test_labels_are_read_from_json_as_they_are(made):
+    directory = made("ForSequenceClassification", id2label={0: "no\x1b[31m", 1: "[bold]yes"})
+    assert json.loads((directory / "config.json").read_text())["id2label"]["0"] == "no\x1b[31m"
+    assert opened(directory).outputs()["classes"].labels == ["no\x1b[31m", "[bold]yes"]

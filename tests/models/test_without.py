@@ -1,0 +1,83 @@
+"""A model without some of its heads: everything that is asked of it is of the changed network, and says so."""
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import EACH
+
+from attncli import load_model, load_record
+from attncli.base.errors import RequestError
+from attncli.checks import agreement
+from attncli.corpus.statistics import corpus_statistics, count_files
+from attncli.models.attending import Gates
+from attncli.models.transformers_peer import load_reference
+
+TEXT, HEADS = "the cat sat on it, un believ able", [(0, 1), (0, 2), (2, 3)]
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("family", EACH)
+def test_every_family_beside_transformers_with_hooks(tiny, family):
+    """And not beside transformers without."""
+    plain = load_model(str(tiny(family)), device="cpu", dtype="float64")
+    model = plain.without("0.1-2,2.3")
+    tokens = [model.tokenizer.encode(TEXT)]
+    reference = load_reference(model.place.path, model.device, model.dtype)
+    assert agreement.compare(plain, tokens, reference=reference).same
+    assert not agreement.compare(model, tokens, reference=reference).same
+    reference.silence(model.config, HEADS)
+    assert agreement.compare(model, tokens, reference=reference).same
+    assert not agreement.compare(plain, tokens, reference=reference).same
+
+
+def test_it_shares_weights_and_leaves_the_model_as_it_was(tiny):
+    model = load_model(str(tiny("bert")), device="cpu")
+    before = model.attend(TEXT).weights.copy()
+    changed = model.without([(0, 1), (0, 2)]).without("2.3")
+    gated = next(model.take([model.tokenizer.encode(TEXT)], inside=Gates(dict.fromkeys(HEADS, 0.0))))
+    np.testing.assert_allclose(changed.attend(TEXT).weights, gated.weights, atol=1e-6)
+    np.testing.assert_array_equal(model.attend(TEXT).weights, before)
+    assert changed.network.layer(0).attention.query.weight is model.network.layer(0).attention.query.weight
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".json"])
+def test_a_record_says_what_was_changed(tiny, tmp_path, suffix):
+    record = load_model(str(tiny("bert")), device="cpu").without("0.1-2,2.3").attend(TEXT)
+    assert record.model.changes == "without 0.1-2,2.3" and "without 0.1-2,2.3" in repr(record)
+    record.save(tmp_path / f"a{suffix}")
+    assert load_record(tmp_path / f"a{suffix}").model == record.model
+
+
+def test_statistics_are_of_the_changed_network(tiny):
+    model = load_model(str(tiny("bert")), device="cpu")
+    found = corpus_statistics(model.without("1.0"), [TEXT])
+    plain = corpus_statistics(model, [TEXT])
+    assert found.model.changes == "without 1.0"
+    np.testing.assert_allclose(found.figures[:2], plain.figures[:2], atol=1e-6)
+    assert np.abs(found.figures[2:, :, 0] - plain.figures[2:, :, 0]).min() > 1e-4  # entropy
+
+
+def test_a_state_of_another_network_is_not_gone_on_from(tiny, tmp_path):
+    model = load_model(str(tiny("bert")), device="cpu")
+    (tmp_path / "a.txt").write_text(f"{TEXT}\nit sat\n")
+    file = [str(tmp_path / "a.txt")]
+    count_files(model, file, resume=tmp_path / "state.npz")
+    with pytest.raises(RequestError, match="--without"):
+        count_files(model.without("1.0"), file, resume=tmp_path / "state.npz")
+
+
+def test_gradients_pass_a_silenced_head_by(tiny):
+    model = load_model(str(tiny("bert")), device="cpu").without("1.0")
+    gate = torch.ones((), requires_grad=True)
+    for heads, reached in (({(1, 0): gate}, False), ({(1, 1): gate}, True)):
+        [last] = model.last_hidden([model.tokenizer.encode(TEXT)], attend=Gates(heads))
+        [slope] = torch.autograd.grad(last.sum(), gate)
+        assert bool(slope != 0) == reached
+
+
+def test_what_can_not_be_silenced(tiny):
+    model = load_model(str(tiny("bert")), device="cpu")
+    with pytest.raises(RequestError, match="layer 7 is out of range"):
+        model.without("7.0")
+    with pytest.raises(RequestError, match="nothing changes in layers up to 1"):
+        model.without("1.0,3.2").attend(TEXT, layers="0,1")
