@@ -70,7 +70,7 @@ def similar(
         refuse(context, "without --inputs, which integrates", "steps")
     texts = texts_of(context, first, second, file)
     if file is not None and apart is None:
-        refuse(context, "on a matrix of cosines: take one apart with --apart, or", "inputs", "steps", "words", "top")
+        refuse(context, "on a matrix of cosines, of which --apart takes one apart", "inputs", "steps", "words", "top")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all pairs", "top")
     from attncli.cli.source import open_own

@@ -20,6 +20,7 @@ from attncli.models.outputs.pooling import POOLINGS
 from attncli.text.tokens import Tokens
 
 MAX = "max"
+LEAST = 1e-12  # that Normalize divides by
 INSTEAD = "ask with --inputs, which is for any network"
 
 
@@ -86,8 +87,8 @@ def has_bias(output: Output) -> bool:
 
 
 def norm(vector: Tensor) -> Tensor:
-    """As Normalize divides by it."""
-    return vector.norm().clamp(min=1e-12)
+    """Its length, that Normalize divides by."""
+    return vector.norm().clamp(min=LEAST)
 
 
 def in_float64(output: Output) -> Output:

@@ -97,7 +97,12 @@ def embedded(text: Unchanged, output: Output, x: Tensor) -> Tensor:
         beginning = Beginning(0, x.flatten(0, 1))
         *_, last = walk(text.model.network, rows, attend_by_formula, beginning=beginning)
         [run] = rows.runs
-        return F.normalize(torch.stack(output(list(run.tokens(last).double()), copies)), dim=-1)
+        return unit(torch.stack(output(list(run.tokens(last).double()), copies)))
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """The same of length 1, whose dot products are cosines."""
+    return F.normalize(vectors, dim=-1)
 
 
 def slopes(text: Unchanged, output: Output, x: Tensor, away: Tensor, places: Sequence[int]) -> Tensor:

@@ -10,21 +10,19 @@ integration for every network (`attncli.effects.integrated`).
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.analysis.similarity import Cosines, References, Similarity
 from attncli.base.errors import RequestError
 from attncli.effects.ablation import ablate
-from attncli.effects.asking import Asking, output_asked, question
+from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
-from attncli.effects.embedding_parts import has_bias, in_float64, norm, parts_of
+from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, parts_of
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.questions import Cosine
 from attncli.models.model import Model
 from attncli.models.outputs.output import Output
-from attncli.models.rows import batches
+from attncli.models.outputs.predicting import embed
 
 STEPS = 64  # with which the integrals of sentences end within 1e-5
 
@@ -95,19 +93,7 @@ def of_inputs(
 
 
 def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
-    """Of every two of some texts, which go through the network together.
-
-    Raises RequestError where the checkpoint makes no sentence embeddings, and as `Tokenizer.encode` does.
-    """
-    tokens = [model.tokenizer.encode(text) for text in texts]
-    output = output_asked(model, tokens[0], Asking(kind="cosine"))
-    assert output is not None
-    exact = in_float64(output)
-    made: dict[int, Tensor] = {}
-    with torch.inference_mode():
-        for numbers in batches(tokens, model.batch_tokens):
-            some = [tokens[number] for number in numbers]
-            last = [vectors.double() for vectors in model.last_hidden(some, mask)]
-            made.update(zip(numbers, exact(last, some), strict=True))
-        vectors = F.normalize(torch.stack([made[number] for number in range(len(texts))]), dim=-1)
-        return Cosines(model.info, list(texts), (vectors @ vectors.T).cpu().numpy())
+    """Of every two of some texts. Raises RequestError as `Model.embed` does."""
+    vectors = embed(model, texts, mask).astype(np.float64)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
+    return Cosines(model.info, list(texts), units @ units.T)

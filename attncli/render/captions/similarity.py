@@ -8,7 +8,7 @@ VECTORS = (
 )
 INPUTS = (
     "a cell is what two input tokens contribute to the cosine, by Jacobians integrated from a reference: the same text "
-    "with [PAD]'s vector in place of every token that is not special"
+    "with [PAD]'s vector in place of every token that is not special (those are the same in it, and have 0)"
 )
 ONE_VECTOR = "reads one vector of a text: the sum has one term, and of other tokens it says nothing (--inputs does)"
 POOLINGS = {

@@ -10,6 +10,8 @@ from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.titles import short_name
 
+HUNDREDTHS = 100  # what one pair of many contributes is read so
+
 
 def similarity_figure(found: Similarity) -> Figure:
     """Rows are A's tokens and columns B's, from what is largest in size below 0 to the same above it."""
@@ -21,8 +23,8 @@ def similarity_figure(found: Similarity) -> Figure:
         note="\n".join([*summed(found), UP]),
         axes=("A", "B"),
     )
-    panel = Panel("", found.contributions.astype(np.float32))
-    return panel_grid([[panel]], grid, cmap=CHANGES, scale="contribution to the cosine", signed=True)
+    panel = Panel("", (found.contributions * HUNDREDTHS).astype(np.float32))
+    return panel_grid([[panel]], grid, cmap=CHANGES, scale="contribution to the cosine, in hundredths", signed=True)
 
 
 def cosines_figure(found: Cosines) -> Figure:
