@@ -1,0 +1,63 @@
+"""attncli run: what the model says of the text, in the heading and in a saved record."""
+
+import json
+
+import pytest
+from checkpoints import edit_config, make_checkpoint
+
+LABELS = {0: "contradiction", 1: "entailment", 2: "neutral\x1b[31m"}
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return make_checkpoint(tmp_path_factory.mktemp("made"), "bert", "ForSequenceClassification", id2label=LABELS)
+
+
+def test_run_names_the_label_and_its_probability_under_the_title(classifier, attncli):
+    for more in (["--words", "--pair", "it sat"], ["-l", "1"], ["-l", "1", "-H", "0"]):
+        result = attncli("run", "-m", classifier, "the unbelievable cat", *more)
+        title, said, *_ = result.out.splitlines()
+        assert result.code == 0 and "mask padding" in title
+        assert said.startswith("prediction: ") and said.count("%") == 3 and r"neutral\x1b[31m" in said, more
+        assert "\x1b" not in result.out
+
+
+def test_json_has_it_and_a_saved_record_says_it_again(classifier, attncli, tmp_path):
+    arguments = "run", "-m", classifier, "the cat", "--pair", "it sat"
+    [record] = json.loads(attncli(*arguments, "--json").out)["records"]
+    answers = record["prediction"]["answers"]
+    assert sum(one["probability"] for one in answers) == pytest.approx(1) and len(answers) == 3
+    first = attncli(*arguments, "-l", "-1").out.splitlines()[1]
+    assert first.startswith(f"prediction: {answers[0]['label']} {answers[0]['probability']:.1%}".partition("\\")[0])
+    for name in ("r.npz", "r.safetensors", "r.json"):
+        assert attncli(*arguments, "-o", tmp_path / name).code == 0
+        assert attncli("run", "--from", tmp_path / name, "-l", "-1").out.splitlines()[1] == first
+    assert json.loads((tmp_path / "r.json").read_text())["records"][0]["prediction"] == record["prediction"]
+
+
+def test_nothing_is_said_where_there_is_nothing(tiny, attncli, tmp_path):
+    for model in (tiny("bert"), "minilm"):
+        result = attncli("run", "-m", model, "the [MASK] cat", "-l", "0")
+        assert result.code == 0 and "prediction" not in result.out + result.err
+        assert "prediction" not in json.loads(attncli("run", "-m", model, "--json", "the cat").out)["records"][0]
+
+
+def test_words_for_a_mask(attncli, tmp_path):
+    made = make_checkpoint(tmp_path / "made", "bert", "ForMaskedLM")
+    out = attncli("run", "-m", made, "the [MASK] sat on [MASK]").out.splitlines()
+    assert [line.split(" is ")[0] for line in out[1:3]] == ["prediction: [MASK] 2", "prediction: [MASK] 5"]
+    assert out[1].count("%") == out[2].count("%") == 3
+    assert "prediction" not in attncli("run", "-m", made, "the cat sat").out
+
+
+def test_a_head_that_does_not_fit_is_told_of_in_a_line(attncli, tmp_path):
+    made = make_checkpoint(tmp_path / "made", "bert", "ForSequenceClassification", num_labels=3)
+    edit_config(made, id2label={"0": "\x1b[31m"})
+    result = attncli("run", "-m", made, "the cat")
+    assert result.code == 0 and "prediction" not in result.out
+    assert result.err.splitlines()[0].startswith("attncli: no prediction: ") and "[3, 32]" in result.err
+
+
+def test_transformers_engine_says_nothing_of_it(classifier, attncli):
+    result = attncli("run", "-m", classifier, "--engine", "transformers", "the cat", "-l", "0")
+    assert result.code == 0 and "prediction" not in result.out

@@ -1,0 +1,96 @@
+"""What a record holds of a prediction: there and back through files, between words, and held to its schema."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli import RequestError, load_record
+from attncli.analysis.long_texts import some_tokens
+from attncli.analysis.words import merge_words
+from attncli.record.prediction import Answer, Said
+
+SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])
+PLACES = Said("tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)])
+NUMBER = Said("classes", "classes", False, [Answer("LABEL_0", 0.1 + 0.2, None)])
+
+
+@pytest.fixture
+def record():
+    return record_of(np.full((1, 1, 5, 5), 0.2))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".json"])
+@pytest.mark.parametrize("said", [None, SAID, PLACES, NUMBER])
+def test_it_comes_back_as_it_was(said, suffix, record, tmp_path):
+    replace(record, prediction=said).save(tmp_path / f"r{suffix}")
+    assert load_record(tmp_path / f"r{suffix}").prediction == said
+
+
+ANSWER = {"label": "yes", "logit": 1.0, "probability": 0.5, "start": None, "end": None}
+GOOD = {"output": "classes", "kind": "classes", "single": True, "answers": [ANSWER]}
+BAD = [
+    "yes",
+    [],
+    {},
+    {**GOOD, "kind": "guess"},
+    {**GOOD, "single": 1},
+    {**GOOD, "more": 1},
+    {**GOOD, "answers": {}},
+    *(
+        {**GOOD, "answers": [{**ANSWER, **wrong}]}
+        for wrong in (
+            {"label": 5},
+            {"logit": "1"},
+            {"logit": 1e300},
+            {"probability": 1.5},
+            {"probability": -0.1},
+            {"start": 1},
+            {"end": 1},
+            {"start": 2, "end": 2},
+            {"start": 0, "end": 6},
+            {"start": -1, "end": 1},
+            {"start": 0, "end": 10**30},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", BAD, ids=range(len(BAD)))
+def test_what_no_model_says_is_refused(wrong, record, tmp_path):
+    path = tmp_path / "r.json"
+    replace(record, prediction=NUMBER).save(path)
+    document = json.loads(path.read_text())
+    document["records"][0]["prediction"] = GOOD
+    path.write_text(json.dumps(document))
+    assert load_record(path).prediction.answers[0].label == "yes"
+    document["records"][0]["prediction"] = wrong
+    path.write_text(json.dumps(document))
+    with pytest.raises(RequestError, match="is not a whole attncli record") as caught:
+        load_record(path)
+    assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
+
+
+def test_a_saved_record_of_an_npz_is_held_to_the_same(record, tmp_path):
+    path = tmp_path / "r.npz"
+    said = replace(SAID, answers=[Answer("yes", 1.0, 0.5, 3, 9)])
+    replace(record, prediction=said).save(path)
+    with pytest.raises(RequestError, match="tokens of the text"):
+        load_record(path)
+
+
+def test_it_follows_tokens_into_words_and_out_of_a_text(record):
+    """[CLS] cat ##s 中 [SEP], the first two pieces of one word."""
+    tokens = replace(record.tokens, words=[None, 0, 0, 1, None])
+    whole = replace(record, tokens=tokens, prediction=PLACES)
+    words = merge_words(whole).prediction
+    assert [(one.label, one.start, one.end) for one in words.answers] == [
+        ("label 1", 1, 2), ("label 2", 1, 2), ("label 3", 2, 3),
+    ]  # fmt: skip
+    [some] = some_tokens(whole, "3-4").prediction.answers
+    assert (some.label, some.start, some.end) == ("label 3", 0, 1)
+    assert merge_words(replace(whole, prediction=SAID)).prediction == SAID
+    span = Said("span", "span", True, [Answer("cats 中", 1.0, 0.5, 1, 4)])
+    assert merge_words(replace(whole, prediction=span)).prediction.answers[0].end == 3
