@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.corpus.statistics import corpus_statistics
+    from attncli.effects.similarity import similar
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -33,6 +34,7 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "corpus_statistics": "attncli.corpus.statistics",
+    "similar": "attncli.effects.similarity",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -49,6 +51,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "Notice",
     "RequestError",
     "corpus_statistics",
+    "similar",
     "Engine",
     "load_model",
     "Model",

@@ -1,5 +1,7 @@
 """A cosine that was taken apart: words, pairs, and what is between the sum and the cosine."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from records import similarity_of, tokens
@@ -8,7 +10,6 @@ from attncli.analysis.similarity import Cosines, References
 
 CELLS = np.array([[0.1, 0.02, 0.0], [0.2, -0.3, 0.05]])
 FIRST, SECOND = tokens(["un", "##able"], [0, 0]), tokens(["the", "cat", "##s"], [0, 1, 1])
-MODEL = {"name": "made-up", "path": None, "sha256": None, "layers": 2, "heads": 2, "hidden_size": 4}
 
 
 def made(**changes):
@@ -55,5 +56,5 @@ def test_the_document_and_its_rows():
 def test_cosines_of_texts():
     values = np.array([[1, 0.5], [0.5, 1]])
     found = Cosines(made().model, ["a", "b"], values)
-    assert found.document() == {"model": MODEL, "texts": ["a", "b"], "cosines": values.tolist()}
+    assert found.document() == {"model": asdict(found.model), "texts": ["a", "b"], "cosines": values.tolist()}
     assert list(found.rows())[1] == {"text": 0, "other": 1, "cosine": 0.5}

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import typer
+from checkpoints import make_checkpoint
+from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
 from attncli.checks import ways
@@ -87,6 +89,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "way": ("mean",),
     "reference": ("one.txt",),
     "without": ("0.1",),
+    "apart": ("0", "2"),
+    "steps": ("8",),
 }
 
 
@@ -134,6 +138,11 @@ WAYS = {
     "ablate": [
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
         "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
+    ],
+    "similar": [
+        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
+        "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
+        "similar -m sentences -f lines.txt --apart 0 1",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
@@ -235,6 +244,7 @@ def place(tiny, tmp_path_factory):
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "other").symlink_to(tiny("bert", seed=1))
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
+    write_modules(make_checkpoint(folder / "sentences"), pooling("mean_tokens"), NORMALIZE)
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

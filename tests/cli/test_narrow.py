@@ -34,6 +34,9 @@ COMMANDS = {
     "find in texts": ["find", "not", "good", "-f", "sample_inputs/negation.txt"],
     "find a figure": ["find", "--by", "previous", TEXT],
     "align": ["align", "3 March 2021"],
+    "similar": ["similar", TEXT, LONG],
+    "similar of words": ["similar", "--words", LONG, "The cat sat."],
+    "similar texts": ["similar", "-f", "sample_inputs/coreference.txt"],
     "ablate": ["ablate", "-f", "sample_inputs/negation.txt", "-l", "4,5", "--similar-to", LONG],
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")

@@ -83,7 +83,9 @@ def test_input_tokens_and_references_sum_to_the_cosine(minilm):
     found = similar(minilm, A, B, inputs=True)
     references = found.references
     assert abs(found.difference) < 1e-5 < abs(references.half_difference) < 1e-2
-    assert found.sum == pytest.approx(found.contributions.sum() + references.first + references.second - references.both)
+    assert found.sum == pytest.approx(
+        found.contributions.sum() + references.first + references.second - references.both
+    )
     assert not found.contributions[[0, -1]].any() and not found.contributions[:, [0, -1]].any()
     assert found.strongest(1)[0][:2] == (2, 2)  # cat and cat
 
