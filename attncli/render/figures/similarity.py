@@ -24,7 +24,7 @@ def similarity_figure(found: Similarity) -> Figure:
         axes=("A", "B"),
     )
     panel = Panel("", (found.contributions * HUNDREDTHS).astype(np.float32))
-    return panel_grid([[panel]], grid, cmap=CHANGES, scale="contribution to the cosine, in hundredths", signed=True)
+    return panel_grid([[panel]], grid, cmap=CHANGES, scale="cosine, hundredths", signed=True)
 
 
 def cosines_figure(found: Cosines) -> Figure:

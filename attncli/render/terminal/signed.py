@@ -47,7 +47,8 @@ def signed_map(part: Doubles, most: float, labels: Sequence[str], canvas: Canvas
             line.append(
                 cell(number, most, wide, canvas), "" if number != number else ground(number / (most or 1), canvas)
             )
-        line.rstrip()
+        if not canvas.colour:  # a cell with a colour is made of spaces
+            line.rstrip()
         lines.append(line)
     return lines
 
