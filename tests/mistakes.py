@@ -52,7 +52,22 @@ MISTAKES = (
     Mistake(
         "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
     ),
-    Mistake("words: mean over the key's pieces", "rows, axis=-2) / sizes[:, None]", "rows, axis=-2) / sizes"),
+    Mistake(
+        "words: mean over the key's pieces",
+        "some = np.add.reduceat(some, keys.starts, axis=-1)",
+        "some = np.add.reduceat(some, keys.starts, axis=-1) / np.diff(keys.starts, append=some.shape[-1])",
+    ),
+    Mistake("stretches: the last counts as if it were long", "/ sizes[self.units]", "/ sizes.max()"),
+    Mistake(
+        "long texts: a block's last query is in no block",
+        "yield slice(start, min(start + together, queries))",
+        "yield slice(start, max(start + 1, min(start + together, queries) - 1))",
+    ),
+    Mistake(
+        "long texts: a unit in two blocks is of the last",
+        "self.kept[text][layer, where, units] += sums",
+        "self.kept[text][layer, where, units] = sums",
+    ),
     Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
@@ -89,8 +104,8 @@ FOR_COMPARE = (
     Mistake("q and k swapped where the walk ends", "query, key = projected[:2]", "key, query = projected[:2]"),
     Mistake(
         "q and k swapped in stats",
-        "some = heads.some_queries(block.queries)",
-        "some = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
+        "within = heads.some_queries(block.queries)",
+        "within = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
     ),
     Mistake(
         "scaled_dot without its scale", "return dot(query / query.shape[-1] ** 0.5, key)", "return dot(query, key)"
@@ -172,8 +187,8 @@ FOR_COMPARE = (
     Mistake("bias forgotten where the walk ends", "return F.linear(x, weight, bias)", "return F.linear(x, weight)"),
     Mistake(
         "the layer's input is kept, not its output",
-        "        after = layer.after(x, attended)\n",
-        "        layer.after(x, attended)\n        after = x.clone()\n",
+        "        after = by_rows(layer.after, x, attended)\n",
+        "        by_rows(layer.after, x, attended)\n        after = x.clone()\n",
     ),
     Mistake(
         "texts come back the shortest first",

@@ -83,8 +83,8 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
 
     Of a decoder there is one map, under the mask that is built into it; what the engine does not put on is `missing`.
 
-    Raises RequestError as the tokenizer, `pad_some` and the engine do; for cross-attention; and for a target, or [PAD],
-    that has no effect.
+    Raises RequestError as the tokenizer, `pad_some` and the engine do, also where the maps would not fit into memory;
+    for cross-attention; and for a target, or [PAD], that has no effect.
     """
     request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
     engine.check(request)
@@ -96,11 +96,9 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
     tokens = engine.tokenizer.encode(one.text, one.pair)
     padded = tokens if writes else pad_some(engine, tokens, request.pad_to)
     without = missing(engine, kind)
-    records: dict[str, AttentionRecord] = {
-        name: under(engine, padded, replace(request, mask=name))
-        for name in (UNMASKED, *COMPARED)
-        if name not in without
-    }
+    shown = [name for name in (UNMASKED, *COMPARED) if name not in without]
+    [padded] = engine.fitting([[padded]], request, copies=len(shown) - 1)
+    records: dict[str, AttentionRecord] = {name: under(engine, padded, replace(request, mask=name)) for name in shown}
     unmasked = records.get(UNMASKED)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
         name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED

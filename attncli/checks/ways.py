@@ -26,7 +26,7 @@ from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.head import one_head
-from attncli.models.taken import Taken
+from attncli.models.taken import Taken, as_record
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.record import Request
 from attncli.text.tokens import Tokens
@@ -130,7 +130,7 @@ def under_mask(both: Both, mask: str) -> float:
         differences += [difference(states[layer + 1][rows], expected[layer + 1][rows]) for layer in both.layers]
         hidden = ~allowed_by_hand(one.tokens, mask, [both.model.config.reach[layer] for layer in both.layers])
         differences.append(float((one.weights.cpu() * torch.from_numpy(hidden[:, None])).abs().sum()))
-        differences.append(float((both.model.record(one, request).masks & hidden).sum()))
+        differences.append(float((as_record(both.model, one, request).masks & hidden).sum()))
     return worst(differences)
 
 

@@ -9,6 +9,8 @@ from attncli.base import choices
 from attncli.cli import hints, options, output
 from attncli.cli.given import given, refuse
 
+COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
+
 
 def heatmap(
     context: typer.Context,
@@ -102,8 +104,9 @@ def heatmap(
       attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
     """
     from attncli.base.files import PICTURES, check_suffix
-    from attncli.cli.long_texts import only, readable
+    from attncli.cli.long_texts import told
     from attncli.cli.source import Source
+    from attncli.record.request import Grouping
     from attncli.render.figures.heatmap import heatmap as draw
     from attncli.render.figures.matrix import SIGNED
     from attncli.render.figures.options import Look, What
@@ -125,11 +128,10 @@ def heatmap(
         otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
     else:
         otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
-    record = only(Source.of(context, layers="-1").one(otherwise), tokens)
+    source = Source.of(context, layers="-1", grouping=Grouping(tokens, words, stretches=not terms))
+    record = told(source.one(otherwise, COPIES))
     if saved is not None and layer is None:
         record = record.select(layers=[max(record.layers)])
-    if style == "lines":
-        record = readable(record)
     if len(record.heads) == 1:
         refuse(context, "on one head, which is its own mean", "mean")
     save_figure(draw(record, what, look), output_path, dpi)

@@ -1,4 +1,4 @@
-"""How commands show long texts: some of the tokens (--tokens), or stretches of them; and what they say of it."""
+"""What commands say of records that show stretches of long texts, or some of their tokens (--tokens)."""
 
 from typing import TYPE_CHECKING
 
@@ -8,22 +8,15 @@ if TYPE_CHECKING:
     from attncli.record import AttentionRecord
 
 
-def only(record: "AttentionRecord", tokens: str | None) -> "AttentionRecord":
-    """The tokens that --tokens names; all where it is not given. Raises RequestError for tokens that are not there."""
-    if tokens is None:
-        return record
-    from attncli.analysis.long_texts import some_tokens, some_tokens_note
+def told(record: "AttentionRecord") -> "AttentionRecord":
+    """The same record, once what has to be said of it was said."""
+    from attncli.analysis.long_texts import notes
 
-    shown = some_tokens(record, tokens)
-    output.say(f"attncli: {some_tokens_note(record, shown, tokens)}")
-    return shown
+    for note in notes(record):
+        output.say(f"attncli: {note}")
+    return record
 
 
-def readable(record: "AttentionRecord") -> "AttentionRecord":
-    """What a terminal or a page can show token by token: of a long text its stretches."""
-    from attncli.analysis.long_texts import in_stretches, stretches_note
-
-    shown = in_stretches(record)
-    if shown is not record:
-        output.say(f"attncli: {stretches_note(record, shown)}")
-    return shown
+def in_stretches(record: "AttentionRecord") -> bool:
+    """Whether it shows stretches of tokens and no tokens."""
+    return record.part is not None and record.part.stretched

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,12 +72,13 @@ def run(
       attncli run -o maps.safetensors "The cat sat on the mat."
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
-    from attncli.cli.long_texts import only, readable
+    from attncli.cli.long_texts import in_stretches, told
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source
     from attncli.record import save_records
     from attncli.record.files import LOADED, SUFFIXES, check_record_count
     from attncli.record.record import document_text
+    from attncli.record.request import Grouping
 
     if output_path is not None:
         check_suffix(output_path, SUFFIXES, "a record")
@@ -92,17 +93,13 @@ def run(
         refuse(context, f"with {'--json' if json else '-o'}, where no keys are named", "top_k")
     if output_path is not None:
         refuse(context, "on a saved record, which has whole rows", "tokens")
-    first = layer is None and head is None and not json and output_path is None
-    source = Source.of(context, layers="all" if first else "-1", stdin=True, predict=True)
+    shown = not json and output_path is None
+    first = layer is None and head is None and shown
+    grouping = Grouping(tokens, words, stretches=shown and not terms)
+    source = Source.of(context, layers="all" if first else "-1", stdin=True, grouping=grouping, predict=True)
     if output_path is not None:
         check_record_count(output_path, len(source))
-    records: Iterator[AttentionRecord] = map(
-        partial(only, tokens=tokens), source.records(together=output_path is not None)
-    )
-    if words:
-        from attncli.analysis.words import merge_words
-
-        records = map(merge_words, records)
+    records: Iterator[AttentionRecord] = map(told, source.records(together=output_path is not None))
     if terms:
         from attncli.analysis.terms import with_terms
 
@@ -117,17 +114,16 @@ def run(
     elif output_path is None:
         usual = cache(source.usual)
         for record in records:
-            shown = readable(record)
             if terms:
                 output.show(*predicted(record, terms_of(record)))
             elif first or (len(record.layers) > 1 and head is None):
                 refuse(context, "where no keys are named: give one layer (-l)", "top_k")
-                over = usual(words) if shown is record else None
-                output.show(*predicted(record, look(shown, over, context, len(said_of(record)))))
+                over = None if in_stretches(record) else usual(words)
+                output.show(*predicted(record, look(record, over, context, len(said_of(record)))))
             else:
-                output.show(*predicted(record, maps(shown, top_k)))
+                output.show(*predicted(record, maps(record, top_k)))
                 if len(source) == 1:
-                    closer(context, shown)
+                    closer(context, record)
     else:
         saved_hint(output_path)
 

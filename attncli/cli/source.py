@@ -12,7 +12,7 @@ from typer import Context
 from attncli.base.errors import RequestError
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
-from attncli.record.request import Input, Request
+from attncli.record.request import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
     from attncli.analysis.telling import Usual
@@ -43,9 +43,11 @@ class Source(ABC):
     """Texts or a saved record; `of` reads the options that say which. They have the names of `attncli.cli.options`."""
 
     @staticmethod
-    def of(context: Context, layers: str, stdin: bool = False, predict: bool = False) -> "Source":
+    def of(
+        context: Context, layers: str, stdin: bool = False, grouping: Grouping = TOKENS, predict: bool = False
+    ) -> "Source":
         """The source that a command's options name. layers: those meant without -l; stdin: as `read_inputs` has it;
-        predict: whether records hold what the model says of the texts.
+        grouping: what its maps are to be between; predict: whether records hold what the model says of the texts.
 
         Raises RequestError as `read_inputs` and `Request` do, and for options that have no effect on a saved record.
         """
@@ -53,15 +55,18 @@ class Source(ABC):
         if options.get("saved") is not None:
             made = [name for name in MAKING if name in options]
             refuse(context, "with --from, which takes what was saved", *made)
-            return Saved(options["saved"], options.get("layer"), options.get("head"))
+            return Saved(options["saved"], options.get("layer"), options.get("head"), grouping)
         inputs = read_inputs(options["text"], options.get("pair"), options.get("file"), stdin)
         if options.get("target") is not None and len(inputs) > 1:
             raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
-        return Texts(inputs, Opening.of(options), replace(request_of(options, layers), predict=predict))
+        request = replace(request_of(options, layers), grouping=grouping, predict=predict)
+        return Texts(inputs, Opening.of(options), request)
 
     @abstractmethod
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
-        """A record of each text, with the layers and heads that are meant; together: whether all of them are kept."""
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        """A record of each text, with the layers and heads that are meant; together: whether all of them are kept;
+        copies: how many of their maps are made then.
+        """
 
     @abstractmethod
     def __len__(self) -> int:
@@ -75,10 +80,10 @@ class Source(ABC):
         """What is usual of the heads, over texts that come with the program; None where no model can be asked."""
         return None
 
-    def one(self, otherwise: str) -> "AttentionRecord":
+    def one(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
         """The one record. Raises RequestError when there are several texts: `otherwise` says what to do then."""
         check_one(len(self), otherwise)
-        [record] = self.records()
+        [record] = self.records(copies=copies)
         return record
 
 
@@ -159,8 +164,8 @@ class Texts(Source):
         """Raises RequestError as `load_model` does."""
         return self.opening.open()
 
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
-        return self.engine.answer(self.inputs, self.request, together)
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        return self.engine.answer(self.inputs, self.request, together, copies)
 
     def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
@@ -182,13 +187,16 @@ class Saved(Source):
     path: Path
     layers: str | None
     heads: str | None
+    grouping: Grouping = TOKENS
 
     def __len__(self) -> int:
         return len(self.loaded)
 
-    def records(self, together: bool = False) -> "Iterator[AttentionRecord]":
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
         """Raises RequestError when the file is no record, or does not hold what is chosen."""
-        return iter([record.select(self.layers, self.heads) for record in self.loaded])
+        from attncli.record.grouping import grouped
+
+        return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
 
     def every_layer(self) -> "Saved":
         return replace(self, layers=None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
 PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
 LARGE = 20_000_000  # of a page: more is told before it is built, which takes long, and few mails take it
+COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
 SHARE = 0.1  # of a page, from which on it is told that q and k take it
 
 
@@ -97,25 +98,25 @@ def view(
       attncli view "Where did the bear hide?" --pair "In a cave." --segments AB
       attncli run -l all -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
-    from attncli.cli.long_texts import only, readable
+    from attncli.cli.long_texts import in_stretches, told
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Source, Texts
+    from attncli.record.request import Grouping
     from attncli.render.page import Start, document
 
     check_suffix(output_path, document.SUFFIXES, "a page")
     opening = Start(start, query, segments, not no_special, words, threshold)
-    source = Source.of(context, layers="all")
+    source = Source.of(context, layers="all", grouping=Grouping(tokens, stretches=True))
     if isinstance(source, Texts):
         from attncli.models.collecting import under_masks
 
         names = choices.several("mask", masks or "padding", choices.Mask)
-        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED)
+        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED, COPIES)
         found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
         found = with_masks(list(source.records()), masks, context)
-    whole = [only(record, tokens) for record in found]
-    records = [readable(record) for record in whole]
-    if any(one is not other for one, other in zip(whole, records, strict=True)):
+    records = list(map(told, found))
+    if any(map(in_stretches, records)):
         refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
     made = document.page(records, opening, title)

@@ -5,7 +5,7 @@ The walk is that of `Model.take`; how texts become batches is in `attncli.corpus
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from attncli.analysis.distances import divergence_sums
 from attncli.analysis.statistics import FIGURES, LINEAR, Counting
 from attncli.analysis.window_sums import Part
+from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, divide_rows, reduced
 from attncli.corpus.units import Units
@@ -27,6 +28,7 @@ from attncli.models.walk import Attend, Ending, Heads, walk
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 
+QUERIES = 32  # at once, at the least, of one long window: products of fewer rows with all keys take twice the time
 TOKENS_A_CORE = 1024  # of a batch on a CPU, where every core has one of its own: more takes memory and gains 2%
 
 
@@ -136,7 +138,8 @@ class BlockSums:
         self.blocks: list[list[Block] | None] = []  # those of a run whose weights are there at once, made once
         self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each, where its maps are needed again
         for run in rows.runs:
-            block = self.block_weights // (config.heads * run.length)
+            fewest = min(QUERIES, self.block_weights // run.length)
+            block = max(fewest, self.block_weights // (config.heads * run.length))
             units = Units([batch[text] for text in run.texts], self.words, block, rows.ids.device)
             self.units.append(units)
             self.blocks.append(list(units.counted()) if units.whole else None)
@@ -146,30 +149,42 @@ class BlockSums:
         lengths = transformed_lengths(heads.attention, heads.value, heads.numbers) if self.norm else None
         output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
         sums = torch.zeros(*heads.query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no doubles
-        for block in self.blocks_of(heads):
-            some = heads.some_queries(block.queries).some_keys(block.keys)
-            room, logarithms = self.memory.room(*some.query.shape[:3], some.key.shape[2])
-            output[:, :, block.queries] = self.inside(some, room)
+        for block in self.blocks_of(run.number, heads.window):
+            within = heads.some_queries(block.queries).some_keys(block.keys)
             if weights is not None:
                 weights[:, :, block.queries] = 0
-                weights[:, :, block.queries, block.keys] = room
-            counted = self.counted(units, room, block.queries, None if lengths is None else lengths[..., block.keys])
-            if counted.shape != logarithms.shape:
-                logarithms = torch.empty_like(counted)
-            sums += reduced(counted, logarithms, block.factors, block.counts).cpu()
+            for places in self.together(within):
+                some = within.some_heads(places)
+                room, logarithms = self.memory.room(*some.query.shape[:3], some.key.shape[2])
+                output[:, places, block.queries] = self.inside(some, room)
+                if weights is not None:
+                    weights[:, places, block.queries, block.keys] = room
+                shares = None if lengths is None else lengths[:, places, block.keys]
+                counted = self.counted(units, room, block.queries, shares)
+                if counted.shape != logarithms.shape:
+                    logarithms = torch.empty_like(counted)
+                sums[:, places] += reduced(counted, logarithms, block.factors, block.counts).cpu()
         self.totals[np.ix_(run.texts[heads.texts], [heads.layer], heads.numbers)] = sums.numpy()[:, None]
         if self.distances:
             self.met[run.number].append(Met(heads.bare, lengths))
         return output
 
-    def blocks_of(self, heads: Heads) -> Iterable[Block]:
-        """The queries of a run, some after the other; a window's with the keys that they can see."""
-        units, made, reach = self.units[heads.run.number], self.blocks[heads.run.number], heads.window
+    def blocks_of(self, run: int, reach: Reach | None) -> Iterable[Block]:
+        """The queries of a run, some after the other; in a layer that sees no further than `reach`, of one long window,
+        with the keys that they can see.
+        """
+        units, made = self.units[run], self.blocks[run]
         if made is not None:
             return made
         if reach is None or self.words or len(units.windows) > 1:
             return units.counted()
         return units.near(reach)
+
+    def together(self, heads: Heads) -> Iterator[slice]:
+        """As many of these heads after the other as have no more weights than may be there at once."""
+        count = len(heads.numbers)
+        some = max(1, self.block_weights // (len(heads.query) * heads.query.shape[2] * heads.key.shape[2]))
+        yield from (slice(start, min(start + some, count)) for start in range(0, count, some))
 
     def counted(self, units: Units, weights: Tensor, block: slice, lengths: Tensor | None) -> Tensor:
         """A block's weights as they are counted: between words, as shares of norms. What was given is written over."""
@@ -185,11 +200,12 @@ class BlockSums:
         `Units.alike`.
         """
         limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
-        for run, units, blocks in zip(self.rows.runs, self.units, self.blocks, strict=True):
+        for run, units in zip(self.rows.runs, self.units, strict=True):
             shared: dict[int, tuple[Doubles, Doubles]] = {}
             for layer, mask in enumerate(run.masks):
                 if id(mask) not in shared:
-                    shared[id(mask)] = units.alike(mask, blocks)
+                    reach = None if mask is None else mask.window
+                    shared[id(mask)] = units.alike(mask, self.blocks_of(run.number, reach))
                 limits[run.texts, layer], linear[run.texts, layer] = shared[id(mask)]
         return limits, linear
 

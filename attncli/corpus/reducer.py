@@ -14,7 +14,7 @@ from attncli.corpus.record_sums import RecordSums
 from attncli.corpus.resuming import SoFar
 from attncli.models.engine import Engine
 from attncli.models.linear import lay_out
-from attncli.models.model import Model
+from attncli.models.model import OFTEN, Model
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
 
@@ -48,7 +48,6 @@ class Reducer:
             at_once = block_weights or BLOCK_WEIGHTS.get(model.device.type, BLOCK_WEIGHTS["cpu"])
             self.sums = BatchSums(model, counting, at_once)
             model.need(model.config.layers)
-            lay_out(model.network)
         else:
             self.sums = RecordSums(model, counting, self.which)
         self.tokenizer = self.sums.tokenizer
@@ -94,6 +93,7 @@ class Reducer:
                 so_far = so_far.reading(count)
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
+                self.prepare(len(cut))
                 left = [batch for batch in cut if any(so_far.wants(window.text) for window in batch)]
                 for batch, parts in zip(left, parts_of(left, len(cut)), strict=True):
                     for window, part in zip(batch, parts, strict=True):
@@ -110,6 +110,11 @@ class Reducer:
                 cut.clear()
                 left.clear()
                 yield so_far
+
+    def prepare(self, batches: int) -> None:
+        """For so many batches: weights are laid out where there are enough for that, as it takes their memory again."""
+        if isinstance(self.model, Model) and batches >= OFTEN:
+            lay_out(self.model.network)
 
     @contextmanager
     def workers(self) -> Iterator[Callable[[Sequence[Sequence[Window]], int], Iterable[list[Part]]]]:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.statistics import LINEAR, factors
+from attncli.analysis.statistics import EVERY, LINEAR, factors
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import Block, weighted_sums
@@ -59,10 +59,9 @@ class Units:
         """The same of the tokens of one long window, in a layer that sees no further than `reach`: without keys that no
         query of a block sees.
         """
-        [window], every = self.windows, slice(0, self.length)
+        every = slice(0, self.length)
         for queries, keys in bands(reach, every, every):
-            made = torch.from_numpy(factors(window, queries.start, queries.stop, keys))[None].to(self.device)
-            yield Block(queries, keys, made, self.counts(queries))
+            yield Block(queries, keys, self.factors(queries, keys), self.counts(queries))
 
     def rows(self, block: slice) -> slice:
         """The places, among tokens or words, of a block of queries."""
@@ -72,9 +71,13 @@ class Units:
             return slice(0, self.longest)
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
-    def factors(self, block: slice) -> Tensor:
-        """What a block's weights are multiplied with, in all windows: `[window, figure, query, key]`."""
+    def factors(self, block: slice, keys: slice = EVERY) -> Tensor:
+        """What a block's weights are multiplied with, in all windows: `[window, figure, query, key]`; of a single one,
+        for these keys.
+        """
         rows = self.rows(block)
+        if len(self.windows) == 1:
+            return torch.from_numpy(factors(self.windows[0], rows.start, rows.stop, keys))[None].to(self.device)
         made = np.zeros((len(self.windows), len(LINEAR), rows.stop - rows.start, self.longest), dtype=np.float32)
         for place, window in enumerate(self.windows):
             stop = min(rows.stop, len(window))
@@ -106,29 +109,29 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: LayerMask | None, blocks: Iterable[Block] | None = None) -> tuple[Doubles, Doubles]:
+    def alike(self, mask: LayerMask | None, blocks: Iterable[Block]) -> tuple[Doubles, Doubles]:
         """The sums over each window's queries of what a head has that looks at everything alike: its entropy, which is
         ln(how many keys the query may attend to), `[window]`, and its figures in LINEAR, `[window, figure]`.
 
         mask: between tokens; None where nothing is hidden. A word is seen where any of its pieces is, by any piece.
-        blocks: those of `counted`, where they are made already.
+        blocks: all queries, each with the keys that it may attend to.
         """
         entropy = torch.zeros(len(self.windows), dtype=torch.float64)
         linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
-        for block in blocks or self.counted():
-            allowed = self.allowed(mask, block.queries)
+        for block in blocks:
+            allowed = self.allowed(mask, block.queries, block.keys)
             keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
             entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
             linear += weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
         return entropy.numpy(), linear.numpy()
 
-    def allowed(self, mask: LayerMask | None, block: slice) -> Tensor:
-        """Whether each query of a block may attend to each key: float `[window, query, key]`, 1 or 0."""
+    def allowed(self, mask: LayerMask | None, block: slice, keys: slice) -> Tensor:
+        """Whether each query of a block may attend to each of these keys: float `[window, query, key]`, 1 or 0."""
         rows = self.rows(block)
-        shown = None if mask is None else mask.of(block, slice(0, self.length), self.device)
+        shown = None if mask is None else mask.of(block, keys, self.device)
         if shown is None:
             lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
             seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
             return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
-        size = len(self.windows), 1, block.stop - block.start, self.length
+        size = len(self.windows), 1, block.stop - block.start, keys.stop - keys.start
         return (self.merged(shown.expand(size).float(), block) > 0)[:, 0].float()

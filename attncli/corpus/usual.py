@@ -8,7 +8,7 @@ from attncli.analysis.telling import Usual
 from attncli.analysis.words import merge_words
 from attncli.base.errors import Notice
 from attncli.models.engine import Engine
-from attncli.record.request import Input, Request
+from attncli.record.request import TOKENS, Input, Request
 from attncli.text.samples import find_sample
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
@@ -23,7 +23,7 @@ def usual_of(engine: Engine, request: Request, words: bool = False) -> Usual | N
     """
     if engine.writes(request):
         return None
-    asked = replace(request, pad_to=None, vectors=None, target=None, predict=False)
+    asked = replace(request, pad_to=None, vectors=None, target=None, predict=False, grouping=TOKENS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
         records = map(row_shares, engine.answer(map(Input, lines()), asked))

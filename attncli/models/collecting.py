@@ -12,7 +12,7 @@ from attncli.text.tokens import Tokens
 
 
 def under_masks(
-    engine: Engine, inputs: Sequence[Input], request: Request, masks: Sequence[str], most: float
+    engine: Engine, inputs: Sequence[Input], request: Request, masks: Sequence[str], most: float, copies: float = 0
 ) -> Iterator[list[AttentionRecord]]:
     """Every text's records, one a mask, in the order of `masks`; a text is cut into tokens once.
 
@@ -24,14 +24,14 @@ def under_masks(
     """
     if isinstance(engine, Model):
         engine.check(request)
-        texts = list(engine.fitting([engine.tokenize(inputs, request.pad_to)], request, len(masks)))
+        texts = list(engine.fitting([engine.tokenize(inputs, request.pad_to)], request, len(masks), copies))
         if request.vectors is None and request.measure == "weight":
             request = replace(request, vectors=vectors_within(engine, texts, request, most / len(masks)))
         runs = [engine.attend_tokens(texts, replace(request, mask=mask)) for mask in masks]
     elif len(masks) > 1:
         raise RequestError("transformers takes one --mask a page: give padding or none")
     else:
-        runs = [engine.answer(inputs, replace(request, mask=mask), together=True) for mask in masks]
+        runs = [engine.answer(inputs, replace(request, mask=mask), together=True, copies=copies) for mask in masks]
     for records in zip(*runs, strict=True):
         yield list(records)
 

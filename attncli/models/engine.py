@@ -67,20 +67,26 @@ class Engine(ABC):
         put this mask on the network, or can't leave positions out.
         """
 
-    def answer(self, inputs: Iterable[Input], request: Request, together: bool = False) -> Iterator[AttentionRecord]:
+    def answer(
+        self, inputs: Iterable[Input], request: Request, together: bool = False, copies: float = 0
+    ) -> Iterator[AttentionRecord]:
         """A record of each text, in their order.
 
-        together: whether whoever asks keeps the records of all texts.
+        together: whether whoever asks keeps the records of all texts; copies: how many of their maps are made then.
 
         Raises RequestError as `check` does; for an empty text; for a layer, head or length out of range; and, before
         anything is computed, where a record, or all of them together, would not fit into memory.
         """
         self.check(request)
         texts = self.tokenize(inputs, request.pad_to)
-        yield from self.attend_tokens(self.fitting([texts] if together else ([one] for one in texts), request), request)
+        groups: Iterable[Iterable[Tokens]] = [texts] if together else ([one] for one in texts)
+        yield from self.attend_tokens(self.fitting(groups, request, copies=copies), request)
 
-    def fitting(self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1) -> Iterator[Tokens]:
-        """The texts of these groups; the records of a group's texts, under so many masks, are there at once.
+    def fitting(
+        self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
+    ) -> Iterator[Tokens]:
+        """The texts of these groups; the records of a group's texts, under so many masks, are there at once, and so
+        many copies of their maps.
 
         Raises RequestError where they would not fit into memory (`attncli.models.room`).
         """
@@ -89,8 +95,18 @@ class Engine(ABC):
         heads = len(select(request.heads, info.heads, "head"))
         for group in groups:
             texts = list(group)
-            check_room([len(one) for one in texts] * masks, layers, heads, DTYPE_BYTES.get(self.dtype_name, RECORDED))
+            units = [self.kept_units(one, request) for one in texts] * masks
+            vectors = masks * sum(self.vector_bytes(one, request) for one in texts)
+            check_room(units, layers, heads, DTYPE_BYTES.get(self.dtype_name, RECORDED), vectors, copies)
             yield from texts
+
+    def kept_units(self, tokens: Tokens, request: Request) -> int:
+        """How many tokens, or what they are grouped to, stand along the axes of the maps that are there for a text."""
+        return len(tokens)
+
+    def vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        """What its queries and keys take, where the request asks for some."""
+        return 0
 
     def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
         """Raises RequestError as `Tokenizer.encode` does."""

@@ -9,6 +9,7 @@ from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotar
 from attncli.base.arrays import Floats, Ints
 from attncli.models.attending import KeepHead
 from attncli.models.model import Model
+from attncli.models.taken import as_record
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
 
@@ -60,7 +61,7 @@ def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> 
     score = model.network.layer(layer).score
     part_of = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     return OneHead(
-        record=model.record(taken, request),
+        record=as_record(model, taken, request),
         x=x.float().cpu().numpy(),
         value=value.float().cpu().numpy(),
         projections={

@@ -7,25 +7,25 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.base import choices
-from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
-from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
+from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.engine import Engine
 from attncli.models.hub import Place
 from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
 from attncli.models.network import empty_network
+from attncli.models.room import vector_bytes
 from attncli.models.rows import Rows, as_rows, batches, read_ahead
-from attncli.models.taken import Asked, Taken, of_layers
-from attncli.models.walk import Attend, Ending, walk
+from attncli.models.taken import Asked, Taken, as_record, take_batch
+from attncli.models.walk import Attend, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
-from attncli.record import AttentionRecord, ModelInfo, Request, Vectors
+from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.grouping import axes_of
 from attncli.record.named_heads import NamedHeads, heads_list, select_heads
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
@@ -121,9 +121,8 @@ class Model(Engine):
         last = max(select(request.layers, self.config.layers, "layer"))
         says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
         if self.network.silenced and min(self.network.silenced)[0] >= last and not says:
-            raise RequestError(
-                f"{self.info.changes} nothing changes in layers up to {last}: ask for a later one, or leave --without out"
-            )
+            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
+            raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
         if request.predict:
             from attncli.models.outputs.predicting import notices
 
@@ -133,7 +132,7 @@ class Model(Engine):
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""
         for taken in self.take(texts, request):
-            yield self.record(taken, request)
+            yield as_record(self, taken, request)
 
     def take(
         self, texts: Iterable[Tokens], request: Request = EVERYTHING, inside: Attend = attend_heads
@@ -149,7 +148,7 @@ class Model(Engine):
             taken: dict[int, Taken] = {}
             for numbers in batches(group, self.batch_tokens):
                 batch = [group[number] for number in numbers]
-                taken.update(zip(numbers, self.take_batch(batch, asked, request, inside), strict=True))
+                taken.update(zip(numbers, take_batch(self, batch, asked, request, inside), strict=True))
             for number in range(len(group)):
                 yield taken.pop(number)  # whoever drops a record has its memory back
 
@@ -159,60 +158,13 @@ class Model(Engine):
         heads = select(request.heads, self.config.heads, "head")
         return Asked(layers, heads, select_heads(request.vectors, layers, heads, self.config.layers, self.config.heads))
 
-    def take_batch(self, batch: Sequence[Tokens], asked: Asked, request: Request, inside: Attend) -> list[Taken]:
-        """In one walk, which ends where nothing more is asked for."""
-        norms = request.measure == "norm"
-        ending: Ending | None = Ending(max(asked.layers), asked.heads, values=norms or inside is not attend_heads)
-        if request.predict:
-            from attncli.models.outputs.predicting import answering, said
+    def kept_units(self, tokens: Tokens, request: Request) -> int:
+        return len(axes_of(request.grouping, tokens).queries)
 
-            ending = None if any(answering(self, tokens) for tokens in batch) else ending
-        self.need(self.config.layers if ending is None else ending.layer + 1)
-        rows = self.rows(batch, request.mask)
-        like = torch.empty(0, dtype=self.dtype, device=self.device)
-        vectors = KeepVectors(rows, asked.vectors, like, self.config.head_dim, inside)
-        terms = KeepTerms(rows, asked.vectors, like, vectors)
-        lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, terms)
-        maps = KeepMaps(rows, asked.layers, asked.heads, like.to(self.map_dtype), lengths)
-        with torch.inference_mode():
-            for x in walk(self.network, rows, maps, ending):
-                last = x
-            spoken = said(self, batch, rows.texts(last)) if ending is None else [None] * len(batch)
-            taken = []
-            for run in rows.runs:
-                weights = maps.kept[run.number]
-                if norms:
-                    weights *= lengths.kept[run.number][..., None, :]
-                masks = of_layers([run.masks[layer] for layer in asked.layers], len(run.texts), run.length, self.device)
-                added = terms.kept[run.number]
-                of_each = [{name: term[place] for name, term in added.items()} for place in range(len(run.texts))]
-                of_texts = zip(weights, vectors.kept[run.number].transpose(0, 1), of_each, masks, strict=True)
-                of_run = zip(run.texts, of_texts, strict=True)
-                taken.append([Taken(batch[one], asked, *kept, spoken[one]) for one, kept in of_run])
-        return rows.in_order(taken)
-
-    def record(self, taken: Taken, request: Request) -> AttentionRecord:
-        """Raises RequestError when the numbers are no numbers."""
-        weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
-        heads = taken.asked.vectors
-        query, key = taken.vectors.to(device="cpu", dtype=torch.float32).numpy()
-        terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
-        norms = request.measure == "norm"
-        self.check_finite("norms" if norms else "scores", weights, taken.asked)
-        self.check_vectors_finite([query, key, *terms.values()], heads)
-        scale = np.array([self.network.layer(layer).score.scale(self.config.head_dim) for layer, _ in heads])
-        return AttentionRecord(
-            weights=weights,
-            layers=list(taken.asked.layers),
-            heads=list(taken.asked.heads),
-            tokens=taken.tokens,
-            masks=taken.masks.cpu().numpy(),
-            mask_name=request.mask,
-            model=self.info,
-            vectors=Vectors(list(heads), query, key, scale, terms) if heads and not norms else None,
-            measure=request.measure,
-            prediction=taken.said,
-        )
+    def vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        heads = self.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
+        terms = max((len(self.network.layer(layer).score.names) for layer, _ in heads), default=0)
+        return vector_bytes(len(tokens), len(heads), self.config.head_dim, terms)
 
     def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
         with torch.inference_mode():
@@ -284,22 +236,6 @@ class Model(Engine):
     @property
     def batch_tokens(self) -> int:
         return BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
-
-    def check_finite(self, what: str, weights: Floats, asked: Asked) -> None:
-        """Raises RequestError when the weights are no numbers: a row of them that is NaN is so at its first key."""
-        bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
-        if len(bad):
-            layer, head, _ = bad[0]
-            raise self.too_large(what, asked.layers[layer], asked.heads[head])
-
-    def check_vectors_finite(self, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
-        """Raises RequestError when a query, a key or a term of theirs, `[head, ...]` each, is no number: at a token
-        that the mask hides, no weight says so.
-        """
-        for array in arrays:
-            bad = np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))
-            if len(bad):
-                raise self.too_large("queries or keys", *heads[bad[0]])
 
     def too_large(self, what: str, layer: int, head: int) -> RequestError:
         return RequestError(

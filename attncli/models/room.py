@@ -20,23 +20,39 @@ def record_bytes(tokens: int, layers: int, heads: int, computed: int = RECORDED)
     return tokens**2 * layers * (heads * weight + 1)
 
 
-def check_room(lengths: list[int], layers: int, heads: int, computed: int = RECORDED) -> None:
-    """Raises RequestError where records of texts of so many tokens, all there at once, do not fit into memory."""
-    needed = sum(record_bytes(length, layers, heads, computed) for length in lengths)
+def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
+    """What queries and keys of so many heads take, and so many terms of each of their scores, `[query, key]`."""
+    return heads * RECORDED * (2 * tokens * head_dim + terms * tokens**2)
+
+
+def check_room(
+    lengths: list[int], layers: int, heads: int, computed: int = RECORDED, vectors: int = 0, copies: float = 0
+) -> None:
+    """Raises RequestError where records of texts of so many tokens, or units, all there at once, do not fit into
+    memory.
+
+    vectors: the bytes of their queries and keys; copies: how many of the maps whoever asks will make besides.
+    """
+    maps = sum(record_bytes(length, layers, heads, computed) for length in lengths)
+    needed = maps + int(copies * sum(record_bytes(length, layers, heads) for length in lengths)) + vectors
     there = available() if needed > SMALL else None
     if there is None or needed <= there:
         return
     longest = max(lengths)
+    drawn = " to draw" if copies else ""
     many = (
         f"{layers * heads} maps of {longest} tokens take" if layers * heads > 1 else f"1 map of {longest} tokens takes"
     )
     what = many if len(lengths) == 1 else f"maps of {len(lengths)} texts take"
     ways = [] if len(lengths) == 1 else ["fewer texts at a time"]
+    if vectors > maps:
+        what += ", with q and k,"
+        ways.append("no q and k (--vectors, --terms)")
     if layers * heads > 1:
         one = giga(record_bytes(longest, 1, 1, computed))
         ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
     ways.append("stats, which keeps no maps" if ways else "a shorter text")
-    raise RequestError(f"{what} {giga(needed)} GB and there are {giga(there)}: ask for {', or '.join(ways)}")
+    raise RequestError(f"{what} {giga(needed)} GB{drawn} and there are {giga(there)}: ask for {', or '.join(ways)}")
 
 
 def giga(size: int) -> str:

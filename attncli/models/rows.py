@@ -205,3 +205,14 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     windows = [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
     made = {window: LayerMask(shown, window) for window in set(windows)}
     return [None if window is None and shown is None else made[window] for window in windows]
+
+
+def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
+    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
+    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
+    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
+    shown = [made[id(mask)] for mask in masks]
+    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
+    if all(mask is masks[0] for mask in masks):
+        return whole[0].expand(texts, len(masks), length, length)
+    return torch.cat(whole, dim=1)

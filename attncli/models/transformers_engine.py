@@ -25,6 +25,7 @@ from attncli.models.transformers_masks import allowed, for_all_queries, layer_ki
 from attncli.models.transformers_network import load_network, on_text_alone, takes
 from attncli.models.transformers_tokens import Backend, pieces
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.grouping import grouped
 from attncli.record.selection import select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens, tokens_of
@@ -87,7 +88,7 @@ class TransformersModel(Engine):
         """
         for read in texts:
             given = self.given(read, request)
-            yield self.record(given, self.maps(given, request.mask), request)
+            yield grouped(self.record(given, self.maps(given, request.mask), request), request.grouping)
 
     def check(self, request: Request) -> None:
         if request.measure == "norm":
@@ -284,9 +285,8 @@ class TransformersModel(Engine):
         weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
             raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
-        config = self.stack(part).config.get_text_config()
-        kinds = ["cross"] * info.layers if part == "cross" else layer_kinds(config, info.layers)
-        masks = masks_of(maps, kinds)
+        kinds = layer_kinds(self.stack(part).config.get_text_config(), info.layers)
+        masks = masks_of(maps, ["cross"] * info.layers if part == "cross" else kinds)
         return AttentionRecord(
             weights=weights.numpy(),
             layers=layers,

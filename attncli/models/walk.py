@@ -13,7 +13,7 @@ those of `attncli.models.attending` keep or change something and leave the rest 
 compose. Nothing else walks a network.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -24,6 +24,8 @@ from attncli.attention import MultiHeadAttention, PositionalScore, Where, Window
 from attncli.attention.positional import Turning
 from attncli.models.network import Network
 from attncli.models.rows import LayerMask, Rows, Run
+
+CACHED_ROWS = 2048  # whose vectors, between the parts of a layer, a processor's cache holds
 
 
 class Heads(NamedTuple):
@@ -80,6 +82,15 @@ class Heads(NamedTuple):
         """Those at these places of `numbers`."""
         return self._replace(
             numbers=[self.numbers[place] for place in places],
+            query=self.query[:, places],
+            key=self.key[:, places],
+            value=self.value[:, places],
+        )
+
+    def some_heads(self, places: slice) -> "Heads":
+        """Those at these places of `numbers`, nothing copied."""
+        return self._replace(
+            numbers=self.numbers[places],
             query=self.query[:, places],
             key=self.key[:, places],
             value=self.value[:, places],
@@ -194,7 +205,7 @@ def walk(
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
         if last is not None:
             return
-        after = layer.after(x, attended)
+        after = by_rows(layer.after, x, attended)
         if number == 0 and network.neighbours is not None:
             for run in rows.runs:
                 of_run = run.tokens(after)
@@ -203,6 +214,15 @@ def walk(
         if number == len(network.layers) - 1 and network.final_norm is not None:
             x = network.final_norm(x)
         yield x
+
+
+def by_rows(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """A function of `[row, size]` each that takes every row by itself; on a CPU of so many at once as its cache holds,
+    so that what lies in between is not there of all.
+    """
+    some = CACHED_ROWS if rows[0].device.type == "cpu" else len(rows[0])
+    made = [function(*part) for part in zip(*(one.split(some) for one in rows), strict=True)]
+    return made[0] if len(made) == 1 else torch.cat(made)
 
 
 def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> tuple[Tensor, Tensor, Tensor]:

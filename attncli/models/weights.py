@@ -137,17 +137,20 @@ class Checkpoint:
                 self.files[plain_name(name)] = (file, name)
                 self.shapes[plain_name(name)] = shape
 
-    def read(self, name: str, dtype: torch.dtype) -> Tensor:
-        """One tensor, in this dtype. Raises RequestError when it is not of floating point, or not every number
-        is finite.
+    def read(self, name: str, source: Source, dtype: torch.dtype) -> Tensor:
+        """What a source takes of one of its tensors, in this dtype; a view of the file where nothing changes.
+
+        Raises RequestError when the tensor is not of floating point, or not every number is finite.
         """
         file, own_name = self.files[name]
         stored = file.read(own_name)
         if stored.dtype not in FLOATS:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
-        tensor = stored.to(dtype)
+        matrix = stored.t() if source.transposed else stored
+        part = matrix.chunk(source.parts)[source.part]
+        tensor = part.to(dtype).contiguous()
         if not all_finite(tensor):
-            raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(stored, dtype)}")
+            raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(part, dtype)}")
         return tensor
 
 
@@ -213,12 +216,8 @@ def load_parameters(
 
 def read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
     """What becomes of a checkpoint's tensors by what a `Source` says. Raises RequestError as `Checkpoint.read` does."""
-    tensors = [checkpoint.read(name, dtype) for name in source.names]
-    if source.transposed:
-        tensors = [tensor.t().contiguous() for tensor in tensors]
-    tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-    # A part is copied, so that the whole is not kept in memory for it.
-    return tensor if source.parts == 1 else tensor.chunk(source.parts)[source.part].clone()
+    tensors = [checkpoint.read(name, source, dtype) for name in source.names]
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def some_of(names: list[str], most: int = 3) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,24 @@ class ModelInfo:
     def shown(self) -> str:
         """Its name, and what was done to it."""
         return f"{self.name} {self.changes}".strip()
+
+
+class Part(NamedTuple):
+    """What of a text stands along a record's axes where that is not each of its tokens (`attncli.record.grouping`).
+
+    tokens: how many it has; chosen: the numbers of those that are there, "" where all are; unit: "tokens" or "words",
+    of which there are `units`, `size` of them in a stretch; 1 where each stands for itself.
+    """
+
+    tokens: int
+    chosen: str
+    unit: str
+    units: int
+    size: int
+
+    @property
+    def stretched(self) -> bool:
+        return self.size > 1
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from attncli.base.printable import printable
 from attncli.record import files
 from attncli.record.decimals import decimals
 from attncli.record.masks import agree, compact, masks_of_layers
-from attncli.record.parts import ModelInfo, Vectors
+from attncli.record.parts import ModelInfo, Part, Vectors
 from attncli.record.prediction import Said
 from attncli.record.runs import entries
 from attncli.record.selection import Selection, number_list, select
@@ -45,6 +45,7 @@ class AttentionRecord:
     measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
     "share of norm", a norm divided by the sum of its row.
     prediction: what the model says of the text, where that was asked for and it says anything.
+    part: what the tokens are of those of a text of which not all are there; files don't hold it.
     """
 
     weights: Floats
@@ -59,6 +60,7 @@ class AttentionRecord:
     kind: str = "encoder"
     measure: str = "weight"
     prediction: Said | None = None
+    part: Part | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))

@@ -24,6 +24,24 @@ def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """What is to stand along the axes of a text's maps (`attncli.record.grouping`); by default each of its tokens.
+
+    tokens: these alone, as queries and as keys ("4000-4099", "0,4000-4099"); of another text's keys all are kept. Rows
+    sum to what they give each other.
+    words: words instead of their pieces. stretches: where there are too many to be shown one by one, stretches of
+    neighbours instead.
+    """
+
+    tokens: Selection | None = None
+    words: bool = False
+    stretches: bool = False
+
+
+TOKENS = Grouping()
+
+
+@dataclass(frozen=True)
 class Request:
     """What to do with a text, and what to keep.
 
@@ -36,6 +54,7 @@ class Request:
     which: of an encoder-decoder "encoder", "decoder" or "cross" (the default); of another model what it is.
     target: what an encoder-decoder's decoder is made to write (teacher forcing); by default its own greedy output.
     predict: keep what the model says of the text too (`record.prediction`), where it has a head that attncli reads.
+    grouping: what the maps are between, where that is not every token: only this is kept, however long the text is.
 
     Raises RequestError for a mask, a measure or a part (`which`) that there is not. What a model has no room for, or
     an engine can't do, is refused by that engine.
@@ -50,6 +69,7 @@ class Request:
     which: str | None = None
     target: str | None = None
     predict: bool = False
+    grouping: Grouping = TOKENS
 
     def __post_init__(self) -> None:
         choices.check("mask", self.mask, choices.Mask)

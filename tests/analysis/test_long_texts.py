@@ -1,101 +1,32 @@
-"""Long texts: stretches keep all of the weight, some tokens keep theirs, and looking at a map makes no second one."""
+"""What is said of stretches of a long text, and of some of its tokens."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
-import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from records import record_of, tokens_of
+from records import record_of
 
-from attncli import load_model
-from attncli.analysis import long_texts
-from attncli.analysis.long_texts import in_stretches, is_long, some_tokens, some_tokens_note, stretches
-from attncli.analysis.patterns import summarise
-from attncli.base.errors import RequestError
-from attncli.checks.memory import peak_added
-
-
-def random_record(length, layers=2, heads=3, seed=0):
-    random = np.random.default_rng(seed)
-    mask = random.random((layers, length, length)) < 0.7
-    weights = random.random((layers, heads, length, length)) * mask[:, None]
-    sums = weights.sum(axis=-1, keepdims=True)
-    return record_of(np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0), mask)
-
-
-@given(st.integers(5, 40), st.integers(2, 12), st.integers(0, 9))
-def test_between_stretches_weights_add_up_to_them_and_are_means_from_them(length, most, seed):
-    record = random_record(length, seed=seed)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(long_texts, "LONG", 4)
-        patched.setattr(long_texts, "MOST", most)
-        shown, groups = in_stretches(record), stretches(length)
-    assert len(shown.tokens) == len(groups) <= most
-    assert [place for group in groups for place in group] == list(range(length))
-    for row, of_row in enumerate(groups):
-        for column, of_column in enumerate(groups):
-            part = record.weights[:, :, of_row][..., of_column]
-            np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(axis=-1).mean(axis=-1), atol=1e-6)
-            assert np.array_equal(shown.masks[:, row, column], record.masks[:, of_row][..., of_column].any(axis=(1, 2)))
-    assert shown.tokens.text[0] == (f"0-{len(groups[0]) - 1}" if len(groups[0]) > 1 else "0")
-
-
-def test_a_text_that_is_not_long_stays_as_it_is():
-    record = random_record(9)
-    assert not is_long(record) and in_stretches(record) is record
-
-
-@given(st.integers(3, 20), st.data())
-def test_some_tokens_give_each_other_what_they_give_each_other(length, data):
-    record = random_record(length)
-    first = data.draw(st.integers(0, length - 1))
-    last = data.draw(st.integers(first, length - 1))
-    chosen = data.draw(st.sampled_from([f"{first}-{last}", f"{last},{first}"]))
-    places = list(range(first, last + 1)) if "-" in chosen else sorted({first, last})
-    shown = some_tokens(record, chosen)
-    assert np.array_equal(shown.weights, record.weights[:, :, places][..., places])
-    assert np.array_equal(shown.masks, record.masks[:, places][..., places])
-    assert shown.tokens.text == [record.tokens.text[place] for place in places]
+from attncli.analysis.long_texts import notes
+from attncli.record import grouping
+from attncli.record.grouping import grouped
+from attncli.record.request import Grouping
 
 
 def test_how_much_of_their_weight_is_said():
-    weights = np.array([[0.5, 0.25, 0.25], [0.1, 0.25, 0.65], [0, 0, 1]])
-    record = record_of(weights)
-    assert some_tokens_note(record, some_tokens(record, "0-1"), "0-1") == (
-        "tokens 0-1 of 3, counted from 0 anew: they give each other 55% of their weight"
+    record = record_of(np.array([[0.5, 0.25, 0.25], [0.1, 0.25, 0.65], [0, 0, 1]]))
+    chosen = Grouping("0-1")
+    [said] = notes(grouped(record, chosen))
+    assert said == "tokens 0-1 of 3, counted from 0 anew: they give each other 55% of their weight"
+    [said] = notes(grouped(replace(record, measure="norm"), chosen))
+    assert said == "tokens 0-1 of 3, counted from 0 anew"
+    assert notes(record) == []
+
+
+def test_stretches_of_some_tokens_say_both(monkeypatch):
+    monkeypatch.setattr(grouping, "LONG", 2)
+    monkeypatch.setattr(grouping, "MOST", 2)
+    first, second = notes(grouped(record_of(np.full((5, 5), 0.2)), Grouping("1-4", stretches=True)))
+    assert first == "tokens 1-4 of 5, counted from 0 anew: they give each other 80% of their weight"
+    assert second == (
+        "4 tokens are shown as 2 stretches of 2: weights to one add up, from one are averaged; "
+        "--tokens 0-255 shows some one by one"
     )
-    with pytest.raises(RequestError, match="token 3 is out of range: tokens are 0 to 2"):
-        some_tokens(record, "1-3")
-
-
-def test_of_cross_attention_all_keys_are_kept():
-    record = replace(record_of(np.full((3, 3), 1 / 3)), key_tokens=tokens_of(3), kind="cross")
-    shown = some_tokens(record, "1")
-    assert shown.weights.shape == (1, 1, 1, 3) and len(shown.keys) == 3 and len(shown.tokens) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
-def test_to_look_at_a_long_map_takes_no_second_one():
-    """4,096 tokens: a map has 64 MiB, one in float64 twice that."""
-    length = 4096
-    record = record_of(np.full((1, 1, length, length), 1 / length, dtype=np.float32), np.ones((length, length), bool))
-    for look in (summarise, in_stretches):
-        look(record)
-        assert peak_added(lambda look=look: look(record), torch.device("cpu")) < 48 * 2**20
-
-
-@pytest.mark.parametrize("tokens", ["1-3", "0,2,4"])
-def test_some_tokens_keep_what_their_scores_are_the_sum_of(tiny, tokens):
-    model = load_model(str(tiny("deberta-v2")), device="cpu")
-    record = model.attend("the cat sat on the big thing", vectors="all")
-    chosen = [1, 2, 3] if tokens == "1-3" else [0, 2, 4]
-    shown = some_tokens(record, tokens)
-    for layer, head in record.vectors.heads:
-        every, some = record.vectors.parts(layer, head), shown.vectors.parts(layer, head)
-        assert list(some) == list(every) and len(some) == 3
-        for name, part in some.items():
-            np.testing.assert_allclose(part, every[name][chosen][:, chosen], rtol=1e-12)

@@ -42,7 +42,7 @@ def test_the_table_has_a_line_a_row_and_says_what_it_was_measured_on(attncli, sm
 def test_unknown_names_and_devices_are_refused(refused, small):
     assert "bert-base" in refused("bench", "-m", "bert-bse")
     assert "device" in refused("bench", "-m", small, "--device", "abacus")
-    assert "it is one of maps, stats" in refused("bench", "speed")
+    assert "it is one of maps, stats, long" in refused("bench", "speed")
     assert "bert-base" in refused("bench", "stats", "-m", "bert-bse")
 
 
@@ -59,3 +59,22 @@ def test_statistics_in_words_and_as_json(attncli, tiny, monkeypatch):
     assert "4 texts of 5 to 40 tokens" in result.out and "200 MB\n  1.00 x" in result.out
     long = document["long"]
     assert f"one text of 70 tokens, {long['layers']} layers x {long['heads']} heads" in result.out
+
+
+def test_long_texts_as_a_table_and_as_json(attncli, tiny):
+    asked = ("bench", "long", "-m", tiny("modernbert"), "--tokens", "8,40", "--device", "cpu")
+    document = json.loads(attncli(*asked, "--json").out)
+    assert [row["tokens"] for row in document["rows"]] == [8, 40]
+    result = attncli(*asked)
+    assert (result.code, result.err) == (0, "")
+    assert [line.split()[0] for line in result.out.splitlines() if line.strip()[:1].isdigit()] == ["8", "40"]
+    said = " ".join(result.out.split())
+    assert "seconds of the processor" in said and "how many times as long a global one takes" in said
+
+
+def test_lengths_are_of_long_texts_and_numbers(refused, small):
+    assert "--tokens has no effect on maps" in refused("bench", "-m", small, "--tokens", "8")
+    assert "--tokens has no effect on stats" in refused("bench", "stats", "-m", small, "--tokens", "8")
+    assert "--quick has no effect" in refused("bench", "long", "-m", small, "--tokens", "8", "--quick")
+    assert "write --tokens 2048,8192" in refused("bench", "long", "-m", small, "--tokens", "8,x")
+    assert "takes 1 to 40 tokens" in refused("bench", "long", "-m", small, "--tokens", "4000")

@@ -84,6 +84,7 @@ CALLS = {
     ],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
+    "bench long": ["bench long -m modernbert --device cpu --tokens 16"],
 }  # fmt: skip
 # A config.json with all that other families' have, some of it of other types.
 ODD: dict[str, Any] = {
@@ -91,8 +92,8 @@ ODD: dict[str, Any] = {
     **{"sliding_window": 4, "num_key_value_heads": 2, "decoder_attention_heads": 2},
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
-SLOW = {"bench maps", "bench stats"}
-NEVER_SAVED = {"models", "samples", "models show", "bench maps", "bench stats"}
+SLOW = {"bench maps", "bench stats", "bench long"}
+NEVER_SAVED = {"models", "samples", "models show", "bench maps", "bench stats", "bench long"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv.
 TABLES = {

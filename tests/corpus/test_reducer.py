@@ -12,6 +12,7 @@ import attncli
 from attncli.analysis.statistics import Counting, Sums
 from attncli.corpus import packed
 from attncli.corpus.reducer import Reducer
+from attncli.models.linear import Linear
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 
@@ -116,3 +117,12 @@ def test_going_on_is_as_if_it_had_not_stopped(tiny, monkeypatch, together, token
     assert so_far.sums.texts < len(MANY)
     found, expected = sums_of(reducer, texts[so_far.done :], so_far), sums_of(reducer, texts)
     assert all(np.array_equal(value, getattr(expected, name)) for name, value in vars(found).items())
+
+
+@pytest.mark.parametrize(("texts", "laid_out"), [(7, False), (8, True)])
+def test_weights_are_laid_out_only_for_many_batches(tiny, texts, laid_out):
+    """It takes their memory once more, which one long text has other uses for."""
+    model = attncli.load_model(str(tiny()), device="cpu")
+    sums_of(Reducer(model, batch_tokens=1), corpus(model, ["the cat sat"] * texts))
+    packed = [part.packed is not None for part in model.network.modules() if isinstance(part, Linear)]
+    assert set(packed) == {laid_out}

@@ -15,11 +15,25 @@ from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.models.attending import Gates, KeepHead, KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
+from attncli.models.grouping import KeepGrouped
 from attncli.models.rows import as_rows
 from attncli.models.walk import walk
+from attncli.record.grouping import axes_of
+from attncli.record.request import Grouping
 
 TEXTS = ["the cat sat", "it, too", "un believ able cat on the cat", "a", "the big cat"]
-KEEPERS = ("maps", "maps of one head", "vectors", "terms", "lengths", "head", "sums", "gates")
+KEEPERS = (
+    "maps",
+    "maps of one head",
+    "grouped",
+    "grouped norms",
+    "vectors",
+    "terms",
+    "lengths",
+    "head",
+    "sums",
+    "gates",
+)
 GATED = {(1, 2): [0.0, 1.0, 0.5, 2.0, -1.0], (3, 0): [0.0] * 5}
 CHOSEN = st.permutations(range(4)).flatmap(
     lambda order: st.integers(1, len(order)).map(lambda count: list(order[:count]))
@@ -40,6 +54,7 @@ class Kept:
         windows = [one for [one] in corpus(model, TEXTS)]
         rows = as_rows([one.tokens for one in windows], model.config, mask, model.device)
         like = torch.empty(0, dtype=model.dtype)
+        axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
         self.pairs = [(layer, head) for layer in layers for head in heads]
         self.by_name = {}
         attend = attend_heads
@@ -47,6 +62,8 @@ class Kept:
             make = {
                 "maps": partial(KeepMaps, rows, layers, heads, like),
                 "maps of one head": partial(KeepMaps, rows, [2], [3], like),
+                "grouped": partial(KeepGrouped, rows, axes, layers, heads, like, False),
+                "grouped norms": partial(KeepGrouped, rows, axes, [2, 0], [3, 1], like, True),
                 "vectors": partial(KeepVectors, rows, self.pairs, like, model.config.head_dim),
                 "terms": partial(KeepTerms, rows, self.pairs, like),
                 "lengths": partial(KeepLengths, rows, layers, heads, like),

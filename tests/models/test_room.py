@@ -5,8 +5,9 @@ import pytest
 from attncli import Request, RequestError, load_model
 from attncli.models import engine, room
 from attncli.models.collecting import under_masks
-from attncli.models.room import available, cgroup_room, check_room, record_bytes
+from attncli.models.room import available, cgroup_room, check_room, record_bytes, vector_bytes
 from attncli.record import Input
+from attncli.record.request import Grouping
 
 GIGA = 10**9
 
@@ -34,6 +35,28 @@ def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
         RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB and there are 0\.2: ask for a shorter text$"
     ):
         check_room([8192], 1, 1)
+
+
+def test_vectors_and_copies_count(monkeypatch):
+    monkeypatch.setattr(room, "available", lambda: 2 * GIGA)
+    check_room([4096], 1, 12)
+    with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw and there are 2"):
+        check_room([4096], 1, 12, copies=3)
+    with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB and there are 2: ask for no q and k"):
+        check_room([4096], 1, 12, vectors=vector_bytes(4096, 12, 64, 3))
+
+
+def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
+    model = load_model(str(tiny()), device="cpu")
+    monkeypatch.setattr(room, "SMALL", 0)
+    tokens = model.tokenizer.encode("the cat sat on the cat")
+    there = record_bytes(2, 4, 4)
+    monkeypatch.setattr(room, "available", lambda: there)
+    assert list(model.fitting([[tokens]], Request(grouping=Grouping("1-2")))) == [tokens]
+    with pytest.raises(RequestError, match="GB and there are"):
+        list(model.fitting([[tokens]], Request(grouping=Grouping("1-3"))))
+    with pytest.raises(RequestError, match="GB and there are"):
+        list(model.fitting([[tokens]], Request(vectors="0.1", grouping=Grouping("1-2"))))
 
 
 def test_where_nothing_tells_nothing_is_refused(monkeypatch):

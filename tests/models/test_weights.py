@@ -54,6 +54,20 @@ def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
     torch.testing.assert_close(maps(directory), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
+    """In the file's own dtype they are where the file is; in another one, none of them holds the whole."""
+    model = load_model(str(tiny("modernbert")), "cpu", dtype)
+    model.need(1)
+    attention = model.network.layer(0).attention
+    parts = [part.weight for part in (attention.query, attention.key, attention.value)]
+    begins = [part.data_ptr() for part in parts]
+    if dtype == "float32":
+        assert [begin - begins[0] for begin in begins] == [place * parts[0].nbytes for place in range(3)]
+    else:
+        assert [part.untyped_storage().nbytes() for part in parts] == [part.nbytes for part in parts]
+
+
 @pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):

@@ -11,8 +11,8 @@ from attncli.models.families.values import Values
 class Source(NamedTuple):
     """Where a module's tensors lie in a checkpoint: modules there, {n} for the layer's number.
 
-    The tensors of several `names` are put under each other; of what there is then, cut into `parts` equal parts of its
-    rows, it is number `part`. `transposed`: there a matrix is `[in, out]`, and not torch's `[out, in]`.
+    Of each tensor, cut into `parts` equal parts of its rows, it is number `part`; those of several `names` are put
+    under each other. `transposed`: there a matrix is `[in, out]`, and not torch's `[out, in]`, whose rows are meant.
     """
 
     names: tuple[str, ...]

@@ -9,6 +9,7 @@ from torch import nn
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
+from attncli.models.families.family import whole
 from attncli.models.families.heads import EACH, FIRST, Head
 from attncli.models.families.heads import MEAN as MEAN_OF_ALL
 from attncli.models.families.values import Values
@@ -102,7 +103,7 @@ def load_head(model: "Model", network: HeadNetwork, sources: Mapping[str, str]) 
             model.need(0)
             read[parameter] = model.network.embeddings.tokens.weight
         else:
-            read[parameter] = model.checkpoint.read(name, model.dtype).to(model.device)
+            read[parameter] = model.checkpoint.read(name, whole(name), model.dtype).to(model.device)
     network.load_state_dict(read, assign=True)
     return network.requires_grad_(False)
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
+from attncli.models.families.family import whole
 from attncli.models.linear import NO_ACTIVATION, Linear
 from attncli.models.outputs.modules import Module, modules_of
 from attncli.models.outputs.output import Output
@@ -111,7 +112,7 @@ def load_dense(model: "Model", module: Module, made: Linear) -> Linear:
         there = checkpoint.shapes.get(f"linear.{name}")
         if there != tuple(parameter.shape):
             raise module.refused(f"linear.{name} is {there and list(there)}, and not {list(parameter.shape)}")
-        read[name] = checkpoint.read(f"linear.{name}", model.dtype).to(model.device)
+        read[name] = checkpoint.read(f"linear.{name}", whole(f"linear.{name}"), model.dtype).to(model.device)
     made.load_state_dict(read, assign=True)
     made.requires_grad_(False)
     return made

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.filters import kept
+from attncli.analysis.long_texts import notes
 from attncli.analysis.terms import SCORE, score_terms
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Floats
@@ -49,7 +50,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
         keys=[record.keys.shown[place] for place in keys],
         headings=[f"layer {number}" for number in record.layers] if table else [],
         title=describe(record, what) if look.title is None else look.title,
-        note=left_out(record, what),
+        note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
         held=held,
         vmax=look.vmax,
         paper=look.paper,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from attncli import __version__
+from attncli.analysis.long_texts import notes
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
@@ -99,13 +100,16 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 def text_entry(
     group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks, kept: Kept | None = None
 ) -> dict[str, Any]:
-    """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries."""
+    """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries, and the
+    note is empty where each token of the text is there.
+    """
     first = group[0]
     return {
         "title": shorten(title_of(first), LONGEST_TITLE),
         **tokens_entry(first.tokens),
         "keys": None if first.key_tokens is None else tokens_entry(first.key_tokens),
         "attention": first.kind,
+        "note": "; ".join(notes(first)),
         "masks": [mask_entry(record, scale, chunks, kept) for record in group],
     }
 

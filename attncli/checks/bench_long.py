@@ -1,0 +1,146 @@
+"""How fast long texts go through, and how much memory that adds, beside transformers; and what a window saves.
+
+A whole walk that keeps no maps, of one text, with random weights. Each program runs once: that takes minutes. On a CPU
+the seconds are those of the processor, on one thread, so that what else a machine does counts for little.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.base.errors import RequestError
+from attncli.checks.bench_maps import Case, architecture_document
+from attncli.checks.contestants import EAGER, PEERS, Contestants, Shape, padded, random_texts, run_peer
+from attncli.checks.machine import machine_document
+from attncli.checks.memory import peak_added
+from attncli.checks.timing import Run, finish
+from attncli.models.attending import attend_heads
+from attncli.models.config import ModelConfig
+from attncli.models.random import architecture
+from attncli.models.room import available
+from attncli.models.walk import Heads, walk
+
+OURS = "attncli"
+PROGRAMS = (OURS, *PEERS)
+TOKENS, QUICK_TOKENS = (2048, 8192), (512, 2048)
+SCORES = 3  # copies of a layer's scores that eager attention has room for: it needs two, and some more for masks
+NUMBER = 4  # bytes of one in float32
+
+
+class Timed:
+    """What the attention of every layer takes, in seconds, by whether it has a window."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.taken: dict[bool, list[float]] = {True: [], False: []}
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        begun = clock(self.device)
+        output = attend_heads(heads, weights)
+        self.taken[heads.window is not None].append(clock(self.device) - begun)
+        return output
+
+    def median(self, windowed: bool) -> float | None:
+        """Over the layers with a window, or those without one; None where there are none."""
+        return statistics.median(self.taken[windowed]) if self.taken[windowed] else None
+
+
+def clock(device: torch.device) -> float:
+    """Seconds of the processor; of an accelerator those of the clock, after what it still does."""
+    finish(device)
+    return time.process_time() if device.type == "cpu" else time.perf_counter()
+
+
+def bench_long(
+    name: str, lengths: Sequence[int], device: str = "auto", done: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """What `bench long --json` prints. `done` is called for each length and program.
+
+    Raises RequestError for a model's name that means nothing, a device that is not there, and a length that the model
+    has no room for.
+    """
+    data = architecture(name)[1]
+    check_lengths(name, ModelConfig.from_dict(data), lengths)
+    contestants = Contestants(name, data, device)
+    where, threads = contestants.model.device, torch.get_num_threads()
+    machine = machine_document(where)
+    torch.set_num_threads(1)
+    try:
+        rows = [measured(contestants, length, done) for length in lengths]
+    finally:
+        torch.set_num_threads(threads)
+    return {
+        "versions": {name: version(name) for name in (OURS, "torch", "transformers")},
+        "device": str(where),
+        "machine": machine,
+        "dtype": "float32",
+        "threads": 1,
+        "model": name,
+        "models": [architecture_document(Case(name, data, Shape(1, max(lengths), 1, 1), 1))],
+        "weights": "random",
+        "windows": [reach for reach in contestants.config.reach if reach is not None],
+        "rows": rows,
+    }
+
+
+def check_lengths(name: str, config: ModelConfig, lengths: Sequence[int]) -> None:
+    """Raises RequestError for one that is less than a token, or more than the model takes."""
+    for length in lengths:
+        if not 0 < length <= config.max_tokens:
+            raise RequestError(f"--tokens {length}: {name} takes 1 to {config.max_tokens} tokens at a time")
+
+
+def measured(contestants: Contestants, length: int, done: Callable[[], None]) -> dict[str, Any]:
+    """A row of the document: one text of so many tokens."""
+    model, timed = contestants.model, Timed(contestants.model.device)
+    texts = random_texts(contestants.config, Shape(1, length, 1, 1))
+
+    def ours() -> None:
+        with torch.inference_mode():
+            for _ in walk(model.network, model.rows(texts, "padding"), timed):
+                pass
+
+    given = padded(texts, 1, contestants.config.pad_id, model.device)
+    runs: dict[str, Run] = {OURS: ours}
+    runs.update({name: partial(run_peer, network, given) for name, network in contestants.peers.items()})
+    if not eager_fits(contestants, length):
+        del runs[EAGER]
+    taken: dict[str, tuple[float, int | None]] = {}
+    for name, run in runs.items():
+        taken[name] = seconds_and_peak(run, model.device)
+        done()
+    local, everywhere = timed.median(True), timed.median(False)
+    return {
+        "tokens": length,
+        "seconds": {name: taken[name][0] if name in taken else None for name in PROGRAMS},
+        "peak_bytes": {name: taken[name][1] if name in taken else None for name in PROGRAMS},
+        "eager_score_bytes": contestants.config.heads * length**2 * NUMBER,
+        "layer_seconds": {"local": local, "global": everywhere},
+        "saved": None if local is None or everywhere is None else everywhere / local,
+    }
+
+
+def eager_fits(contestants: Contestants, length: int) -> bool:
+    """Whether there is memory for the scores of one of its layers."""
+    there = available() if contestants.model.device.type == "cpu" else None
+    return there is None or SCORES * contestants.config.heads * length**2 * NUMBER <= there
+
+
+def seconds_and_peak(run: Run, device: torch.device) -> tuple[float, int | None]:
+    """Both of one run."""
+    seconds = 0.0
+
+    def timed() -> None:
+        nonlocal seconds
+        begun = clock(device)
+        run()
+        seconds = clock(device) - begun
+
+    peak = peak_added(timed, device)
+    return seconds, peak

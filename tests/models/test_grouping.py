@@ -1,0 +1,127 @@
+"""What is kept of a long text is what its full record gives, and takes no memory for more than that."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import PECULIAR
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli import load_model
+from attncli.base.choices import Mask, names
+from attncli.checks.memory import peak_added
+from attncli.models import grouping as blocks
+from attncli.record import Request, grouping
+from attncli.record.grouping import grouped
+from attncli.record.request import Grouping
+
+WORDS = ("the", "cat", "sat", "on", "big", "it", "unbelievable", "cats", ",")
+TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
+
+
+LATER = [pytest.param(one, marks=pytest.mark.slow) for one in PECULIAR if one != "modernbert"]
+
+
+@pytest.fixture(scope="module", params=["modernbert", *LATER])
+def model(tiny, request):
+    return load_model(str(tiny(request.param)), device="cpu")
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Texts of more than 8 tokens are long."""
+    monkeypatch.setattr(grouping, "LONG", 8)
+    monkeypatch.setattr(grouping, "MOST", 5)
+
+
+def same(made, full):
+    assert made.tokens == full.tokens and made.part == full.part and made.key_tokens == full.key_tokens
+    np.testing.assert_allclose(made.weights, full.weights, **TOLERANCE)
+    assert np.array_equal(made.masks, full.masks)
+
+
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=25).map(" ".join)
+GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-2", "1,-1", "-1"]), st.booleans(), st.booleans())
+
+
+@settings(max_examples=12)
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=3),
+    grouping_=GROUPINGS,
+    request_=st.builds(
+        Request,
+        st.sampled_from(["all", "2,0"]),
+        st.sampled_from(["all", "1", "3,0"]),
+        st.sampled_from(names(Mask)),
+        measure=st.sampled_from(["weight", "norm"]),
+    ),
+    pad_to=st.sampled_from([None, 40]),
+    most=st.integers(2, 7),
+    block=st.sampled_from([1, 70, 500, 2**22]),
+)
+def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, request_, pad_to, most, block):
+    """Of several texts at once, in blocks of any size, of windows as of everything."""
+    tokens = [model.tokenizer.encode(text, None, pad_to) for text in texts]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(grouping, "LONG", 8)
+        patched.setattr(grouping, "MOST", most)
+        patched.setattr(blocks, "BLOCK", block)
+        made = list(model.attend_tokens(tokens, replace(request_, grouping=grouping_)))
+        full = [grouped(one, grouping_) for one in model.attend_tokens(tokens, request_)]
+    for one, other in zip(made, full, strict=True):
+        same(one, other)
+
+
+LONG = "the cat sat on the big cat, and it sat on the unbelievable cats"
+
+
+@pytest.mark.parametrize("grouping_", [Grouping(stretches=True), Grouping("2-11", words=True), Grouping("1,4-9")])
+def test_transformers_gives_the_same(tiny, short, grouping_):
+    """The other engine, which makes it of its full record."""
+    directory = str(tiny("modernbert"))
+    ours = load_model(directory, device="cpu").attend(LONG, grouping=grouping_)
+    theirs = load_model(directory, device="cpu", engine="transformers").attend(LONG, grouping=grouping_)
+    assert theirs.tokens == ours.tokens and theirs.part == ours.part
+    np.testing.assert_allclose(theirs.weights, ours.weights, atol=1e-5)
+    assert np.array_equal(theirs.masks, ours.masks)
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta-v2"])
+def test_vectors_are_of_tokens(tiny, short, family):
+    """Of those that are shown one by one they are kept, with what positions add; of stretches there are none."""
+    model = load_model(str(tiny(family)), device="cpu")
+    every = model.attend(LONG, vectors="1.2,0.3")
+    some = model.attend(LONG, vectors="1.2,0.3", grouping=Grouping("3-7"))
+    expected = grouped(every, Grouping("3-7")).vectors
+    for (name, one), (other_name, other) in zip(some.vectors.arrays().items(), expected.arrays().items(), strict=True):
+        assert name == other_name
+        np.testing.assert_allclose(one, other, **TOLERANCE)
+    assert model.attend(LONG, vectors="1.2", grouping=Grouping(stretches=True)).vectors is None
+    assert model.attend(LONG, vectors="1.2", grouping=Grouping(words=True)).vectors is None
+
+
+def test_half_precision_adds_up_in_float32(tiny, short):
+    record = load_model(str(tiny("bert")), device="cpu", dtype="bfloat16").attend(
+        LONG, grouping=Grouping(stretches=True)
+    )
+    assert record.weights.dtype == np.float32
+    np.testing.assert_allclose(record.weights.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_a_long_map_is_never_there(tiny, family):
+    """4,000 tokens: a map has 64 MB and its mask 16; all 16 maps of the model in 500 stretches have 16 MB."""
+    model = load_model(str(tiny(family, max_position_embeddings=4096)), device="cpu")
+    tokens = model.tokenizer.encode("cat " * 3998)
+    assert len(tokens) == 4000
+    request = Request(grouping=Grouping(stretches=True))
+    keep = lambda: next(model.attend_tokens([tokens], request))  # noqa: E731
+    record = keep()
+    assert record.weights.nbytes == 16 * 500**2 * 4
+    added = peak_added(keep, torch.device("cpu"))
+    assert added < 130 * 2**20, f"{added / 2**20:.0f} MiB"

@@ -1,0 +1,139 @@
+"""What stands along the axes: stretches keep all of the weight, some tokens keep theirs, and no map is there twice."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from records import record_of, tokens, tokens_of
+
+from attncli import load_model
+from attncli.analysis.patterns import summarise
+from attncli.base.errors import RequestError
+from attncli.checks.memory import peak_added
+from attncli.record import grouping
+from attncli.record.grouping import Axis, grouped, stretches
+from attncli.record.parts import Part
+from attncli.record.request import Grouping
+
+IN_STRETCHES = Grouping(stretches=True)
+
+
+def random_record(length, layers=2, heads=3, seed=0):
+    random = np.random.default_rng(seed)
+    mask = random.random((layers, length, length)) < 0.7
+    weights = random.random((layers, heads, length, length)) * mask[:, None]
+    sums = weights.sum(axis=-1, keepdims=True)
+    return record_of(np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0), mask)
+
+
+@given(st.integers(5, 40), st.integers(2, 12), st.integers(0, 9))
+def test_between_stretches_weights_add_up_to_them_and_are_means_from_them(length, most, seed):
+    record = random_record(length, seed=seed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(grouping, "LONG", 4)
+        patched.setattr(grouping, "MOST", most)
+        shown, groups = grouped(record, IN_STRETCHES), stretches(length)
+    assert len(shown.tokens) == len(groups) <= most
+    assert [place for group in groups for place in group] == list(range(length))
+    for row, of_row in enumerate(groups):
+        for column, of_column in enumerate(groups):
+            part = record.weights[:, :, of_row][..., of_column]
+            np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(axis=-1).mean(axis=-1), atol=1e-6)
+            assert np.array_equal(shown.masks[:, row, column], record.masks[:, of_row][..., of_column].any(axis=(1, 2)))
+    assert shown.tokens.text[0] == (f"0-{len(groups[0]) - 1}" if len(groups[0]) > 1 else "0")
+
+
+def test_a_text_that_is_not_long_stays_as_it_is():
+    record = random_record(9)
+    assert grouped(record, IN_STRETCHES) is record and record.part is None
+
+
+@given(st.integers(3, 20), st.data())
+def test_some_tokens_give_each_other_what_they_give_each_other(length, data):
+    record = random_record(length)
+    first = data.draw(st.integers(0, length - 1))
+    last = data.draw(st.integers(first, length - 1))
+    chosen = data.draw(st.sampled_from([f"{first}-{last}", f"{last},{first}"]))
+    places = list(range(first, last + 1)) if "-" in chosen else sorted({first, last})
+    shown = grouped(record, Grouping(chosen))
+    assert np.array_equal(shown.weights, record.weights[:, :, places][..., places])
+    assert np.array_equal(shown.masks, record.masks[:, places][..., places])
+    assert shown.tokens.text == [record.tokens.text[place] for place in places]
+
+
+def test_of_tokens_that_are_not_there():
+    with pytest.raises(RequestError, match="token 3 is out of range: tokens are 0 to 2"):
+        grouped(record_of(np.eye(3)), Grouping("1-3"))
+
+
+def test_stretches_of_words_are_means_of_words(monkeypatch):
+    """Two pieces of a word count together as much as a word of one."""
+    monkeypatch.setattr(grouping, "LONG", 2)
+    monkeypatch.setattr(grouping, "MOST", 2)
+    words = tokens(["a", "b", "##c", "d", "e"], [0, 1, 1, 2, 3])
+    record = replace(random_record(5), tokens=words)
+    shown = grouped(record, Grouping(words=True, stretches=True))
+    between = grouped(record, Grouping(words=True))
+    for row, column in product(range(2), repeat=2):
+        part = between.weights[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+        np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(-1).mean(-1), rtol=1e-5)
+    assert shown.part == Part(5, "", "words", 4, 2)
+
+
+def test_a_record_in_words_still_says_what_it_is_of(monkeypatch):
+    monkeypatch.setattr(grouping, "LONG", 2)
+    monkeypatch.setattr(grouping, "MOST", 2)
+    shown = grouped(random_record(5), IN_STRETCHES)
+    assert grouped(shown, Grouping(words=True)).part == shown.part == Part(5, "", "tokens", 5, 3)
+
+
+def named(count):
+    return tokens("a" * count, range(count))
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 6))
+def test_what_the_rows_of_a_unit_count_is_one_in_all(sizes, size):
+    """However often units are put together, each counts in its group as much as the others of it."""
+    axis = Axis.every(named(sum(sizes)))
+    starts = np.cumsum([0, *sizes[:-1]])
+    pieces = [list(range(start, start + count)) for start, count in zip(starts, sizes, strict=True)]
+    groups = [list(range(start, min(start + size, len(sizes)))) for start in range(0, len(sizes), size)]
+    axis = axis.merged(pieces, named(len(pieces))).merged(groups, named(len(groups)))
+    np.testing.assert_allclose(np.add.reduceat(axis.shares, axis.starts), 1)
+    assert axis.units.tolist() == [number // size for number, count in enumerate(sizes) for _ in range(count)]
+
+
+def test_of_cross_attention_all_keys_are_kept():
+    record = replace(record_of(np.full((3, 3), 1 / 3)), key_tokens=tokens_of(3), kind="cross")
+    shown = grouped(record, Grouping("1"))
+    assert shown.weights.shape == (1, 1, 1, 3) and len(shown.keys) == 3 and len(shown.tokens) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
+def test_to_look_at_a_long_map_takes_no_second_one():
+    """4,096 tokens: a map has 64 MiB, one in float64 twice that."""
+    length = 4096
+    record = record_of(np.full((1, 1, length, length), 1 / length, dtype=np.float32), np.ones((length, length), bool))
+    for look in (summarise, partial(grouped, grouping=IN_STRETCHES)):
+        look(record)
+        assert peak_added(lambda look=look: look(record), torch.device("cpu")) < 48 * 2**20
+
+
+@pytest.mark.parametrize("some", ["1-3", "0,2,4"])
+def test_some_tokens_keep_what_their_scores_are_the_sum_of(tiny, some):
+    model = load_model(str(tiny("deberta-v2")), device="cpu")
+    record = model.attend("the cat sat on the big thing", vectors="all")
+    chosen = [1, 2, 3] if some == "1-3" else [0, 2, 4]
+    shown = grouped(record, Grouping(some))
+    for layer, head in record.vectors.heads:
+        every, some = record.vectors.parts(layer, head), shown.vectors.parts(layer, head)
+        assert list(some) == list(every) and len(some) == 3
+        for name, part in some.items():
+            np.testing.assert_allclose(part, every[name][chosen][:, chosen], rtol=1e-12)
