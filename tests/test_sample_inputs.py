@@ -7,7 +7,7 @@ import conllu
 import numpy as np
 import pytest
 
-from attncli import Notice
+from attncli import Notice, similar
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
 from attncli.corpus.probing import Treebank, count
@@ -56,6 +56,17 @@ def test_negation(minilm):
     _, negated, _ = lines("negation.txt")
     assert look(minilm, negated, 1, 8, "not") == ("good", 0.89)
     assert look(minilm, negated, 0, 2, "good") == ("not", 1.0)
+
+
+def test_similarity(minilm):
+    bit, bitten, good, not_good, _ = lines("similarity.txt")
+    assert round(similar(minilm, bit, bitten).cosine, 2) == 0.98
+    found = similar(minilm, good, not_good)
+    assert round(found.cosine, 2) == 0.80
+    named = [(found.tokens.text[pair.token], found.key_tokens.text[pair.key]) for pair in found.strongest(3)]
+    assert named == [("movie", "movie"), ("good", "good"), ("was", "was")]
+    of_not = found.contributions[:, found.key_tokens.text.index("not")]
+    assert of_not.max() < found.strongest(3)[-1].contribution / 2
 
 
 def test_pair(minilm):

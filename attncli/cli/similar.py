@@ -8,6 +8,7 @@ import typer
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
+from attncli.base.printable import quoted
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import read_lines
@@ -24,17 +25,15 @@ def similar(
     second: Annotated[str | None, options.argument("B", "The other one.")] = None,
     file: options.File = None,
     apart: Annotated[
-        tuple[int, int] | None,
-        options.option(
-            options.TEXT, "--apart", metavar="N N", help="Of a file: take the cosine of these two texts apart, from 0."
-        ),
+        str | None,
+        options.option(options.TEXT, "--apart", metavar="N,N", help="Of a file: take these two apart, counted from 0."),
     ] = None,
     inputs: Annotated[
         bool, options.option(options.SELECTION, "--inputs", help="Credit input tokens, by integrated Jacobians.")
     ] = False,
     steps: Annotated[
         int,
-        options.option(options.MODEL, "--steps", metavar="N", min=1, help="Of the integrals; a multiple of 4."),
+        options.option(options.MODEL, "--steps", rare=True, metavar="N", min=1, help="Of --inputs; a multiple of 4."),
     ] = 64,
     words: options.Words = False,
     top: Annotated[
@@ -51,18 +50,16 @@ def similar(
 ) -> None:
     """Say why two texts are similar: which pairs of tokens make it.
 
-    With mean pooling the cosine of two sentence embeddings is exactly a sum over pairs of their tokens' last vectors;
-    the cells sum to it, and the sum stands there. Those vectors are contextual. --inputs asks what the input tokens do,
-    by integrated Jacobians (Moeller et al. 2024), against references that it prints. Beside it the effect of each head
-    on the cosine (attncli ablate has all). Several texts (-f) give the matrix of their cosines.
+    The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
+    cells sum to it exactly. --inputs asks what input tokens do, by integrated Jacobians (Moeller et al. 2024), against
+    references. Beside it the effect of each head (attncli ablate has all). Several texts (-f): all cosines.
 
     \b
     Examples:
       attncli similar "The cat sat on the mat." "A cat is sitting on a rug."
-      attncli similar --words -o similar.png "The cat sat on the mat." "A cat is sitting on a rug."
-      attncli similar --inputs --steps 32 "The cat sat." "A cat sits."
-      attncli similar -f sample_inputs/coreference.txt
-      attncli similar -f sample_inputs/coreference.txt --apart 0 1
+      attncli similar --inputs -o inputs.png "The cat sat." "A cat sits."
+      attncli similar -f sample_inputs/similarity.txt
+      attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
     if output_path is not None:
         check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is similar")
@@ -115,12 +112,14 @@ def texts_of(context: typer.Context, first: str | None, second: str | None, file
     return [first, second]
 
 
-def chosen(texts: list[str], numbers: tuple[int, int]) -> list[str]:
-    """Two of them. Raises RequestError for a number that there is not."""
-    for number in numbers:
-        if not 0 <= number < len(texts):
-            raise RequestError(f"--apart {number}: there are {len(texts)} texts, counted from 0")
-    return [texts[number] for number in numbers]
+def chosen(texts: list[str], numbers: str) -> list[str]:
+    """Two of them. Raises RequestError for a number that there is not, and where there are not two."""
+    from attncli.record.selection import select
+
+    found = [texts[number] for number in select(numbers, len(texts), "text")]
+    if len(found) != 2:
+        raise RequestError(f"--apart {quoted(numbers)}: two texts are taken apart, as in --apart 0,1")
+    return found
 
 
 def show(found: "Cosines | Similarity", top: int) -> None:

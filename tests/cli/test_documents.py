@@ -63,7 +63,7 @@ CALLS = {
     ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",
-        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0 1",
+        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",

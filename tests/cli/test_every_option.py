@@ -89,7 +89,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "way": ("mean",),
     "reference": ("one.txt",),
     "without": ("0.1",),
-    "apart": ("0", "2"),
+    "apart": ("0,2",),
     "steps": ("8",),
 }
 
@@ -142,7 +142,7 @@ WAYS = {
     "similar": [
         "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
-        "similar -m sentences -f lines.txt --apart 0 1",
+        "similar -m sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

@@ -45,7 +45,7 @@ def test_words(attncli):
 def test_a_file_has_a_matrix_of_which_one_cell_is_taken_apart(attncli, lines):
     matrix = json.loads(attncli("similar", "--json", "-f", lines).out)
     assert matrix["texts"] == THREE.splitlines()
-    apart = json.loads(attncli("similar", "--json", "-f", lines, "--apart", "0", "2").out)
+    apart = json.loads(attncli("similar", "--json", "-f", lines, "--apart", "0,2").out)
     assert apart["cosine"] == pytest.approx(matrix["cosines"][0][2], abs=1e-6)
     assert apart["key_tokens"] == ["[CLS]", "it", "rains", ".", "[SEP]"]
 
@@ -73,8 +73,9 @@ def test_tables_have_a_row_a_pair(attncli, lines, tmp_path):
     [
         ([A], "of two texts"),
         ([A, B, "-f", "lines.txt"], "both texts and --file"),
-        ([A, B, "--apart", "0", "1"], "--apart has no effect without -f"),
-        (["-f", "lines.txt", "--apart", "0", "3"], "there are 3 texts, counted from 0"),
+        ([A, B, "--apart", "0,1"], "--apart has no effect without -f"),
+        (["-f", "lines.txt", "--apart", "0,3"], "text 3"),
+        (["-f", "lines.txt", "--apart", "1"], "two texts are taken apart"),
         (["-f", "lines.txt", "--inputs"], "--inputs has no effect on a matrix of cosines"),
         ([A, B, "--steps", "8"], "--steps has no effect without --inputs"),
         ([A, B, "--inputs", "--steps", "10"], "a multiple of 4"),
