@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attncli.effects.asking import Asking
     from attncli.effects.cutting import cut, cut_each
     from attncli.effects.patching import patch
+    from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
@@ -45,6 +46,7 @@ HOMES = {
     "cut_each": "attncli.effects.cutting",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
+    "similar": "attncli.effects.similarity",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -68,6 +70,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "cut_each",
     "patch",
     "trust",
+    "similar",
     "Engine",
     "load_model",
     "Model",

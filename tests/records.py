@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from attncli.analysis.effects import Ablation, Answer
+from attncli.analysis.similarity import Similarity
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.text.tokens import Tokens
 
@@ -103,3 +105,30 @@ def cross_records(draw) -> AttentionRecord:
         key_tokens=tokens_of(keys),
         kind="cross",
     )
+
+
+def similarity_of(cells, first: Tokens, second: Tokens, **changes) -> Similarity:
+    """A cosine taken apart into these contributions, with effects of two layers of two heads."""
+    model = ModelInfo("made-up", None, None, 2, 2, 4)
+    effects = np.array([[0.1, -0.2], [0.0, 0.05]])
+    made = Similarity(
+        model=model,
+        cosine=float(cells.sum()),
+        tokens=first,
+        key_tokens=second,
+        contributions=cells,
+        pooling=["mean"],
+        biased=False,
+        effects=Ablation(
+            model=model,
+            answer=Answer("cosine", "cosine of the embeddings of the two texts", float(cells.sum())),
+            layers=[0, 1],
+            heads=[0, 1],
+            ways=["zero"],
+            effects=effects[None, None],
+            of_layers=effects.sum(axis=1)[None, None],
+            together=effects.sum()[None, None],
+            importance=None,
+        ),
+    )
+    return replace(made, **changes)

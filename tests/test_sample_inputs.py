@@ -7,7 +7,7 @@ import conllu
 import numpy as np
 import pytest
 
-from attncli import Notice
+from attncli import Notice, similar
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
 from attncli.corpus.probing import Treebank, count
@@ -67,6 +67,17 @@ def test_edges(minilm):
     does_not = cut(minilm, hungry, [("it", "cat")], layers=3, heads=1)
     assert (round(float(matters.effects[0]), 3), round(float(does_not.effects[0]), 3)) == (0.146, 0.007)
     assert matters.controls.max() < 0.01
+
+
+def test_similarity(minilm):
+    bit, bitten, good, not_good, _ = lines("similarity.txt")
+    assert round(similar(minilm, bit, bitten).cosine, 2) == 0.98
+    found = similar(minilm, good, not_good)
+    assert round(found.cosine, 2) == 0.80
+    named = [(found.tokens.text[pair.token], found.key_tokens.text[pair.key]) for pair in found.strongest(3)]
+    assert named == [("movie", "movie"), ("good", "good"), ("was", "was")]
+    of_not = found.contributions[:, found.key_tokens.text.index("not")]
+    assert of_not.max() < found.strongest(3)[-1].contribution / 2
 
 
 def test_pair(minilm):

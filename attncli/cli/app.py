@@ -33,6 +33,7 @@ from attncli.cli.patch import patch
 from attncli.cli.probe import probe
 from attncli.cli.run import run
 from attncli.cli.samples import samples
+from attncli.cli.similar import similar
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
 from attncli.cli.trust import trust
@@ -43,7 +44,7 @@ REFUSED = 2
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
-    "Does it matter": {"ablate": ablate, "cut": cut, "patch": patch, "trust": trust},
+    "Does it matter": {"ablate": ablate, "similar": similar, "cut": cut, "patch": patch, "trust": trust},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {
         "compare": compare,

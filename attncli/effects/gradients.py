@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from attncli.attention import Attention
 from attncli.effects.questions import Question
 from attncli.models.attending import Gates
 from attncli.models.kernels import attend_terms
@@ -19,10 +20,18 @@ class ByFormula:
         self.kept: list[Tensor] = []
 
     def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        query, key, value = heads.query, heads.key, heads.value
-        made = attend_terms(query, key, value, heads.allowed(), heads.scale, heads.terms().values())
+        made = by_formula(heads)
         self.kept.append(made.weights)
         return made.output
+
+
+def by_formula(heads: Heads) -> Attention:
+    return attend_terms(heads.query, heads.key, heads.value, heads.allowed(), heads.scale, heads.terms().values())
+
+
+def attend_by_formula(heads: Heads, weights: Tensor | None = None) -> Tensor:
+    """As its formula stands, which has derivatives in every mode, where torch's fused kernels have not."""
+    return by_formula(heads).output
 
 
 def last_vectors(question: Question, attend: Attend) -> list[Tensor]:

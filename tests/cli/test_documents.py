@@ -16,6 +16,7 @@ import pytest
 import typer
 from checkpoints import make_checkpoint
 from made_up_family import FAMILY, made_up_checkpoint
+from sentences import NORMALIZE, pooling, write_modules
 from written_documents import PLAIN, ROW, Reader, sections, text
 
 from attncli import load_record
@@ -64,6 +65,10 @@ CALLS = {
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "trust": [
         "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
+    ],
+    "similar": [
+        "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",
+        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
@@ -139,6 +144,7 @@ def place(tiny, tmp_path_factory):
         (folder / family).symlink_to(tiny(family))
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
+    write_modules(make_checkpoint(folder / "sentences"), pooling("mean_tokens"), NORMALIZE)
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

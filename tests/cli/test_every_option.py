@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import typer
+from checkpoints import make_checkpoint
+from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
 from attncli.checks import ways
@@ -94,6 +96,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "permutations": ("2",),
     "rankings": ("121",),
     "beam": ("1",),
+    "apart": ("0,2",),
+    "steps": ("8",),
 }
 
 
@@ -157,6 +161,11 @@ WAYS = {
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
         "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
         f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
+    ],
+    "similar": [
+        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
+        "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
+        "similar -m sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
@@ -258,6 +267,7 @@ def place(tiny, tmp_path_factory):
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "other").symlink_to(tiny("bert", seed=1))
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
+    write_modules(make_checkpoint(folder / "sentences"), pooling("mean_tokens"), NORMALIZE)
     for family in ("gpt2", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)

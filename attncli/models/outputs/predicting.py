@@ -112,7 +112,7 @@ def said_of(model: "Model", tokens: Tokens, hidden: Tensor) -> Said | None:
     return Said(name, output.kind, output.function == SOFTMAX, answers)
 
 
-def embed(model: "Model", written: Sequence[str]) -> Numbers:
+def embed(model: "Model", written: Sequence[str], mask: str = "padding") -> Numbers:
     """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
     manner = manner_of(model.place.path, model.tokenizer.max_tokens)
@@ -121,7 +121,7 @@ def embed(model: "Model", written: Sequence[str]) -> Numbers:
     with torch.inference_mode():
         for numbers in batches(texts, model.batch_tokens):
             batch = [texts[number] for number in numbers]
-            for number, values in zip(numbers, output(model.last_hidden(batch), batch), strict=True):
+            for number, values in zip(numbers, output(model.last_hidden(batch, mask), batch), strict=True):
                 made[number] = prediction(model, name, output, values).values
     stacked: Numbers = np.stack([made[number] for number in range(len(texts))] or [np.empty(0, np.float32)])
     return stacked[: len(texts)]

@@ -50,7 +50,8 @@ def signed_map(
             line.append(
                 cell(number, most, wide, canvas), "" if number != number else ground(number / (most or 1), canvas)
             )
-        line.rstrip()
+        if not canvas.colour:  # a cell with a colour is made of spaces
+            line.rstrip()
         lines.append(line)
     return lines
 

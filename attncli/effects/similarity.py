@@ -1,0 +1,99 @@
+"""Why two texts are similar: the cosine of their embeddings as a sum over pairs of their tokens.
+
+    e = Σ_i z_i,  e' = Σ_j z'_j        cos(e, e') = Σ_ij z_i · z'_j / (‖e‖ ‖e'‖)
+
+Exactly, where the embedding is such a sum (`attncli.effects.embedding_parts`). It credits contextual vectors: the last
+ones of the tokens, which the whole text has gone into. What input tokens do is another question, with an answer by
+integration for every network (`attncli.effects.integrated`).
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from attncli.analysis.similarity import Cosines, References, Similarity
+from attncli.base.errors import RequestError
+from attncli.effects.ablation import ablate
+from attncli.effects.asking import Asking, question
+from attncli.effects.copies import Unchanged
+from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, parts_of
+from attncli.effects.integrated import check_steps, integrated
+from attncli.effects.questions import Cosine
+from attncli.models.model import Model
+from attncli.models.outputs.output import Output
+from attncli.models.outputs.predicting import embed
+
+STEPS = 64  # with which the integrals of sentences end within 1e-5
+
+
+def similar(
+    model: Model,
+    first: str,
+    second: str,
+    inputs: bool = False,
+    steps: int = STEPS,
+    mask: str = "padding",
+    advance: Callable[[], None] = lambda: None,
+) -> Similarity:
+    """The cosine of two texts taken apart, and the effect of each head on it (`attncli.effects.ablation`).
+
+    inputs: credit input tokens by integrated Jacobians of so many steps, and not the last vectors. mask: of
+    `choices.Mask`. advance: is called after each of the 2 * (steps + 1) steps that `inputs` take.
+
+    Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
+    `inputs`), or steps are no multiple of 4.
+    """
+    if inputs:
+        check_steps(steps)
+    asking = Asking(similar_to=second, mask=mask)
+    asked = question(model, first, asking)
+    assert isinstance(asked, Cosine)
+    output = in_float64(asked.output)
+    cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
+    if not np.isfinite(cosine):
+        raise RequestError(
+            f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
+        )
+    one, other = asked.texts
+    references = None
+    if inputs:
+        cells, references = of_inputs(one, other, output, steps, cosine, advance)
+    else:
+        cells = credit(one, output) @ credit(other, output).T
+    return Similarity(
+        model=model.info,
+        cosine=cosine,
+        tokens=one.tokens,
+        key_tokens=other.tokens,
+        contributions=cells.cpu().numpy(),
+        pooling=output.pooling,
+        biased=has_bias(output),
+        effects=ablate(model, first, asking=asking),
+        references=references,
+    )
+
+
+def credit(text: Unchanged, output: Output) -> Tensor:
+    """What each token brings to the embedding of length 1, `[token, size]`."""
+    parts = parts_of(output, text.last[0].double(), text.tokens)
+    return parts / norm(parts.sum(dim=0))
+
+
+def of_inputs(
+    one: Unchanged, other: Unchanged, output: Output, steps: int, cosine: float, advance: Callable[[], None]
+) -> tuple[Tensor, References]:
+    """What pairs of input tokens contribute, `[token, key token]`, and what is left over for the references."""
+    a, b = (integrated(text, output, steps, advance) for text in (one, other))
+    first, second, both = (
+        float(x @ y) for x, y in ((a.reference, b.embedding), (a.embedding, b.reference), (a.reference, b.reference))
+    )
+    half = float((a.half @ b.half.T).sum()) + first + second - both - cosine
+    return a.tokens @ b.tokens.T, References(first, second, both, steps, half)
+
+
+def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
+    """Of every two of some texts. Raises RequestError as `Model.embed` does."""
+    vectors = embed(model, texts, mask).astype(np.float64)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
+    return Cosines(model.info, list(texts), units @ units.T)

@@ -1,0 +1,34 @@
+"""Why texts are similar, as pictures: a signed map of A's tokens by B's, and one of the cosines of many texts."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attncli.analysis.similarity import Cosines, Similarity
+from attncli.render.captions.similarity import UP, summed
+from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.grid import Grid
+from attncli.render.figures.matrix import Panel, panel_grid
+from attncli.render.figures.titles import short_name
+
+HUNDREDTHS = 100  # what one pair of many contributes is read so
+
+
+def similarity_figure(found: Similarity) -> Figure:
+    """Rows are A's tokens and columns B's, from what is largest in size below 0 to the same above it."""
+    credited = "contextual vectors" if found.references is None else "input tokens"
+    grid = Grid(
+        found.tokens.shown,
+        found.key_tokens.shown,
+        title=f"{short_name(found.model.name)} · cosine {found.cosine:.4f} · {credited}",
+        note="\n".join([*summed(found), UP]),
+        axes=("A", "B"),
+    )
+    panel = Panel("", (found.contributions * HUNDREDTHS).astype(np.float32))
+    return panel_grid([[panel]], grid, cmap=CHANGES, scale="cosine, hundredths", signed=True)
+
+
+def cosines_figure(found: Cosines) -> Figure:
+    """A row and a column a text."""
+    texts = [f"{place} {text}" for place, text in enumerate(found.texts)]
+    grid = Grid(texts, title=f"{short_name(found.model.name)} · cosines of {len(texts)} texts", axes=("text", "text"))
+    return panel_grid([[Panel("", found.values.astype(np.float32))]], grid, cmap=CHANGES, scale="cosine", signed=True)

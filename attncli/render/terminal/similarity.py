@@ -1,0 +1,68 @@
+"""Why two texts are similar, in the terminal: a signed map of A's tokens by B's, the strongest pairs, the heads."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attncli.analysis.similarity import Cosines, Similarity
+from attncli.base.arrays import Doubles
+from attncli.base.printable import visible
+from attncli.render.captions.effects import UP
+from attncli.render.captions.records import model_name
+from attncli.render.captions.similarity import credited, summed
+from attncli.render.terminal.canvas import Canvas, to_width
+from attncli.render.terminal.effects import heads_table, signed
+from attncli.render.terminal.headings import legend, title
+from attncli.render.terminal.one_head import query_labels
+from attncli.render.terminal.signed import in_units, largest, signed_map
+from attncli.render.terminal.tables import Prose, plain_table
+
+TEXT_WIDTH = 30  # columns of a text beside its cosines, at the most
+SHARE = 3  # of the terminal's columns, the most that a text takes
+
+
+def similarity_view(found: Similarity, top: int, canvas: Canvas) -> list[RenderableType]:
+    """What the cells sum to, the map, the `top` pairs that contribute most, and the `top` heads by their effects."""
+    most = largest(found.contributions)
+    unit, words = in_units(most)
+    labels = query_labels(found.tokens, canvas)
+    return [
+        title([model_name(found.model.name), f"cosine {found.cosine:.4f}"], canvas),
+        *map(Prose, summed(found)),
+        *map(Prose, credited(found)),
+        Text(),
+        Text(f"rows: A, columns: B{', ' + words if words else ''}", style=canvas.faint),
+        *legend(found.key_tokens, canvas),
+        *fitting(found.contributions / unit, most / unit, labels, canvas),
+        Text(),
+        pairs_table(found, top),
+        Prose(UP["cosine"]),
+        heads_table(found.effects, top),
+    ]
+
+
+def cosines_view(found: Cosines, canvas: Canvas) -> list[RenderableType]:
+    """A text a line with its cosines to all of them."""
+    width = min(TEXT_WIDTH, canvas.width // SHARE)
+    labels = [f"{place:>3} {to_width(visible(text), width, canvas)}" for place, text in enumerate(found.texts)]
+    heading = title([model_name(found.model.name), f"cosines of {len(found.texts)} texts"], canvas)
+    return [heading, *fitting(found.values, largest(found.values), labels, canvas)]
+
+
+def fitting(cells: Doubles, most: float, labels: Sequence[str], canvas: Canvas) -> list[RenderableType]:
+    """A signed map, or why there is none."""
+    lines = signed_map(cells, most, labels, canvas)
+    if canvas.height is None or max(line.cell_len for line in lines) <= canvas.width:
+        return [*lines]
+    return [Prose("no room for the map: | less -S has it, and -o similar.svg draws it")]
+
+
+def pairs_table(found: Similarity, top: int) -> Table:
+    """A row a pair: two tokens with their numbers, what they contribute."""
+    table = plain_table("A", "B", "contribution", names=("B",))
+    for pair in found.strongest(top):
+        tokens = (found.tokens, pair.token), (found.key_tokens, pair.key)
+        table.add_row(*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(pair.contribution))
+    return table
