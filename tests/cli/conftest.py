@@ -19,8 +19,32 @@ class Result(NamedTuple):
     err: str
 
 
+@pytest.fixture(scope="session")
+def kept():
+    """The default model, once it was read."""
+    return {}
+
+
 @pytest.fixture
-def attncli(capsys, monkeypatch):
+def read_once(kept, monkeypatch):
+    """The default model is read once and not at each call; others are."""
+    from attncli.models import loading
+    from attncli.models.devices import pick_device
+
+    load = loading.load_model
+
+    def loaded(name: str = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"):
+        if (name, dtype, engine) != ("minilm", "float32", "auto") or pick_device(device).type != "cpu":
+            return load(name, device, dtype, engine)
+        if name not in kept:
+            kept[name] = load(name, device, dtype, engine)
+        return kept[name]
+
+    monkeypatch.setattr(loading, "load_model", loaded)
+
+
+@pytest.fixture
+def attncli(capsys, monkeypatch, read_once):
     """`attncli("run", "A text.")` -> exit code, stdout, stderr. In this process; stdin is nothing."""
 
     def run(*arguments: str) -> Result:
