@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -43,8 +44,25 @@ def read_once(kept, monkeypatch):
     monkeypatch.setattr(loading, "load_model", loaded)
 
 
+@pytest.fixture(scope="session")
+def once():
+    """The claims that are of a seed alone, each checked once."""
+    from attncli.checks import claims
+
+    return {name: cache(getattr(claims, name)) for name in ("division_undoes_it", "softmax_saturates_at_random")}
+
+
 @pytest.fixture
-def attncli(capsys, monkeypatch, read_once):
+def checked_once(once, monkeypatch):
+    """`mechanisms` draws for these claims what does not depend on the model, and at each call the same."""
+    from attncli.checks import claims
+
+    for name, claim in once.items():
+        monkeypatch.setattr(claims, name, claim)
+
+
+@pytest.fixture
+def attncli(capsys, monkeypatch, read_once, checked_once):
     """`attncli("run", "A text.")` -> exit code, stdout, stderr. In this process; stdin is nothing."""
 
     def run(*arguments: str) -> Result:
