@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.corpus.statistics import corpus_statistics
+    from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
     from attncli.effects.cutting import cut, cut_each
     from attncli.effects.patching import patch
@@ -37,6 +38,8 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "corpus_statistics": "attncli.corpus.statistics",
+    "Ways": "attncli.effects.ablation",
+    "ablate": "attncli.effects.ablation",
     "Asking": "attncli.effects.asking",
     "cut": "attncli.effects.cutting",
     "cut_each": "attncli.effects.cutting",
@@ -58,6 +61,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Notice",
     "RequestError",
     "corpus_statistics",
+    "Ways",
+    "ablate",
     "Asking",
     "cut",
     "cut_each",
