@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 from matplotlib.text import Text
-from records import tokens_of
 
 from attncli.analysis.effects import Answer
 from attncli.render.figures.trust import ahead, trust_figure
@@ -21,7 +20,7 @@ def test_every_ranking_and_every_way_of_erasing_is_a_row():
         erased=[
             SimpleNamespace(way=way, alone=row) for way, row in zip(("mask", "deletion"), numbers[2:], strict=True)
         ],
-        tokens=tokens_of(5),
+        tokens=SimpleNamespace(shown=["[CLS]", "a", "b", "c", "[SEP]"]),
         erasable=[1, 2, 3],
         model=SimpleNamespace(shown="minilm"),
         answer=Answer("cosine", "cosine of two texts", 0.5),
