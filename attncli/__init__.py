@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.corpus.statistics import corpus_statistics
+    from attncli.effects.ablation import Ways, ablate
+    from attncli.effects.asking import Asking
+    from attncli.effects.cutting import cut, cut_each
+    from attncli.effects.patching import patch
     from attncli.effects.similarity import similar
+    from attncli.effects.trust.evidence import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -35,6 +40,13 @@ HOMES = {
     "RequestError": "attncli.base.errors",
     "corpus_statistics": "attncli.corpus.statistics",
     "similar": "attncli.effects.similarity",
+    "Ways": "attncli.effects.ablation",
+    "ablate": "attncli.effects.ablation",
+    "Asking": "attncli.effects.asking",
+    "cut": "attncli.effects.cutting",
+    "cut_each": "attncli.effects.cutting",
+    "patch": "attncli.effects.patching",
+    "trust": "attncli.effects.trust.evidence",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -52,6 +64,13 @@ __all__ = [  # noqa: RUF022  (as above)
     "RequestError",
     "corpus_statistics",
     "similar",
+    "Ways",
+    "ablate",
+    "Asking",
+    "cut",
+    "cut_each",
+    "patch",
+    "trust",
     "Engine",
     "load_model",
     "Model",

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
+import pytest
+import torch
 from torch import Tensor
 
 from attncli.models.model import Model
@@ -34,3 +37,41 @@ def outputs_put(network: Any, model: Model, outputs: dict[tuple[int, int], Any])
 
 def silenced(network: Any, model: Model, heads: Sequence[tuple[int, int]]) -> Any:
     return outputs_put(network, model, dict.fromkeys(heads, 0.0))
+
+
+@contextmanager
+def edges_cut(edges: dict[tuple[int, int], list[tuple[int, int]]], keep_rest: bool = False) -> Iterator[None]:
+    """Edges (query, key) of heads, (layer, head), are cut in softmax, which every family calls once a layer: their
+    scores are -inf, or their weights 0 and the rest kept.
+    """
+    softmax, calls = torch.Tensor.softmax, count()
+
+    def without(scores: Tensor, dim: int, dtype: Any = None) -> Tensor:
+        layer, gone = next(calls), torch.zeros_like(scores, dtype=torch.bool)
+        for (of, head), some in edges.items():
+            for query, key in some if of == layer else ():
+                gone[:, head, query, key] = True
+        if keep_rest:
+            return softmax(scores, dim, dtype=dtype).masked_fill(gone, 0)
+        hidden = gone | (scores < torch.finfo(scores.dtype).min / 2)  # what a mask hides stays so where all else is cut
+        return softmax(scores.masked_fill(hidden, -torch.inf), dim, dtype=dtype).nan_to_num(0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "softmax", without)
+        yield
+
+
+@contextmanager
+def outputs_seen(network: Any, model: Model) -> Iterator[list[Tensor]]:
+    """What goes into the projection that joins the heads, layer by layer, `[token, head * head_dim]`."""
+    seen: list[Tensor] = []
+    handles = []
+    for layer in range(model.config.layers):
+        [name] = model.config.family.source(f"layers.{layer}.attention.output").names
+        module = network.get_submodule(name)
+        handles.append(module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0])))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -60,8 +60,8 @@ MISTAKES = (
     ),
     Mistake(
         "similar: [CLS] has another reference",
-        "own if special else model.tokenizer.pad_id for",
-        "model.tokenizer.pad_id for",
+        "own if special else model.tokenizer.pad_id",
+        "model.tokenizer.pad_id",
     ),
     Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
@@ -88,7 +88,21 @@ MISTAKES = (
         "self.kept[text][layer, where, units] += sums",
         "self.kept[text][layer, where, units] = sums",
     ),
-    Mistake("terminal: rows are numbered from 1", ", token in enumerate(tokens)]", ", token in enumerate(tokens, 1)]"),
+    Mistake("terminal: rows are numbered from 1", ", token in enumerate(shown)]", ", token in enumerate(shown, 1)]"),
+    Mistake("cut: query and key swapped", "made[:, :, queries, keys] = True", "made[:, :, keys, queries] = True"),
+    Mistake("cut: the rest is not kept", "if self.keep_rest else Hide", "if not self.keep_rest else Hide"),
+    Mistake(
+        "cut: in layers counted from 0",
+        "for layer in layers for head in self.record",
+        "for layer in range(len(layers)) for head in self.record",
+    ),
+    Mistake(
+        "patch: heads in another order",
+        "source[layer, :, head] for layer, head in heads",
+        "source[layer, :, sorted(heads)[place][1]] for place, (layer, head) in enumerate(heads)",
+    ),
+    Mistake("patch: of the token before", "= source[layer, token, head]", "= source[layer, token - 1, head]"),
+    Mistake("patch: the second text is patched too", "asked.effects(changes, [ours])", "asked.effects(changes)"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
     Mistake(
@@ -116,6 +130,27 @@ MISTAKES = (
         "one: Bools = self.masks[0]",
     ),
     Mistake("isolates may reorder a line", r"\u202e\u2066\u2067\u2068\u2069\u200e", r"\u202e\u200e"),
+    Mistake(
+        "permuted weights reach hidden keys", "hidden.masked_fill(~allowed, 2.0)", "hidden.masked_fill(~allowed, 0.0)"
+    ),
+    Mistake(
+        "every layer has the same permutation", "manual_seed(self.seed * 1009 + heads.layer)", "manual_seed(self.seed)"
+    ),
+    Mistake("ALTI forgets the residual", "queries.start] += of_queries", "queries.start] += 0 * of_queries"),
+    Mistake("relevance below 0 counts", "weights.double()).clamp(min=0).mean", "weights.double()).mean"),
+    Mistake("sufficiency erases what it is to keep", "*(every - places for places in first)", "*first"),
+    Mistake(
+        "a ranking is not counted among the random ones",
+        "(1 + np.count_nonzero(random >= gap)) / (1 + len(random))",
+        "np.count_nonzero(random >= gap) / len(random)",
+    ),
+    Mistake("limits mix chains", "sums[inner] for inner in smaller(one, within)", "sums[inner] for inner in sums"),
+    Mistake("a beam counts every step", "(values[one] if size in counts else 0.0)", "values[one]"),
+    Mistake(
+        "a label stays where its token was",
+        "return self.places.index(place) if self.deleted else place",
+        "return place",
+    ),
 )
 
 # In what `attncli compare` has to find by itself, on minilm and one sentence.

@@ -12,6 +12,7 @@ from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
 from attncli.corpus.probing import Treebank, count
 from attncli.corpus.treebank import read_treebank
+from attncli.effects.cutting import cut
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -67,6 +68,16 @@ def test_similarity(minilm):
     assert named == [("movie", "movie"), ("good", "good"), ("was", "was")]
     of_not = found.contributions[:, found.key_tokens.text.index("not")]
     assert of_not.max() < found.strongest(3)[-1].contribution / 2
+
+
+def test_edges(minilm):
+    student, hungry = lines("edges.txt")
+    assert look(minilm, student, 1, 8, "no") == ("student", 0.88)
+    assert look(minilm, hungry, 3, 1, "it") == ("cat", 0.64)
+    matters = cut(minilm, student, [("no", "student")], layers=1, heads=8)
+    does_not = cut(minilm, hungry, [("it", "cat")], layers=3, heads=1)
+    assert (round(float(matters.effects[0]), 3), round(float(does_not.effects[0]), 3)) == (0.146, 0.007)
+    assert matters.controls.max() < 0.01
 
 
 def test_pair(minilm):

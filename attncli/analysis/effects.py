@@ -23,6 +23,9 @@ class Answer:
     about: str
     value: float
 
+    def document(self) -> dict[str, Any]:
+        return {"kind": self.kind, "value": self.value, "about": self.about}
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -103,14 +106,8 @@ class Ablation:
         together = [
             {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
         ]
-        answer = {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about}
-        document: dict[str, Any] = {
-            "model": asdict(self.model),
-            "output": answer,
-            "texts": self.texts,
-            "effects": entries,
-        }
-        document |= {"layers": layers, "together": together}
+        document: dict[str, Any] = {"model": asdict(self.model), "output": self.answer.document(), "texts": self.texts}
+        document |= {"effects": entries, "layers": layers, "together": together}
         if self.curves:
             document["curves"] = [
                 {

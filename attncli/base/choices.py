@@ -32,6 +32,7 @@ Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
 Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
+Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
 Output = Literal["classes", "tokens", "span", "words", "embedding"]
 

@@ -19,6 +19,7 @@ from attncli.cli.ablate import ablate
 from attncli.cli.align import align
 from attncli.cli.bench import bench
 from attncli.cli.compare import compare
+from attncli.cli.cut import cut
 from attncli.cli.diff import diff
 from attncli.cli.explain import explain
 from attncli.cli.find import find
@@ -28,12 +29,14 @@ from attncli.cli.help import HELP_NAMES, Command, Commands
 from attncli.cli.mask import mask
 from attncli.cli.mechanisms import mechanisms
 from attncli.cli.models import models
+from attncli.cli.patch import patch
 from attncli.cli.probe import probe
 from attncli.cli.run import run
 from attncli.cli.samples import samples
 from attncli.cli.similar import similar
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
+from attncli.cli.trust import trust
 from attncli.cli.view import view
 
 REFUSED = 2
@@ -41,7 +44,7 @@ REFUSED = 2
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
     "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
-    "Does it matter": {"ablate": ablate, "similar": similar},
+    "Does it matter": {"ablate": ablate, "similar": similar, "cut": cut, "patch": patch, "trust": trust},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {
         "compare": compare,

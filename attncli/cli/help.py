@@ -27,6 +27,9 @@ class InGroups:
         self.rare = [one for one in self.params if getattr(one, "hidden", False)]
         for one in self.rare:
             one.hidden = False  # to the shell, which completes their names, they are options like all others
+        for one in self.params:  # Typer lets an option be given again, or take two words, but not both
+            if one.multiple and one.param_type_name == "option":
+                one.nargs = len(one.metavar.split())
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -115,6 +115,19 @@ Terms = Annotated[
 SomeTokens = Annotated[
     str | None,
     option(SELECTION, "--tokens", rare=True, metavar="N", help="These tokens alone, of a long text: 4000-4099."),
+]
+
+
+class Edge(NamedTuple):
+    """A query and a key as they are typed."""
+
+    query: str
+    key: str
+
+
+Edges = Annotated[
+    list[Edge] | None,
+    option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge, * is any; may be given again."),
 ]
 Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
 NoSpecial = Annotated[

@@ -15,12 +15,11 @@ from attncli.analysis.effects import Ablation, Answer
 from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
-from attncli.corpus.usual import lines
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Head, Put, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.questions import Question
-from attncli.effects.reference import Reference, reference
+from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import curves
 from attncli.models.model import Model
 from attncli.record.request import Input
@@ -45,8 +44,9 @@ class Ways:
             choices.check("way", name, choices.Way)
         if set(self.names) <= {"zero"}:
             return None
-        texts = lines() if self.texts is None else self.texts
-        return reference(model, model.tokenize(map(Input, texts), None), mask)
+        if self.texts is None:
+            return usual_reference(model, mask)
+        return reference(model, model.tokenize(map(Input, self.texts), None), mask)
 
 
 def ablate(

@@ -1,7 +1,8 @@
 """What can be done to some heads of one text where queries meet keys, and what does it: `Changed`, an `Attend`.
 
-A change says which heads it is of, and makes other outputs of theirs: ones that are put there (`Put`), or those of
-other weights (`Reweigh`). Many changes go through the network side by side, each on its own copy of a text.
+A change says which heads it is of, and makes other outputs of theirs: ones that are put there (`Put`), those of other
+weights (`Reweigh`), or those where queries see less (`Hide`). Many changes go through the network side by side, each on
+its own copy of a text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +13,11 @@ import torch
 from torch import Tensor
 
 from attncli.models.attending import attend_heads
+from attncli.models.rows import LayerMask
 from attncli.models.walk import Attend, Heads
 
 Head = tuple[int, int]  # (layer, head)
+Edge = tuple[int, int]  # (query, key), places in the text
 Rule = Callable[[Heads, Tensor], Tensor]
 
 
@@ -65,6 +68,23 @@ class Reweigh:
 
 
 @dataclass(frozen=True)
+class Hide:
+    """Hides keys from queries of heads, as a mask does: edges are (query, key). Their scores are -inf, and a row's
+    other weights sum to 1 again; where nothing is left the output is 0.
+    """
+
+    heads: Sequence[Head]
+    edges: Sequence[Edge]
+
+    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
+        if not self.edges:
+            return inside(heads)
+        mask, shown = heads.mask or LayerMask(None, None), ~among(self.edges, heads.run.length, heads.query.device)
+        shown = shown if mask.shown is None else shown & mask.shown
+        return inside(heads._replace(mask=LayerMask(shown, mask.window)))
+
+
+@dataclass(frozen=True)
 class Together:
     """Several changes at once, none of a head that another one is of."""
 
@@ -84,7 +104,9 @@ class Together:
 def apply(change: Change, heads: Heads, output: Tensor, inside: Attend) -> None:
     """Write what a change makes of some of these heads, on one text, into their outputs."""
     ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in change.heads]
-    if ours:
+    if len(ours) == len(heads.numbers):  # copying them would take longer than a short text's attention
+        output.copy_(change(heads, inside))
+    elif ours:
         output[:, ours] = change(heads.only(ours), inside).to(output.dtype)
 
 
@@ -117,3 +139,24 @@ def uniform(heads: Heads, weights: Tensor) -> Tensor:
     if (mask := heads.allowed()) is not None:
         allowed &= mask
     return allowed.to(weights) / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+def among(edges: Sequence[Edge], length: int, device: torch.device) -> Tensor:
+    """Whether an edge of a text is one of these, bool `[1, 1, query, key]`."""
+    made = torch.zeros(1, 1, length, length, dtype=torch.bool, device=device)
+    queries, keys = zip(*edges, strict=True)
+    made[:, :, queries, keys] = True
+    return made
+
+
+@dataclass(frozen=True)
+class Without:
+    """A rule: no weight along these edges, and the others stay as they are."""
+
+    edges: Sequence[Edge]
+
+    def __call__(self, heads: Heads, weights: Tensor) -> Tensor:
+        if not self.edges:
+            return weights
+        gone = among(self.edges, heads.run.length, weights.device)
+        return weights.masked_fill(gone[:, :, heads.queries, heads.keys], 0.0)

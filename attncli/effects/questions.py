@@ -2,7 +2,7 @@
 
     effect = the number with the change - the number without it, in the number's own unit
 
-- cosine: of the embeddings of two texts, both under the change.
+- cosine: of the embeddings of two texts, both under the change, or the first alone.
 - logit, probability: of one class, of one word at [MASK], or of one label at a token.
 - divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over what is predicted.
 - distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
@@ -11,24 +11,47 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.base.errors import RequestError
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
 from attncli.models.outputs.output import SIGMOID, Output
 from attncli.text.tokens import Tokens
 
 
+class Left(NamedTuple):
+    """What is left of a text some of whose tokens were erased: the last vectors, `[token, hidden_size]`, and the places
+    that its tokens have in the whole text. deleted: whether the others are gone; else something stands in their place.
+    """
+
+    vectors: Tensor
+    places: Sequence[int]
+    deleted: bool
+
+    def tokens(self, whole: Tokens) -> Tokens:
+        """Those that there are vectors of."""
+        return whole.take(self.places) if self.deleted else whole
+
+    def row(self, place: int) -> int:
+        """Where the vector of one of these tokens stands now."""
+        return self.places.index(place) if self.deleted else place
+
+
 class Question(ABC):
     """A number of the last vectors of its texts.
 
-    kind: of `choices.Asked`; about: what is asked, in words.
+    kind: of `choices.Asked`; about: what is asked, in words. held: places of the first text's tokens at which it is
+    asked, which can't be erased.
     """
 
     kind: str
     about: str
+    held: Sequence[int] = ()
 
     def __init__(self, texts: Sequence[Unchanged]) -> None:
         self.texts = list(texts)
@@ -37,20 +60,43 @@ class Question(ABC):
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         """The last vectors of each text's copies, `[copy, token, hidden_size]` each -> `[copy]`, float64."""
 
+    @abstractmethod
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        """The number where tokens of the first text were erased, `[left]`, float64. What is asked of every token is
+        asked of those that are left.
+        """
+
     @cached_property
     def value(self) -> float:
         """Without any change."""
-        return float(self([text.last for text in self.texts])[0])
+        return self.of(self.texts)
 
-    def effects(self, changes: Sequence[Change]) -> Iterator[tuple[list[int], Tensor]]:
+    def of(self, texts: Sequence[Unchanged]) -> float:
+        """Of these texts, in place of the first of its own, without any change."""
+        with torch.inference_mode():
+            return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def effects(
+        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
         """The numbers of some changes and their effects, until all were told.
 
-        What is unchanged is asked beside them: in a product of other size it might be rounded to another number.
+        changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
+        they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
+        number.
+
+        Raises RequestError where it is no number.
         """
-        for numbers, last in under(self.texts, changes):
+        changed = self.texts if changed is None else changed
+        for numbers, last in under(changed, changes):
             with torch.inference_mode():
-                both = self([torch.cat([copies, one.last]) for copies, one in zip(last, self.texts, strict=True)])
-                yield numbers, both[:-1] - both[-1]
+                both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
+                both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
+                asked = self(both)
+            if not bool(asked.isfinite().all()):
+                model = self.texts[0].model
+                raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
+            yield numbers, asked[:-1] - asked[-1]
 
 
 class Distance(Question):
@@ -61,6 +107,13 @@ class Distance(Question):
         [text], [vectors] = self.texts, last
         moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
         return moved.mean(dim=-1)
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        whole, found = self.texts[0].last[0].double(), []
+        for one in left:
+            vectors, before = one.vectors[[one.row(place) for place in one.places]], whole[list(one.places)]
+            found.append(((vectors - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+        return torch.stack(found)
 
 
 class Cosine(Question):
@@ -75,6 +128,11 @@ class Cosine(Question):
         one, other = (said(self.output, copies, text.tokens) for text, copies in zip(self.texts, last, strict=True))
         return torch.cosine_similarity(one, other, dim=-1)
 
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, other = self.texts
+        fixed = said(self.output, other.last, other.tokens)
+        return torch.cosine_similarity(said_of_left(self.output, left, text.tokens), fixed, dim=-1)
+
 
 class Target(Question):
     """The logit or the probability of one label: of the text, or of a token of it where each has labels."""
@@ -84,10 +142,16 @@ class Target(Question):
         self.output, self.kind, self.label, self.place = output, kind, label, place
         at = "" if place is None else f" at token {place} ({text.tokens.shown[place]})"
         self.about = f"{kind} of {output.labels[label]}{at}"
+        self.held = () if place is None else (place,)
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [copies] = self.texts, last
-        logits = said(self.output, copies, text.tokens, None if self.place is None else [self.place])
+        return self.of_logits(said(self.output, copies, text.tokens, None if self.place is None else [self.place]))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        return self.of_logits(said_of_left(self.output, left, self.texts[0].tokens, self.held or None))
+
+    def of_logits(self, logits: Tensor) -> Tensor:
         numbers = logits if self.kind == "logit" else log_probabilities(self.output, logits).exp()
         return numbers[..., self.label].flatten()
 
@@ -100,6 +164,8 @@ class Divergence(Question):
         self.output, self.places = output, places
         at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
+        words = [place for place, special in enumerate(text.tokens.special) if not special]
+        self.held = () if places is None or list(places) == words else places
         self.before = self.log_probabilities(text.last)
 
     def log_probabilities(self, copies: Tensor) -> Tensor:
@@ -107,8 +173,25 @@ class Divergence(Question):
         return log_probabilities(self.output, said(self.output, copies, self.texts[0].tokens, self.places))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        apart = self.before.exp() * (self.before - self.log_probabilities(last[0]))
-        return apart.nan_to_num(0.0).flatten(1).sum(dim=-1)  # 0 log 0 is 0
+        return apart(self.before, self.log_probabilities(last[0]))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        text, found = self.texts[0], []
+        for one in left:
+            places = None if self.places is None else [place for place in self.places if place in one.places]
+            after = log_probabilities(self.output, said_of_left(self.output, [one], text.tokens, places))
+            found.append(apart(self.before_at(one, places), after))
+        return torch.cat(found)
+
+    def before_at(self, left: Left, places: Sequence[int] | None) -> Tensor:
+        """What was predicted of the same: at these places, or, of a span, of the tokens that are left."""
+        if places is not None:
+            assert self.places is not None
+            return self.before[:, [self.places.index(place) for place in places]]
+        if self.output.kind != "span":
+            return self.before
+        before = self.before[:, list(left.places)] if left.deleted else self.before
+        return before.log_softmax(dim=1)
 
 
 def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:
@@ -117,8 +200,19 @@ def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] |
     return torch.stack(output(list(copies), [tokens] * len(copies), rows)).double()
 
 
+def said_of_left(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
+    """The same of texts some of whose tokens were erased, `[left, ...]`."""
+    rows = None if places is None else [[one.row(place) for place in places] for one in left]
+    return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
+
+
+def apart(before: Tensor, after: Tensor) -> Tensor:
+    """KL(P ‖ P') from log P and log P', `[copy, ...]` -> `[copy]`, summed over what is predicted."""
+    return (before.exp() * (before - after)).flatten(1).sum(dim=-1)
+
+
 def log_probabilities(output: Output, logits: Tensor) -> Tensor:
     """log P of every label `[copy, ...]`; where each may be right (sigmoid), of it and of its contrary `[..., 2]`."""
     if output.function == SIGMOID:
-        return torch.stack([logits, -logits], dim=-1).sigmoid().log()
+        return F.logsigmoid(torch.stack([logits, -logits], dim=-1))
     return logits.log_softmax(dim=1 if output.kind == "span" else -1)

@@ -1,15 +1,19 @@
 """What heads give on other texts: to put in place of what they give on this one."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from attncli.base.errors import Notice
+from attncli.corpus.usual import lines
 from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.rows import batches
 from attncli.models.walk import Attend, Heads, walk
+from attncli.record.request import Input
 from attncli.text.tokens import Tokens
 
 MOST_TOKENS = 2**14  # of a reference: more change a mean by less than texts differ
@@ -55,6 +59,13 @@ def reference(model: Model, texts: Iterable[Tokens], mask: str = "padding") -> R
     model.need(model.config.layers)
     parts = [of_batch(model, [taken[number] for number in some], mask) for some in batches(taken, model.batch_tokens)]
     return Reference(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
+
+
+def usual_reference(model: Model, mask: str = "padding") -> Reference:
+    """On the short texts that come with the program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
+        return reference(model, model.tokenize(map(Input, lines()), None), mask)
 
 
 def of_batch(model: Model, batch: Sequence[Tokens], mask: str) -> Tensor:

@@ -214,7 +214,7 @@ class KeepLengths:
         if heads.layer in self.layers and ours:
             chosen = heads.only(ours)
             of_layer = self.kept[heads.run.number][heads.texts, self.layers.index(heads.layer)]
-            of_layer[:, where] = transformed_lengths(heads.attention, chosen.value, chosen.numbers)
+            of_layer[:, where] = transformed_lengths(heads.attention, chosen.value, chosen.numbers).to(of_layer.dtype)
         return self.inside(heads, weights)
 
 

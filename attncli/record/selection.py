@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
@@ -90,6 +91,18 @@ def select_token(name: str, tokens: Tokens) -> int:
     if count > len(places):
         raise RequestError(f"token {quoted(name)}: {quoted(text)} is there {len(places)} times")
     return places[count - 1]
+
+
+def name_of(place: int, tokens: Tokens) -> str:
+    """What `select_token` reads as this token: "it", or "it#2" for the second that reads so; else its number."""
+    shown = tokens.shown[place].strip(" ")
+    places = places_of(shown, tokens)
+    count = places.index(place) + 1 if place in places else 0
+    for name in ([shown] if count == 1 else []) + ([f"{shown}#{count}"] if count else []):
+        with suppress(RequestError):
+            if select_token(name, tokens) == place:
+                return name
+    return str(place)
 
 
 def is_number(name: str) -> bool:

@@ -65,6 +65,11 @@ CALLS = {
         "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",
         "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
+    "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
+    "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
+    "trust": [
+        "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
+    ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
         "stats -m t5 --which decoder lines.txt",
@@ -102,6 +107,9 @@ TABLES = {
     "mechanisms": "variants",
     "probe": "relations",
     "ablate": "effects",
+    "cut": "edges",
+    "patch": "patches",
+    "trust": "rankings",
     "diff": "heads",
     "compare": "layers",
 }
@@ -259,7 +267,7 @@ def test_documents_are_as_written(printed, name):
 
 def test_no_part_has_a_field_that_is_nowhere(printed):
     reader = Reader()
-    for name in ("run", "explain", "diff", "probe", "stats", "models show"):
+    for name in ("run", "explain", "diff", "probe", "stats", "models show", "trust"):
         for line in CALLS[name]:
             reader.read(name, printed(line))
     for part in set(sections()) - set(CALLS) - {"machine", "program"}:  # bench's, and slow

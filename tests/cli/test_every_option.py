@@ -19,6 +19,7 @@ from attncli.cli.given import written
 
 TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat"
+AS_LONG = "it sat on the big cat the cat too"  # in tokens of the model here, as TEXT
 PAIR = ("--pair", "it is big")
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\n"
 GENERAL = {"help", "debug", "quiet", "install_completion", "show_completion"}
@@ -91,12 +92,18 @@ VALUES: dict[str, tuple[str, ...]] = {
     "without": ("0.1",),
     "apart": ("0,2",),
     "steps": ("8",),
+    "edges": ("cat", "sat"),
+    "into": ("cat",),
+    "out_of": ("cat",),
+    "permutations": ("2",),
+    "rankings": ("121",),
+    "beam": ("1",),
 }
 
 
 def way(line: str) -> tuple[str, ...]:
-    """The arguments of a line; @ and @@ stand for the texts, so that it can be split at its spaces."""
-    return tuple({"@": TEXT, "@@": OTHER}.get(word, word) for word in line.split())
+    """The arguments of a line; @, @@ and @@@ stand for the texts, so that it can be split at its spaces."""
+    return tuple({"@": TEXT, "@@": OTHER, "@@@": AS_LONG}.get(word, word) for word in line.split())
 
 
 M = "-m tiny"
@@ -143,6 +150,22 @@ WAYS = {
         "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
         "similar -m sentences -f lines.txt --apart 0,1",
+    ],
+    "cut": [
+        f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
+        f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
+        "cut -m classes --target LABEL_1 --cut cat sat --json @",
+    ],
+    "patch": [
+        f"patch {M} @ @@@", f"patch {M} --by token --json @ @@@", f"patch {M} -o a.svg @ @@@",
+        f"patch {M} --by layer @ @@@", f"patch {M} -o a.csv @ @@@",
+        "patch -m classes --target LABEL_1 --json @ @@@",
+    ],
+    "trust": [
+        f"trust {M} --permutations 3 --rankings 120 the,big,cat",
+        "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
+        f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

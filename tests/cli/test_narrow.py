@@ -37,7 +37,12 @@ COMMANDS = {
     "similar": ["similar", TEXT, LONG],
     "similar of words": ["similar", "--words", LONG, "The cat sat."],
     "similar texts": ["similar", "-f", "sample_inputs/coreference.txt"],
+    "cut": ["cut", "--into", "it", TEXT],
+    "cut of edges": ["cut", "--cut", "it", "*", "--cut", "big", "too", TEXT],
+    "patch": ["patch", TEXT, TEXT.replace("big", "small")],
+    "patch of tokens": ["patch", "--by", "token", TEXT, TEXT.replace("big", "small")],
     "ablate": ["ablate", "-f", "sample_inputs/negation.txt", "-l", "4,5", "--similar-to", LONG],
+    "trust": ["trust", "--permutations", "2", "--rankings", "120", "--beam", "1", "The cat sat on it."],
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.

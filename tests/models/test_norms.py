@@ -37,6 +37,13 @@ def test_they_are_those_of_transformers_tensors(minilm):
                 assert record.map(layer, head)[query, key] == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_has_them_too(tiny, dtype):
+    wide, narrow = (load_model(str(tiny("bert")), device="cpu", dtype=one) for one in ("float32", dtype))
+    tokens = wide.tokenizer.encode("The cat sat.")
+    np.testing.assert_allclose(norms(narrow, tokens).weights, norms(wide, tokens).weights, rtol=0.1, atol=0.02)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_they_are_norms_of_adds_up_to_what_attention_gives(tiny, family):
     """Σ_head Σ_key α f(x) + b_O is the attention's output; here of a token that may look at itself alone: α is 1."""

@@ -8,9 +8,10 @@ import pytest
 from records import record_of
 
 from attncli import RequestError, load_record
-from attncli.analysis.long_texts import some_tokens
 from attncli.analysis.words import merge_words
+from attncli.record.grouping import grouped
 from attncli.record.prediction import Answer, Said
+from attncli.record.request import Grouping
 
 SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])
 PLACES = Said("tokens", "tokens", True, [Answer(f"label {place}", 1.0, 0.5, place, place + 1) for place in range(1, 4)])
@@ -89,7 +90,7 @@ def test_it_follows_tokens_into_words_and_out_of_a_text(record):
     assert [(one.label, one.start, one.end) for one in words.answers] == [
         ("label 1", 1, 2), ("label 2", 1, 2), ("label 3", 2, 3),
     ]  # fmt: skip
-    [some] = some_tokens(whole, "3-4").prediction.answers
+    [some] = grouped(whole, Grouping("3-4")).prediction.answers
     assert (some.label, some.start, some.end) == ("label 3", 0, 1)
     assert merge_words(replace(whole, prediction=SAID)).prediction == SAID
     span = Said("span", "span", True, [Answer("cats 中", 1.0, 0.5, 1, 4)])

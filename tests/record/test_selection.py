@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from records import tokens as tokens_of
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import places_of, select, select_token
+from attncli.record.selection import name_of, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
@@ -223,3 +223,12 @@ def test_a_token_that_is_not_there_is_refused(name, line):
 def test_a_refusal_names_tokens_as_they_are_printed():
     with pytest.raises(RequestError, match=r"it has <s>, Bär, ␣grüßt, it, ␣it, ␣It, ␣, \\n$"):
         select_token("zebra", named(list(SEEN), list(SEEN.values())))
+
+
+@given(
+    st.lists(st.sampled_from(["the", "The", " the", "7", "cat#2", "[UNK]", "é", "#", "it#1", " ", "-1"]), min_size=1)
+)
+def test_a_name_of_a_token_means_that_token(texts):
+    tokens = tokens_of(texts, range(len(texts)))
+    for place in range(len(texts)):
+        assert select_token(name_of(place, tokens), tokens) == place

@@ -8,14 +8,19 @@ WAYS = {
     "resample": "resample: it gives what it gives at tokens drawn from other texts",
 }
 UP = {
-    "cosine": "effect: cosine without the head minus cosine with it; below 0 the head makes the two texts more alike",
-    "logit": "effect: logit without the head minus logit with it; below 0 the head speaks for it",
-    "probability": "effect: probability without the head minus probability with it; below 0 the head speaks for it",
-    "divergence": "effect: nats by which the prediction changes without the head; 0 is no change",
-    "distance": "effect: how far the last vectors move without the head, as a share of their lengths; 0 is no move",
+    "cosine": "effect: cosine without {0} minus cosine with it; below 0 {0} makes the two texts more alike",
+    "logit": "effect: logit without {0} minus logit with it; below 0 {0} speaks for it",
+    "probability": "effect: probability without {0} minus probability with it; below 0 {0} speaks for it",
+    "divergence": "effect: nats by which the prediction changes without {0}; 0 is no change",
+    "distance": "effect: how far the last vectors move without {0}, as a share of their lengths; 0 is no move",
 }
 IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
 INTERVAL = "from, to: of 20 such intervals of the mean 19 hold it (bootstrap over texts)"
+
+
+def which_way(kind: str, what: str = "the head") -> str:
+    """What an effect on an output of this kind is, and which way is up; `what` is what the output goes without."""
+    return UP[kind].format(what)
 
 
 def answered(answer: Answer) -> str:

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from attncli.analysis.effects import Ablation
-from attncli.render.captions.effects import UP, WAYS, answered
+from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel, panel_grid
@@ -18,7 +18,7 @@ def ablation_figure(found: Ablation) -> Figure:
         [str(layer) for layer in found.layers],
         [str(head) for head in found.heads],
         title=f"{short_name(found.model.shown)} · {answered(found.answer)}{texts}",
-        note=UP[found.answer.kind],
+        note=which_way(found.answer.kind),
         axes=("layer", "head"),
     )
     return panel_grid(wrap_panels(panels), grid, cmap=CHANGES, scale="effect", signed=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 from attncli.analysis.effects import Ablation, Curve
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
-from attncli.render.captions.effects import IMPORTANCE, INTERVAL, UP, WAYS, answered
+from attncli.render.captions.effects import IMPORTANCE, INTERVAL, WAYS, answered, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.head_grid import head_grid
@@ -25,7 +25,7 @@ def ablation_view(found: Ablation, top: int, canvas: Canvas) -> list[RenderableT
     texts = [] if found.texts == 1 else [f"{found.texts} texts"]
     lines: list[RenderableType] = [
         title([model_name(found.model.shown), printable(answered(found.answer)), *texts], canvas),
-        Prose(UP[found.answer.kind]),
+        Prose(which_way(found.answer.kind)),
     ]
     for place, way in enumerate(found.ways):
         lines += [Text(), Prose(WAYS[way], canvas.strong), *grid(found, found.mean[place], canvas)]

@@ -142,11 +142,11 @@ class Drawn:
         return self.folded(text, self.canvas.faint)
 
 
-def query_labels(of: Tokens, canvas: Canvas) -> list[str]:
+def query_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
     """The tokens with their numbers, all of one width."""
-    tokens = [visible(token) for token in of.shown]
-    width = min(LABEL_WIDTH, max(cell_len(token) for token in tokens))
-    return [f"{place:>3} {to_width(token, width, canvas)}" for place, token in enumerate(tokens)]
+    shown = [visible(token) for token in tokens.shown]
+    width = min(LABEL_WIDTH, max(cell_len(token) for token in shown))
+    return [f"{place:>3} {to_width(token, width, canvas)}" for place, token in enumerate(shown)]
 
 
 def about(record: AttentionRecord, layer: int, head: int, short: bool = False) -> str:

@@ -30,16 +30,19 @@ def in_units(most: float) -> tuple[float, str]:
     return 10.0**-places, f"in units of 1e-{places}"
 
 
-def signed_map(part: Doubles, most: float, labels: Sequence[str], canvas: Canvas) -> list[Text]:
+def signed_map(
+    part: Doubles, most: float, labels: Sequence[str], canvas: Canvas, keys: Sequence[int] | None = None
+) -> list[Text]:
     """A row of `[query, key]` a line, after its label.
 
     Cells without room for a number have their colour or, where there is none, their sign. most: as `largest` gives it.
+    keys: the numbers of the columns, where they are not all keys.
     """
     room = canvas.width - len(labels[0]) - 1
     wide = next((cell for cell in CELLS if cell * part.shape[1] <= room), CELLS[-1])
     lines = []
     if wide == NUMBER:
-        numbers = "".join(f"{key:>{wide}}" for key in range(part.shape[1]))
+        numbers = "".join(f"{key:>{wide}}" for key in (range(part.shape[1]) if keys is None else keys))
         lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
     for label, row in zip(labels, part.tolist(), strict=True):
         line = Text(f"{label} ")

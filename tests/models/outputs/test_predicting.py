@@ -86,6 +86,7 @@ def test_a_span_is_the_best_of_the_second_text(loaded):
     inside = [at for at in range(len(tokens)) if tokens.segments[at] == 1 and not tokens.special[at]]
     likely = np.exp(made.values[inside].astype(np.float64))
     likely /= likely.sum(axis=0)
+    np.testing.assert_allclose(made.probabilities.sum(axis=0), 1, rtol=1e-5)  # of all tokens, a start and an end
     tried = {
         (inside[one], inside[other] + 1): likely[one, 0] * likely[other, 1]
         for one in range(len(inside))

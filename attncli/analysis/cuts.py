@@ -1,0 +1,135 @@
+"""Cut edges as plain results: effect = an output with edges cut minus the output without.
+
+An edge leads from a query to a key: (query, key), both places in the text.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.effects import Answer
+from attncli.analysis.ranks import RankCorrelation, rank_correlation
+from attncli.base.arrays import Doubles
+from attncli.record import ModelInfo
+from attncli.text.tokens import Tokens
+
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class CutIn:
+    """Where edges were cut, and how.
+
+    layers, heads: numbers in the model; every one of these heads of every one of these layers. keep_rest: whether a
+    row's other weights stayed as they were; otherwise they sum to 1 again, as when a mask hides the key.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    tokens: Tokens
+    layers: list[int]
+    heads: list[int]
+    keep_rest: bool
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "model": asdict(self.model),
+            "output": self.answer.document(),
+            "tokens": self.tokens.text,
+            "layers": self.layers,
+            "heads": self.heads,
+            "keep_rest": self.keep_rest,
+        }
+
+    def edge(self, edge: Edge) -> dict[str, Any]:
+        """An edge as it stands in a document."""
+        return dict(zip(("query", "key"), map(self.place, edge), strict=True))
+
+    def place(self, token: int) -> dict[str, Any]:
+        return {"index": token, "token": self.tokens.text[token]}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Some edges cut at once.
+
+    edges; weights: of each the mean weight over the heads, `[edge]`. effects: `[1 + layer]`, in all layers and in each
+    alone. controls: `[draw, 1 + layer]`, the same where as many other edges from the same queries are cut, drawn alike;
+    None where a query has not as many others.
+    """
+
+    where: CutIn
+    edges: list[Edge]
+    weights: Doubles
+    effects: Doubles
+    controls: Doubles | None
+
+    @property
+    def first(self) -> Edge:
+        return self.edges[0]
+
+    def document(self) -> dict[str, Any]:
+        """What --json prints; the entry of "effects" whose layer is None is of all layers at once."""
+        edges = zip(self.edges, self.weights.tolist(), strict=True)
+        effects = []
+        for place, layer in enumerate([None, *self.where.layers]):
+            entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
+            if self.controls is not None:
+                drawn = self.controls[:, place]
+                entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
+            effects.append(entry)
+        return {
+            **self.where.document(),
+            "edges": [{**self.where.edge(edge), "weight": weight} for edge, weight in edges],
+            "effects": effects,
+        }
+
+
+@dataclass(frozen=True)
+class EdgeEffects:
+    """Each of some edges cut by itself, in all of the layers at once.
+
+    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
+    so that there is nothing to cut. weights: `[query, key]`, the mean over the heads.
+    """
+
+    where: CutIn
+    queries: list[int]
+    keys: list[int]
+    effects: Doubles
+    weights: Doubles
+
+    def correlation(self) -> RankCorrelation | None:
+        """Of the weights with the sizes of the effects, over all edges that were cut."""
+        cut = ~np.isnan(self.effects)
+        return rank_correlation(self.weights[cut], np.abs(self.effects[cut]))
+
+    @property
+    def first(self) -> Edge:
+        """That with the largest effect."""
+        return self.ranked()[0][0]
+
+    def ranked(self) -> list[tuple[Edge, float, float]]:
+        """Every edge with its effect and its weight, that with the largest effect first."""
+        cut = np.argwhere(~np.isnan(self.effects))
+        order = np.argsort([-abs(self.effects[row, column]) for row, column in cut], kind="stable")
+        return [
+            (
+                (self.queries[row], self.keys[column]),
+                float(self.effects[row, column]),
+                float(self.weights[row, column]),
+            )
+            for row, column in cut[order]
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """What --json prints."""
+        found = self.correlation()
+        return {
+            **self.where.document(),
+            "edges": [
+                {**self.where.edge(edge), "weight": weight, "effect": effect} for edge, effect, weight in self.ranked()
+            ],
+            "correlation": None if found is None else asdict(found),
+        }

@@ -1,0 +1,199 @@
+"""What other weights and erased tokens do to an output, and how rankings of tokens fare by that; as plain results."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from attncli.analysis.effects import LEVEL, Answer
+from attncli.analysis.verdict import verdict
+from attncli.base.arrays import Doubles
+from attncli.record import ModelInfo
+from attncli.text.tokens import Tokens
+
+MEASURES = ("comprehensiveness", "sufficiency")
+
+
+@dataclass(frozen=True)
+class Shuffles:
+    """Effects of other weights: in all heads of all layers at once, then in all heads of each layer.
+
+    permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
+    """
+
+    permuted: Doubles
+    uniform: Doubles
+
+    @property
+    def medians(self) -> Doubles:
+        """Of the size of what permuting changes, `[1 + layer]`."""
+        found: Doubles = np.median(np.abs(self.permuted), axis=1)
+        return found
+
+    def document(self) -> list[dict[str, Any]]:
+        entries = []
+        for place, (median, effects) in enumerate(zip(self.medians, self.permuted, strict=True)):
+            entry = {
+                "permuted": float(median),
+                "interval": middle(np.abs(effects)),
+                "uniform": float(self.uniform[place]),
+            }
+            entries.append({"layer": None if place == 0 else place - 1, **entry})
+        return entries
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What erasing tokens in one way does, and what rankings are worth by that: AOPC of each, and its limits.
+
+    way: "mask" or "deletion". alone: what each token by itself changes, `[token]`. aopc, by MEASURES: `[ranking]`;
+    limits, by MEASURES: the least and the most that any order of the tokens reaches; none where they were not sought.
+    """
+
+    way: str
+    alone: Doubles
+    aopc: Mapping[str, Doubles]
+    limits: Mapping[str, tuple[float, float]]
+
+    def normalised(self, measure: str) -> Doubles | None:
+        """(AOPC - least) / (most - least), `[ranking]`; None where there are no limits or they are one."""
+        if measure not in self.limits:
+            return None
+        least, most = self.limits[measure]
+        return (self.aopc[measure] - least) / (most - least) if most > least else None
+
+    @property
+    def scores(self) -> dict[str, Doubles]:
+        """What a ranking is measured by, `[ranking]` each."""
+        normal = {f"normalised_{name}": self.normalised(name) for name in MEASURES}
+        return dict(self.aopc) | {name: found for name, found in normal.items() if found is not None}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far maps explain one output of one text.
+
+    answer: what is asked. tokens: of the text; read: places of those that the output is made of; erasable: of those
+    that were ranked and erased, `[token]` below; sizes: how many were erased at once.
+    importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
+    taus: Kendall's tau of each ranking, by what with: a way of erasing one token, "gradient".
+    beam: chains that were kept in the search for limits; 0 where all were tried, None where none were.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    tokens: Tokens
+    read: Sequence[int]
+    erasable: Sequence[int]
+    sizes: Sequence[int]
+    shuffles: Shuffles
+    importances: Mapping[str, Doubles]
+    taus: Mapping[str, Doubles]
+    erased: Sequence[Erased]
+    beam: int | None
+
+    @property
+    def methods(self) -> list[str]:
+        return list(self.importances)
+
+    @property
+    def gaps(self) -> Doubles:
+        """Comprehensiveness minus sufficiency, mean over the ways of erasing, `[ranking]`: large where the tokens that
+        come first are the ones that the output hangs on.
+        """
+        found: Doubles = np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
+        return found
+
+    @property
+    def as_good(self) -> Doubles:
+        """The share of random rankings whose gap is as large, `[method]`: (1 + those) / (1 + all), with itself as one.
+
+        Of a ranking that is random itself it is at most p with a probability of at most p.
+        """
+        count = len(self.methods)
+        random = self.gaps[count:]
+        return np.array([(1 + np.count_nonzero(random >= gap)) / (1 + len(random)) for gap in self.gaps[:count]])
+
+    @property
+    def level(self) -> float:
+        """The share below which a ranking beats random ones: 5% over all rankings of the table (Bonferroni)."""
+        return LEVEL / len(self.methods)
+
+    @property
+    def better(self) -> list[str]:
+        """The methods that beat random rankings."""
+        return [name for name, share in zip(self.methods, self.as_good, strict=True) if share <= self.level]
+
+    @property
+    def tellable(self) -> bool:
+        """Whether the best ranking would beat random ones: few tokens have few orders, and the best is drawn too."""
+        kept, random = pairwise([0, *self.sizes]), len(self.gaps) - len(self.methods)
+        chains = math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
+        return (1 + random / chains) / (1 + random) <= self.level
+
+    @property
+    def most_erased(self) -> float:
+        """The most that erasing tokens was seen to change the output by."""
+        return max(float(np.abs(found).max()) for one in self.erased for found in (one.alone, *one.aopc.values()))
+
+    def document(self) -> dict[str, Any]:
+        """What --json prints."""
+        count = len(self.methods)
+        rankings = [
+            {"by": name, "as_good": float(self.as_good[place]), **self.scores(place), "importance": importance.tolist()}
+            for place, (name, importance) in enumerate(self.importances.items())
+        ]
+        ends: dict[str, Callable[[Doubles], Any]] = {
+            "low": partial(np.quantile, q=LEVEL / 2),
+            "mean": np.mean,
+            "high": partial(np.quantile, q=1 - LEVEL / 2),
+        }
+        random = {name: self.scores(slice(count, None), tell) for name, tell in ends.items()}
+        return {
+            "model": asdict(self.model),
+            "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
+            "tokens": self.tokens.text,
+            "read": list(self.read),
+            "erased": list(self.erasable),
+            "sizes": list(self.sizes),
+            "permutations": self.shuffles.permuted.shape[1],
+            "weights": self.shuffles.document(),
+            "alone": {one.way: one.alone.tolist() for one in self.erased},
+            "rankings": rankings,
+            "random": {"rankings": len(self.gaps) - count, **random},
+            "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
+            "beam": self.beam,
+            "level": self.level,
+            "verdict": verdict(self),
+        }
+
+    def scores(self, which: int | slice, tell: Callable[[Doubles], Any] = float) -> dict[str, Any]:
+        """The figures of one ranking, or what is told of those of some; without those that are none."""
+
+        def told(figures: Mapping[str, Doubles]) -> dict[str, float]:
+            chosen = {name: np.asarray(found[which]) for name, found in figures.items()}
+            return {name: float(tell(found)) for name, found in chosen.items() if np.isfinite(found).all()}
+
+        return {
+            **told({"gap": self.gaps}),
+            "tau": told(self.taus),
+            **{one.way: told(one.scores) for one in self.erased},
+        }
+
+
+def middle(values: Doubles) -> list[float]:
+    """From where to where 95% of some numbers are."""
+    return [float(end) for end in np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])]
+
+
+def widened(erased: Erased) -> Erased:
+    """The same with limits that hold what was seen: a search that does not try all may miss the ends."""
+    limits = {
+        name: (min(least, float(erased.aopc[name].min())), max(most, float(erased.aopc[name].max())))
+        for name, (least, most) in erased.limits.items()
+    }
+    return replace(erased, limits=limits)

@@ -1,0 +1,103 @@
+"""attncli patch: what a text's output becomes when heads give what they give on another text."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.base import choices
+from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES, check_suffix
+from attncli.cli import hints, options, output
+from attncli.cli.given import refuse
+
+if TYPE_CHECKING:
+    from attncli.analysis.patches import Patch
+
+
+def patch(
+    context: typer.Context,
+    first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None,
+    second: Annotated[str | None, options.argument("B", "The one whose outputs are put there; as many tokens.")] = None,
+    pair: options.Pair = None,
+    similar_to: options.SimilarTo = None,
+    ask: options.Ask = None,
+    target: options.Label = None,
+    at: options.At = None,
+    task: options.Task = None,
+    by: Annotated[
+        choices.Patched,
+        options.choice(options.SELECTION, choices.Patched, "--by", help="What is patched by itself: "),
+    ] = "head",
+    layer: options.Layer = None,
+    head: options.Head = None,
+    top: Annotated[
+        int, options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many to list.")
+    ] = 10,
+    model: options.ModelName = "minilm",
+    mask: options.Mask = "padding",
+    output_path: options.Picture = None,
+    json: options.Json = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Put what heads give on text B into the run of text A.
+
+    For each head, layer or token: how much of the way from A's output to B's it leads, beside what heads give on other
+    texts. The output is that of ablate; without any question, how far the last vectors are from B's. The texts have
+    equally many tokens: they differ in a word, say.
+
+    \b
+    Examples:
+      attncli patch "The cat sat on the mat." "The dog sat on the mat."
+      attncli patch --by token -o tokens.png "The cat sat on the mat." "The dog sat on the mat."
+      attncli patch -l 3-5 --similar-to "A dog is resting." "The cat sat on the mat." "The dog sat on the mat."
+    """
+    if first is None or second is None:
+        raise RequestError("patch needs two texts: the one that is patched, and the one whose outputs are put there")
+    if output_path is not None:
+        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "patches")
+    if json or output_path is not None:
+        refuse(context, f"with {'--json' if json else '-o'}, which has all of them", "top")
+    if by == "layer":
+        refuse(context, "with --by layer, which lists them all", "top")
+    from attncli.cli.source import open_own
+
+    opened = open_own(model, device, dtype, "patch")
+    from attncli.effects import patching
+    from attncli.effects.asking import Asking
+    from attncli.record.selection import select
+
+    asking = Asking(pair, similar_to, target, at, ask, task, mask)
+    layers = select(layer or "all", opened.config.layers, "layer")
+    heads = select(head or "all", opened.config.heads, "head")
+    parts = patching.parts_of(by, layers, heads, len(opened.tokenizer.encode(first, pair)))
+    from attncli.cli.progress import progress
+
+    with progress((1 + len(parts)) * (1 + patching.DRAWS), "patches") as advance:
+        found = patching.patch(opened, first, second, by, layers, heads, asking, advance)
+    if json:
+        output.json_document(found.document())
+    elif output_path is None:
+        from attncli.render.terminal.patches import patch_view
+
+        output.show(*patch_view(found, top, output.canvas()))
+    if output_path is not None:
+        save(found, suffix, output_path)
+        output.file(output_path, json)
+    hints.offer(context, "where their maps differ", "diff", first=first, second=second)
+
+
+def save(found: "Patch", suffix: str, path: Path) -> None:
+    """A picture, or what --json prints."""
+    if suffix in DOCUMENTS:
+        document = found.document()
+        save_document(document, document["patches"], path)
+    else:
+        from attncli.render.figures.patches import patch_figure
+        from attncli.render.figures.saving import save_figure
+
+        save_figure(patch_figure(found), path)

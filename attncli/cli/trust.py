@@ -1,0 +1,105 @@
+"""attncli trust: whether attention is an explanation of one output of one text."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.files import PICTURES, check_suffix
+from attncli.cli import hints, options, output
+from attncli.cli.texts import check_one, read_inputs
+
+if TYPE_CHECKING:
+    from attncli.analysis.trust import Trust
+
+
+def trust(
+    context: typer.Context,
+    text: options.Text = None,
+    pair: options.Pair = None,
+    similar_to: options.SimilarTo = None,
+    file: options.File = None,
+    ask: options.Ask = None,
+    target: options.Label = None,
+    at: options.At = None,
+    task: options.Task = None,
+    permutations: Annotated[
+        int, options.option(options.MODEL, "--permutations", metavar="N", min=1, help="Of the weights.")
+    ] = 100,
+    rankings: Annotated[
+        int, options.option(options.MODEL, "--rankings", metavar="N", min=120, help="Random ones, as control.")
+    ] = 200,
+    beam: Annotated[
+        int | None,
+        options.option(
+            options.MODEL,
+            "--beam",
+            rare=True,
+            metavar="N",
+            min=0,
+            help="How widely to search what any ranking could reach; 0 tries all.",
+            show_default="0 up to 12 tokens, 5 up to 24, else no search",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="Of what is drawn.")
+    ] = 0,
+    model: options.ModelName = "minilm",
+    mask: options.Mask = "padding",
+    output_path: options.Picture = None,
+    json: options.Json = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Ask whether attention explains an output here.
+
+    Other weights are put in, permuted and uniform, and tokens are ranked by attention, norms, rollout, ALTI and
+    gradients: does the output hang on those that a ranking puts first, more than on those that random ones do? Tokens
+    are erased by [MASK] and by deletion. The output is asked as in ablate; without --target for the likeliest label.
+    What each number can say stands in attncli/effects/README.md.
+
+    \b
+    Examples:
+      attncli trust "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
+      attncli trust --permutations 20 -o trust.png "The cat sat on the mat."
+    """
+    if output_path is not None:
+        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
+    inputs = read_inputs(text, pair, file)
+    check_one(len(inputs), "give the one to ask about as TEXT")
+    from attncli.cli.source import open_own
+    from attncli.effects.asking import Asking
+    from attncli.effects.trust.evidence import Controls
+    from attncli.effects.trust.evidence import trust as find
+
+    asking = Asking(pair, similar_to, target, at, ask, task, mask)
+    opened = open_own(model, device, dtype, "trust")
+    from attncli.cli.progress import progress
+
+    found = find(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)
+    if json:
+        output.json_document(found.document())
+    elif output_path is None:
+        from attncli.render.terminal.trust import trust_view
+
+        output.show(*trust_view(found, output.canvas()))
+    if output_path is not None:
+        save(found, suffix, output_path)
+        output.file(output_path, json)
+    same = {"similar_to": similar_to, "ask": ask, "target": target, "at": at, "task": task}
+    hints.offer(context, "what each head does", "ablate", **same)
+
+
+def save(found: "Trust", suffix: str, path: Path) -> None:
+    """A picture, or what --json prints."""
+    if suffix in DOCUMENTS:
+        document = found.document()
+        save_document(document, document["rankings"], path)
+    else:
+        from attncli.render.figures.saving import save_figure
+        from attncli.render.figures.trust import trust_figure
+
+        save_figure(trust_figure(found), path)

@@ -1,0 +1,156 @@
+"""Cut edges: what an output does when a query can't see a key (attention knock-out; Geva et al. 2023, "Dissecting
+Recall of Factual Associations in Auto-Regressive Language Models").
+
+The score of the edge is -inf, as if a mask hid the key, and the weights of the query's other keys sum to 1 again; or
+its weight is 0 and the others stay as they were (`keep_rest`). The two ask different things: what the output is when
+attention has to go elsewhere, and without what came along this edge. Of two texts that are compared, edges of the first
+are cut and the second stays as it is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from attncli.analysis.cuts import Cut, CutIn, Edge, EdgeEffects
+from attncli.analysis.effects import Answer
+from attncli.base.arrays import Bools, Doubles
+from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
+from attncli.effects.asking import Asking, question
+from attncli.effects.changes import Change, Hide, Reweigh, Without
+from attncli.effects.questions import Question
+from attncli.models.model import Model
+from attncli.record import AttentionRecord, Request
+from attncli.record.selection import Selection, select_token
+
+DRAWS = 20  # of other edges, beside those that are cut
+ANY = "*"  # every token that there is
+
+
+def cut(
+    model: Model,
+    text: str,
+    edges: Sequence[tuple[str, str]],
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: Asking = Asking(),
+    keep_rest: bool = False,
+) -> Cut:
+    """Cut edges, all at once, in these heads of these layers, and in each of the layers alone.
+
+    edges: query and key of each, tokens as `select_token` reads them, or "*" for all.
+
+    Raises RequestError for a token, a layer or a head that is not there, an edge that a mask hides in all of these
+    layers, and as `question` does.
+    """
+    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
+    meant = sorted({edge for names in edges for edge in scissors.named(*names)})
+    sets = [meant, *scissors.others(meant)]
+    layers_of = [scissors.record.layers, *([layer] for layer in scissors.record.layers)]
+    changes = [scissors.without(some, of) for some in sets for of in layers_of]
+    found = scissors.effects(changes).reshape(len(sets), len(layers_of))
+    weights = np.array([scissors.weights[edge] for edge in meant])
+    return Cut(scissors.where(), meant, weights, found[0], found[1:] if len(found) > 1 else None)
+
+
+def cut_each(
+    model: Model,
+    text: str,
+    edges: tuple[str, str] = (ANY, ANY),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: Asking = Asking(),
+    keep_rest: bool = False,
+    advance: Callable[[], None] = lambda: None,
+) -> EdgeEffects:
+    """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") each there is.
+
+    advance: is called for each edge that was cut.
+
+    Raises RequestError as `cut` does.
+    """
+    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
+    meant = scissors.named(*edges)
+    queries, keys = map(scissors.places, edges)
+    effects = np.full((len(scissors.shown),) * 2, np.nan)
+    changes = [scissors.without([edge], scissors.record.layers) for edge in meant]
+    effects[tuple(np.transpose(meant))] = scissors.effects(changes, advance)
+    rows = np.ix_(queries, keys)
+    return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows])
+
+
+@dataclass(frozen=True)
+class Scissors:
+    """A text whose edges are to be cut, and its maps; in the heads and layers of the record."""
+
+    asked: Question
+    record: AttentionRecord
+    keep_rest: bool
+
+    @classmethod
+    def of(
+        cls, model: Model, text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
+    ) -> "Scissors":
+        asked = question(model, text, asking)
+        [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
+        return cls(asked, record, keep_rest)
+
+    @property
+    def shown(self) -> Bools:
+        """What any of the layers lets a query see, `[query, key]`."""
+        return np.any(self.record.masks, axis=0)
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean over layers and heads, `[query, key]`."""
+        return self.record.weights.mean(axis=(0, 1), dtype=np.float64)
+
+    def where(self) -> CutIn:
+        asked, record = self.asked, self.record
+        answer = Answer(asked.kind, asked.about, asked.value)
+        return CutIn(record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest)
+
+    def places(self, name: str) -> list[int]:
+        """The tokens that a name means."""
+        return list(range(len(self.record.tokens))) if name == ANY else [select_token(name, self.record.tokens)]
+
+    def named(self, query: str, key: str) -> list[Edge]:
+        """The edges that are there. Raises RequestError where there is none, or a token is not there."""
+        found = [(one, other) for one in self.places(query) for other in self.places(key) if self.shown[one, other]]
+        if not found:
+            raise RequestError(
+                f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
+                "layers, hides it; name another edge, or other layers (-l)"
+            )
+        return found
+
+    def others(self, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
+        """As many other edges from the same queries, DRAWS times; never where a query has not as many."""
+        free = {query: np.flatnonzero(row) for query, row in enumerate(self.shown)}
+        taken = {query: [key for _, key in some] for query, some in groupby(edges, key=lambda edge: edge[0])}
+        pools = {query: np.setdiff1d(free[query], keys) for query, keys in taken.items()}
+        if any(len(pools[query]) < len(keys) for query, keys in taken.items()):
+            return
+        generator = np.random.default_rng(0)
+        for _ in range(DRAWS):
+            yield [
+                (query, int(key))
+                for query, keys in taken.items()
+                for key in generator.choice(pools[query], len(keys), replace=False)
+            ]
+
+    def without(self, edges: Sequence[Edge], layers: Sequence[int]) -> Change:
+        """These edges cut in these layers."""
+        heads = [(layer, head) for layer in layers for head in self.record.heads]
+        return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)
+
+    def effects(self, changes: Sequence[Change], advance: Callable[[], None] = lambda: None) -> Doubles:
+        """`[change]`; of the first text alone."""
+        found = np.empty(len(changes))
+        for numbers, effects in self.asked.effects(changes, self.asked.texts[:1]):
+            found[numbers] = effects.cpu().numpy()
+            for _ in numbers:
+                advance()
+        return found

@@ -1,0 +1,124 @@
+"""Is attention an explanation of one output of one text? Everything that is measured of it, put together."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from attncli.analysis.effects import Answer
+from attncli.analysis.kendall import tau
+from attncli.analysis.trust import MEASURES, Erased, Shuffles, Trust, widened
+from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
+from attncli.effects.asking import Asking, question
+from attncli.effects.questions import Divergence, Question, Target
+from attncli.effects.trust import limits
+from attncli.effects.trust.aopc import aopc, order, sizes
+from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
+from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
+from attncli.effects.trust.shuffling import shuffled
+from attncli.models.model import Model
+from attncli.models.outputs.output import SIGMOID
+
+Progress = Callable[[int, str], AbstractContextManager[Callable[[], None]]]
+LEAST_TOKENS = 2  # of fewer there is no order
+
+
+@dataclass(frozen=True)
+class Controls:
+    """permutations: of the weights; rankings: random ones; beam: chains that the search for limits keeps, as
+    `limits.width` takes it; seed: of all that is drawn.
+    """
+
+    permutations: int = 100
+    rankings: int = 200
+    beam: int | None = None
+    seed: int = 0
+
+
+@contextmanager
+def silent(total: int, what: str) -> Iterator[Callable[[], None]]:
+    yield lambda: None
+
+
+def trust(
+    model: Model,
+    text: str,
+    asking: Asking = Asking(),
+    controls: Controls = Controls(),
+    progress: Progress = silent,
+) -> Trust:
+    """Put other weights in, erase tokens, and hold rankings of them against random ones (`attncli/effects/README.md`).
+
+    Where a text has one prediction and no question is named, it is asked for the probability of the likeliest label.
+    Of two texts (a cosine) other weights are put into both, and tokens of the first are ranked and erased.
+    progress: is told how many steps there are, and gives what is called after each.
+
+    Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
+    """
+    asked = likeliest(question(model, text, asking), asking)
+    erasings = [Erasing(asked, way) for way in ways(model)]
+    places = erasings[0].erasable
+    if len(places) < LEAST_TOKENS:
+        raise RequestError(
+            f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
+        )
+    counts = sizes(len(places))
+    width = limits.width(len(places), counts, controls.beam)
+    searches = 0 if width is None else len(MEASURES) * limits.steps(counts, width)
+    found = {name: values[places] for name, values in importances(asked).items()}
+    ranked = [*found.values(), *drawn(len(places), controls.rankings, controls.seed)]
+    with progress(1 + model.config.layers + len(erasings) * (1 + searches), "steps") as advance:
+        shuffles = Shuffles(*shuffled(asked, controls.permutations, controls.seed, advance))
+        erased = [erase(one, ranked, width, advance) for one in erasings]
+    return Trust(
+        model=model.info,
+        answer=Answer(asked.kind, asked.about, asked.value),
+        tokens=asked.texts[0].tokens,
+        read=read(asked),
+        erasable=places,
+        sizes=counts,
+        shuffles=shuffles,
+        importances=found,
+        taus=taus(ranked, erased, found),
+        erased=erased,
+        beam=width,
+    )
+
+
+def likeliest(asked: Question, asking: Asking) -> Question:
+    """The probability of the label that is predicted, where a text has one and nothing is said of what to ask."""
+    if asking.kind is not None or not isinstance(asked, Divergence) or asked.output.kind == "span":
+        return asked
+    if asked.places is not None and len(asked.places) != 1:
+        return asked
+    likely = asked.before[..., 0] if asked.output.function == SIGMOID else asked.before
+    place = None if asked.places is None else asked.places[0]
+    return Target(asked.texts[0], asked.output, "probability", int(likely.argmax()), place)
+
+
+def erase(erasing: Erasing, ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:
+    """What the rankings are worth by one way of erasing."""
+    every = frozenset(erasing.erasable)
+    found = aopc(erasing, [order(importance) for importance in ranked])
+    advance()
+
+    def others(kept: Sequence[Places]) -> Doubles:
+        return erasing.changes([every - places for places in kept])
+
+    ends = {}
+    if width is not None:
+        for measure, changes in zip(MEASURES, (erasing.changes, others), strict=True):
+            sought = limits.limits(changes, erasing.erasable, sizes(len(every)), width, advance)
+            ends[measure] = (sought.least, sought.most)
+    return widened(Erased(erasing.way, leave_one_out(erasing), dict(zip(MEASURES, found, strict=True)), ends))
+
+
+def taus(ranked: list[Doubles], erased: list[Erased], found: Mapping[str, Doubles]) -> dict[str, Doubles]:
+    """Of every ranking with what each token by itself changes, and with gradient x input: by their sizes, as Jain and
+    Wallace 2019 have it, section 4.1; maps know no sign.
+    """
+    given = np.abs(ranked)
+    others = {one.way: one.alone for one in erased} | ({"gradient": found[GRADIENT]} if GRADIENT in found else {})
+    return {name: tau(np.abs(values), given) for name, values in others.items()}

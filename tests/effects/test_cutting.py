@@ -1,0 +1,154 @@
+"""Cut edges beside the same edges cut in transformers' softmax, and on networks where the answer is known."""
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import EACH, make_checkpoint
+from hooks import edges_cut
+from safetensors.torch import load_file, save_file
+
+from attncli import load_model
+from attncli.base.errors import RequestError
+from attncli.effects.asking import Asking, question
+from attncli.effects.changes import Hide
+from attncli.effects.copies import under
+from attncli.effects.cutting import Scissors, cut, cut_each
+from attncli.models.transformers_peer import load_reference
+
+TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"
+NAMES = [("2", "4"), ("3", "-2"), ("4", "1")]  # of whatever tokens a tokenizer makes; the second leaves a window
+
+
+@pytest.fixture(scope="module", params=EACH)
+def both(request, tiny):
+    """Ours in float64, and transformers' network of the same checkpoint."""
+    model = load_model(str(tiny(request.param)), device="cpu", dtype="float64")
+    return model, load_reference(model.place.path, model.device, model.dtype)
+
+
+def moved(reference, tokens, mask, edges, keep_rest=False):
+    """How far transformers' last vectors move when edges are cut."""
+    before = reference.run(tokens, mask)[1][-1]
+    with edges_cut(edges, keep_rest):
+        after = reference.run(tokens, mask)[1][-1]
+    return float(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
+    """Heads in another order than the model's; in all layers at once, and in each alone."""
+    model, reference = both
+    names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
+    found = cut(model, TEXT, names, layers="3,1", heads="2,0", asking=Asking(mask=mask), keep_rest=keep_rest)
+    tokens = model.tokenizer.encode(TEXT)
+    for place, layers in enumerate(([3, 1], [3], [1])):
+        edges = {(layer, head): found.edges for layer in layers for head in (2, 0)}
+        assert found.effects[place] == pytest.approx(moved(reference, tokens, mask, edges, keep_rest), abs=1e-10)
+    assert found.effects.min() > 1e-4
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+def test_a_query_that_sees_nothing_gets_nothing(both, keep_rest):
+    """All its keys are cut: its row is 0, and not NaN."""
+    model, reference = both
+    found = cut(model, TEXT, [("2", "*"), ("*", "4")], layers="2", asking=Asking(mask="causal"), keep_rest=keep_rest)
+    tokens, edges = model.tokenizer.encode(TEXT), {(2, head): found.edges for head in range(4)}
+    assert found.effects[0] == pytest.approx(moved(reference, tokens, "causal", edges, keep_rest), abs=1e-10)
+    assert found.controls is None
+
+
+@pytest.mark.slow
+def test_cuts_of_minilm_are_those_that_hooks_cut(minilm):
+    reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
+    text = "The trophy does not fit in the suitcase because it is too big."
+    for keep_rest in (False, True):
+        found = cut(minilm, text, [("it", "trophy"), ("it", "suitcase")], "1,4", "3,11", keep_rest=keep_rest)
+        edges = {(layer, head): found.edges for layer in (1, 4) for head in (3, 11)}
+        expected = moved(reference, minilm.tokenizer.encode(text), "padding", edges, keep_rest)
+        assert found.effects[0] == pytest.approx(expected, abs=1e-5) and expected > 1e-3
+
+
+def test_each_edge_by_itself_is_that_edge_cut(tiny):
+    """Into a token, out of one, and all; NaN where a mask or the windows of all layers leave nothing to cut."""
+    model = load_model(str(tiny("modernbert")), device="cpu", dtype="float64")
+    asking, where = Asking(mask="causal"), {"layers": "1,2", "heads": "3,1"}
+    every = cut_each(model, TEXT, asking=asking, **where)
+    tokens = every.where.tokens
+    hidden = np.isnan(every.effects)
+    window = np.subtract.outer(range(len(tokens)), range(len(tokens)))
+    assert (hidden == ((window < 0) | (window > 4))).all()  # ModernBERT's layers 1 and 2 see four tokens to each side
+    for edge in ((2, 1), (5, 1), (3, 3)):
+        alone = cut(model, TEXT, [tuple(map(str, edge))], asking=asking, **where)
+        assert alone.effects[0] == pytest.approx(every.effects[edge]) and alone.weights == every.weights[edge]
+    into = cut_each(model, TEXT, ("*", "3"), asking=asking, **where)
+    np.testing.assert_allclose(into.effects[:, 0], every.effects[:, 3])
+    out_of = cut_each(model, TEXT, ("5", "*"), asking=asking, **where)
+    np.testing.assert_allclose(out_of.effects[0], every.effects[5])
+    assert (into.keys, out_of.queries) == ([3], [5])
+
+
+def test_the_weights_beside_them_are_the_mean_of_the_cut_heads(minilm):
+    found = cut_each(minilm, "The cat sat.", ("cat", "*"), layers="1,3", heads="2,7")
+    record = minilm.attend("The cat sat.", layers="1,3", heads="2,7")
+    np.testing.assert_allclose(found.weights[0], record.weights[:, :, 2].mean(axis=(0, 1)), atol=1e-6)
+
+
+def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
+    """All values alike: whatever weights sum to 1 give the same. What does not sum to 1 gives less."""
+    folder = make_checkpoint(tmp_path, "bert")
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith("self.value.weight"):
+            tensor.zero_()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    model = load_model(str(folder), device="cpu", dtype="float64")
+    assert np.nanmax(cut_each(model, TEXT).effects) < 1e-12
+    kept = cut_each(model, TEXT, keep_rest=True)
+    assert kept.effects.min() > 1e-5 and kept.correlation().rho > kept.correlation().high
+
+
+def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
+    assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
+    asked = question(minilm, "The cat sat on the mat.")
+    [(_, [copies])] = under(asked.texts, [Hide([(0, 1), (3, 2)], [])] * 3)
+    assert all(torch.equal(copy, asked.texts[0].last[0]) for copy in copies)
+
+
+def test_of_two_texts_the_first_alone_is_cut(minilm):
+    text, asking = "The cat sat on the mat.", Asking(similar_to="A cat is sitting on a rug.")
+    found = cut(minilm, text, [("sat", "cat"), ("mat", "cat")], layers="5", asking=asking)
+    asked = question(minilm, text, asking)
+    heads = [(5, head) for head in range(12)]
+    [(_, [copies])] = under(asked.texts[:1], [Hide(heads, found.edges)])
+    expected = float(asked([copies, asked.texts[1].last])[0]) - asked.value
+    assert found.effects[0] == pytest.approx(expected, abs=1e-7) and abs(expected) > 1e-4
+
+
+def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
+    scissors = Scissors.of(minilm, TEXT, "all", "all", Asking(), keep_rest=False)
+    edges = [(2, 1), (2, 5), (4, 0)]
+    drawn = list(scissors.others(edges))
+    assert len(drawn) == 20 and len({tuple(some) for some in drawn}) > 15
+    for some in drawn:
+        assert not set(some) & set(edges) and len(set(some)) == 3
+        assert sorted(query for query, _ in some) == [2, 2, 4]
+    found = cut(minilm, TEXT, [("2", "1"), ("2", "5"), ("4", "0")], layers="0")
+    assert found.controls.shape == (20, 2) and found.controls.std() > 0
+
+
+@pytest.mark.parametrize(
+    ("names", "mask", "said"),
+    [
+        (("cat", "dog"), "padding", "no token 'dog' in the text"),
+        (("cat", "mat"), "causal", "from 'cat' to 'mat' there is nothing to cut: the mask"),
+        (("cat#2", "mat"), "padding", "'cat' is there 1 times"),
+    ],
+)
+def test_what_can_not_be_cut(minilm, names, mask, said):
+    for call in (lambda: cut(minilm, "a cat, a mat", [names], asking=Asking(mask=mask)),
+                 lambda: cut_each(minilm, "a cat, a mat", names, asking=Asking(mask=mask))):  # fmt: skip
+        with pytest.raises(RequestError, match=said):
+            call()
