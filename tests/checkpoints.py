@@ -17,6 +17,7 @@ FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder
 ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
+EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
 PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.

@@ -1,10 +1,12 @@
 """What all tests share: one thread a worker, caches of their own, no network, and the default model."""
 
+import functools
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 # Set before torch, matplotlib and huggingface_hub are imported: they read these when they are.
@@ -26,8 +28,14 @@ for name in (
 ):
     os.environ.pop(name, None)
 
+COMPLETING = "_ATTNCLI_COMPLETE"  # is set where a shell does
+
 settings.register_profile("attncli", deadline=None, max_examples=16)
 settings.load_profile("attncli")
+# Typer makes all commands of their functions anew at each call: for calls in this process they are made once, but where
+# a shell completes, which changes them (`attncli.cli.help`).
+MADE, MADE_ONCE = typer.main.get_command, functools.cache(typer.main.get_command)
+typer.main.get_command = lambda app: (MADE if COMPLETING in os.environ else MADE_ONCE)(app)
 
 
 def pytest_unconfigure() -> None:

@@ -59,6 +59,16 @@ def test_negation(minilm):
     assert look(minilm, negated, 0, 2, "good") == ("not", 1.0)
 
 
+def test_edges(minilm):
+    student, hungry = lines("edges.txt")
+    assert look(minilm, student, 1, 8, "no") == ("student", 0.88)
+    assert look(minilm, hungry, 3, 1, "it") == ("cat", 0.64)
+    matters = cut(minilm, student, [("no", "student")], layers=1, heads=8)
+    does_not = cut(minilm, hungry, [("it", "cat")], layers=3, heads=1)
+    assert (round(float(matters.effects[0]), 3), round(float(does_not.effects[0]), 3)) == (0.146, 0.007)
+    assert matters.controls.max() < 0.01
+
+
 def test_similarity(minilm):
     bit, bitten, good, not_good, _ = lines("similarity.txt")
     assert round(similar(minilm, bit, bitten).cosine, 2) == 0.98
@@ -68,16 +78,6 @@ def test_similarity(minilm):
     assert named == [("movie", "movie"), ("good", "good"), ("was", "was")]
     of_not = found.contributions[:, found.key_tokens.text.index("not")]
     assert of_not.max() < found.strongest(3)[-1].contribution / 2
-
-
-def test_edges(minilm):
-    student, hungry = lines("edges.txt")
-    assert look(minilm, student, 1, 8, "no") == ("student", 0.88)
-    assert look(minilm, hungry, 3, 1, "it") == ("cat", 0.64)
-    matters = cut(minilm, student, [("no", "student")], layers=1, heads=8)
-    does_not = cut(minilm, hungry, [("it", "cat")], layers=3, heads=1)
-    assert (round(float(matters.effects[0]), 3), round(float(does_not.effects[0]), 3)) == (0.146, 0.007)
-    assert matters.controls.max() < 0.01
 
 
 def test_pair(minilm):

@@ -153,7 +153,8 @@ def padding_forgotten(monkeypatch):
 )
 def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
     mistake(monkeypatch)
-    assert found_by <= set(differing(both_of(tiny(max_position_embeddings=64))))
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in WAYS if name in found_by})
+    assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -19,8 +20,49 @@ class Result(NamedTuple):
     err: str
 
 
+@pytest.fixture(scope="session")
+def kept():
+    """The default model, once it was read."""
+    return {}
+
+
 @pytest.fixture
-def attncli(capsys, monkeypatch):
+def read_once(kept, monkeypatch):
+    """The default model is read once and not at each call; others are."""
+    from attncli.models import loading
+    from attncli.models.devices import pick_device
+
+    load = loading.load_model
+
+    def loaded(name: str = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"):
+        if (name, dtype, engine) != ("minilm", "float32", "auto") or pick_device(device).type != "cpu":
+            return load(name, device, dtype, engine)
+        if name not in kept:
+            kept[name] = load(name, device, dtype, engine)
+        return kept[name]
+
+    monkeypatch.setattr(loading, "load_model", loaded)
+
+
+@pytest.fixture(scope="session")
+def once():
+    """The claims that are of a seed alone, each checked once."""
+    from attncli.checks import claims
+
+    return {name: cache(getattr(claims, name)) for name in ("division_undoes_it", "softmax_saturates_at_random")}
+
+
+@pytest.fixture
+def checked_once(once, monkeypatch):
+    """`mechanisms` draws for these claims what does not depend on the model, and at each call the same."""
+    from attncli.checks import claims
+
+    for name, claim in once.items():
+        monkeypatch.setattr(claims, name, claim)
+
+
+@pytest.fixture
+def attncli(capsys, monkeypatch, read_once, checked_once):
     """`attncli("run", "A text.")` -> exit code, stdout, stderr. In this process; stdin is nothing."""
 
     def run(*arguments: str) -> Result:

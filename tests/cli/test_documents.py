@@ -5,7 +5,6 @@ A command that prints a document has ways here that between them have every fiel
 
 import csv
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
@@ -61,14 +60,14 @@ CALLS = {
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
     ],
-    "similar": [
-        "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",
-        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
-    ],
     "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "trust": [
         "trust -m tiny --permutations 2 --beam 1 @", "trust -m classes --permutations 2 --beam 1 @",
+    ],
+    "similar": [
+        "similar -m ./sentences @ @@", "similar -m ./sentences --inputs --steps 4 --words @ @@",
+        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
@@ -98,6 +97,12 @@ ODD: dict[str, Any] = {
     **{name: {"num_layers": 1} for name in ("encoder", "decoder", "text_config", "vision_config", "audio_config")},
 }
 SLOW = {"bench maps", "bench stats", "bench long"}
+# Measured is something small: modules, names in them, and what they have here.
+SMALL = (
+    (bench_maps.__name__, "SHAPES", (Shape(1, 8, 2, 1),)),
+    (timing.__name__, "PRODUCT", (64, 32, 48)),
+    (bench_stats.__name__, "QUICK", Plan(texts=4, rounds=1, lines=(2, 3), long=80)),
+)
 NEVER_SAVED = {"models", "samples", "models show", "bench maps", "bench stats", "bench long"}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv.
@@ -173,9 +178,8 @@ def call(attncli, place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setitem(FAMILIES, "made-up", FAMILY)
     monkeypatch.setattr(ways, "WAYS", {name: ways.WAYS[name] for name in ("one layer", "pair") if name in ways.WAYS})
-    monkeypatch.setattr(bench_maps, "SHAPES", (Shape(1, 8, 2, 1),))
-    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
-    monkeypatch.setattr(bench_stats, "QUICK", Plan(texts=4, rounds=1, lines=(2, 3), long=80))
+    for module, name, value in SMALL:
+        monkeypatch.setattr(sys.modules[module], name, value)
     monkeypatch.setattr(bench_stats, "run_apart", lambda *_: {"tokens": 70, "seconds": 0.5, "peak_bytes": 200})
 
     def run(line: str, *more: str) -> str:
@@ -350,38 +354,32 @@ def quick_first(lines: list[str], *more: str) -> list[Any]:
 @pytest.fixture
 def started(place):
     """`started("run -m tiny @ --json")` -> a process of its own, in the folder with everything."""
-    from shell import environment
+    from forked import FORKING, STARTING, Process
 
-    def start(line: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "attncli", *words(line)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=place,
-            env=environment(ATTNCLI_QUIET="1"),
-            text=True,
-        )
+    def start(line: str) -> Process:
+        if line.startswith(tuple(QUICK)):
+            return Process(words(line), place, how=STARTING, ATTNCLI_QUIET="1")
+        return Process(words(line), place, places=SMALL, how=FORKING, ATTNCLI_QUIET="1")
 
     return start
 
 
 @pytest.mark.parametrize("line", quick_first(PIPED, "--json"))
 def test_a_document_is_all_that_is_printed(started, line):
-    process = started(line)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, err) == (0, "")
+    code, out, err = started(line).ended()
+    assert (code, err) == (0, "")
     assert isinstance(json.loads(out), dict)
 
 
 @pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--json", "--help"), *quick_first(DRAWN, "", "--help")])
 def test_who_reads_one_line_ends_nothing_badly(started, line):
     """As `| head -1` does it."""
-    with started(line) as process:
-        assert process.stdout.readline()
-        process.stdout.close()
+    process = started(line)
+    assert process.stdout.readline()
+    process.stdout.close()
+    with process.stderr:
         said = process.stderr.read()
-    assert (process.returncode, said) == (0, "")
+    assert (process.wait(), said) == (0, "")
 
 
 def test_every_command_is_piped():

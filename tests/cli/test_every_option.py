@@ -90,14 +90,14 @@ VALUES: dict[str, tuple[str, ...]] = {
     "way": ("mean",),
     "reference": ("one.txt",),
     "without": ("0.1",),
-    "apart": ("0,2",),
-    "steps": ("8",),
     "edges": ("cat", "sat"),
     "into": ("cat",),
     "out_of": ("cat",),
     "permutations": ("2",),
     "rankings": ("121",),
     "beam": ("1",),
+    "apart": ("0,2",),
+    "steps": ("8",),
 }
 
 
@@ -146,11 +146,6 @@ WAYS = {
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
         "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
     ],
-    "similar": [
-        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
-        "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
-        "similar -m sentences -f lines.txt --apart 0,1",
-    ],
     "cut": [
         f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
         f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
@@ -166,6 +161,11 @@ WAYS = {
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
         "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
         f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
+    ],
+    "similar": [
+        "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
+        "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
+        "similar -m sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

@@ -100,7 +100,7 @@ def test_at_any_moment_of_a_run(name, tmp_path):
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        time.sleep(chance.uniform(0.5, 6))
+        time.sleep(chance.uniform(0.2, 3))
         process.send_signal(getattr(signal, name))
         process.send_signal(getattr(signal, name))
         _, said = process.communicate(timeout=30)

@@ -3,15 +3,12 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from shell import environment
+from forked import Process
 
-# As often as can be, so that a kill meets every moment of a save.
-PROGRAM = "from attncli.corpus import resuming; resuming.SAVED_EVERY = 0\nfrom attncli.__main__ import main; main()"
+SAVING = ("attncli.corpus.resuming", "SAVED_EVERY", 0)  # seconds, so that a kill meets every moment of a save
 WORDS = ["the", "cat", "sat", "on", "and", "it", "too", "big"]
 KILLS = 12
 
@@ -26,23 +23,18 @@ def corpus(tmp_path):
     return path
 
 
-def start(*arguments: object) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "stats", "--json", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        text=True,
-    )
+@pytest.fixture
+def start(tmp_path):
+    """A process of its own that counts and saves."""
+    return lambda *arguments: Process(["stats", "--json", *arguments], tmp_path, places=[SAVING])
 
 
 @pytest.mark.slow
-def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tiny, corpus, tmp_path):
+def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tiny, corpus, start, tmp_path):
     """To the last bit, and with nothing left but the file to go on from."""
     model, folder = tiny(num_hidden_layers=1), tmp_path / "states"
     folder.mkdir()
-    expected, _ = start("-m", model, corpus).communicate()
+    _, expected, _ = start("-m", model, corpus).ended()
     draw, kills = random.Random(1), 0
     while kills < KILLS:
         child = start("-m", model, corpus, "--resume", folder / "state")
@@ -50,14 +42,14 @@ def test_figures_after_any_number_of_kills_are_those_of_an_uninterrupted_run(tin
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.4))
         if child.poll() is None:
-            child.send_signal(signal.SIGKILL)
+            child.kill()
             kills += 1
-        elif child.returncode == 0:  # it came to the end, again and again
+        elif child.poll() == 0:  # it came to the end, again and again
             (folder / "state").unlink()
-        out, err = child.communicate()
-        assert child.returncode in (0, -signal.SIGKILL), err
+        code, out, err = child.ended()
+        assert code in (0, -signal.SIGKILL), err
         assert not out or out == expected
-    out, err = start("-m", model, corpus, "--resume", folder / "state").communicate()
+    _, out, err = start("-m", model, corpus, "--resume", folder / "state").ended()
     assert out == expected and json.loads(out)["texts"] == 6000, err
 
 
@@ -70,12 +62,12 @@ def grown(folder, child) -> bool:
 
 
 @pytest.mark.slow
-def test_the_second_of_two_is_told(tiny, corpus, tmp_path):
+def test_the_second_of_two_is_told(tiny, corpus, start, tmp_path):
     state = tmp_path / "state"
     first = start("-m", tiny(), corpus, "--resume", state)
     while not state.exists():
         time.sleep(0.05)
-    out, err = start("-m", tiny(), corpus, "--resume", state).communicate()
+    _, out, err = start("-m", tiny(), corpus, "--resume", state).ended()
     assert out == "" and "state is in use by another attncli: wait until it ends, or name another file\n" in err
-    out, err = first.communicate()
-    assert (first.returncode, json.loads(out)["texts"], err) == (0, 6000, "")
+    code, out, err = first.ended()
+    assert (code, json.loads(out)["texts"], err) == (0, 6000, "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, FAMILIES, make_config, make_network
+from checkpoints import EACH, EVERY, FAMILIES, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -71,7 +71,7 @@ def test_every_family_under_every_mask(family, mask):
     close(ours, theirs, 1e-5, 1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 @given(data=st.data())
 @settings(max_examples=15)
 def test_whatever_the_shape(family, data):

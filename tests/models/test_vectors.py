@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checkpoints import FAMILIES
+from checkpoints import EVERY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import OTHER, TEXT, vectors_make_the_maps
@@ -23,7 +23,7 @@ def test_queries_and_keys_make_the_maps(mask, minilm):
         np.testing.assert_allclose(some.vectors.of(layer, head), every.vectors.of(layer, head), atol=1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 @given(data=st.data())
 @settings(max_examples=15)
 def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):

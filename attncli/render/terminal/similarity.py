@@ -9,7 +9,7 @@ from rich.text import Text
 from attncli.analysis.similarity import Cosines, Similarity
 from attncli.base.arrays import Doubles
 from attncli.base.printable import visible
-from attncli.render.captions.effects import UP
+from attncli.render.captions.effects import which_way
 from attncli.render.captions.records import model_name
 from attncli.render.captions.similarity import credited, summed
 from attncli.render.terminal.canvas import Canvas, to_width
@@ -38,7 +38,7 @@ def similarity_view(found: Similarity, top: int, canvas: Canvas) -> list[Rendera
         *fitting(found.contributions / unit, most / unit, labels, canvas),
         Text(),
         pairs_table(found, top),
-        Prose(UP["cosine"]),
+        Prose(which_way("cosine")),
         heads_table(found.effects, top),
     ]
 
