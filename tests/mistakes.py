@@ -43,6 +43,26 @@ MISTAKES = (
         "segments.append(max(kind, part if part is not None else segments[-1] if segments else 0))",
         "segments.append(kind)",
     ),
+    Mistake(
+        "similar: the bias of Dense is forgotten",
+        "return made if module.bias is None else made + shares(poolings, parts)[:, None] * module.bias",
+        "return made",
+    ),
+    Mistake(
+        "similar: rows are the second text's",
+        "cells = credit(one, output) @ credit(other, output).T",
+        "cells = credit(other, output) @ credit(one, output).T",
+    ),
+    Mistake(
+        "similar: the references' terms are no part of the sum",
+        "0.0 if self.references is None else self.references.sum",
+        "0.0",
+    ),
+    Mistake(
+        "similar: [CLS] has another reference",
+        "own if special else model.tokenizer.pad_id",
+        "model.tokenizer.pad_id",
+    ),
     Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
         "[PAD] is taken for a separator",

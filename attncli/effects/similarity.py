@@ -7,13 +7,14 @@ ones of the tokens, which the whole text has gone into. What input tokens do is 
 integration for every network (`attncli.effects.integrated`).
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from attncli.analysis.similarity import Cosines, References, Similarity
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.effects.ablation import ablate
 from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
@@ -61,6 +62,9 @@ def similar(
         cells, references = of_inputs(one, other, output, steps, cosine, advance)
     else:
         cells = credit(one, output) @ credit(other, output).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # what there is to say of these texts was said
+        effects = ablate(model, first, asking=asking)
     return Similarity(
         model=model.info,
         cosine=cosine,
@@ -69,7 +73,7 @@ def similar(
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
-        effects=ablate(model, first, asking=asking),
+        effects=effects,
         references=references,
     )
 

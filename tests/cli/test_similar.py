@@ -36,6 +36,12 @@ def test_without_texts_two_samples(attncli):
     assert result.code == 0 and f'"{A}" and "{B}"' in result.err
 
 
+@pytest.mark.slow
+def test_that_a_text_is_cut_is_said_once(attncli):
+    result = attncli("similar", "--json", "the cat " * 200, "A cat.")
+    assert result.err.count("kept the first 256 of 402 tokens") == 1
+
+
 def test_words(attncli):
     document = json.loads(attncli("similar", "--json", "--words", "unbelievable cats", "Cats are catlike.").out)
     assert document["tokens"] == ["[CLS]", "unbelievable", "cats", "[SEP]"]

@@ -70,6 +70,12 @@ def test_it_sums_to_the_cosine_of_the_embeddings(minilm):
     np.testing.assert_allclose(other_way.contributions, found.contributions.T, atol=1e-6)
 
 
+def test_it_does_so_without_normalize_and_with_a_bias(folder):
+    found = similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20, LINEAR))), "cpu"), *SMALL)
+    assert abs(found.difference) < 1e-12 and found.biased
+    assert found.sum == found.contributions.sum() != 0
+
+
 def test_beside_it_stands_what_ablate_says(minilm):
     found = similar(minilm, A, B, mask="causal")
     expected = ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"))
