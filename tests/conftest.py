@@ -1,6 +1,7 @@
 """What all tests share: one thread a worker, caches of their own, no network, and the default model."""
 
 import functools
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -36,6 +37,15 @@ settings.load_profile("attncli")
 # a shell completes, which changes them (`attncli.cli.help`).
 MADE, MADE_ONCE = typer.main.get_command, functools.cache(typer.main.get_command)
 typer.main.get_command = lambda app: (MADE if COMPLETING in os.environ else MADE_ONCE)(app)
+
+
+gc.disable()  # while millions of things are made that stay
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected is not looked through for garbage again and again."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
