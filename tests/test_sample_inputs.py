@@ -7,7 +7,7 @@ import conllu
 import numpy as np
 import pytest
 
-from attncli import Notice, similar
+from attncli import Asking, Notice, ablate, similar
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
 from attncli.corpus.probing import Treebank, count
@@ -57,6 +57,16 @@ def test_negation(minilm):
     _, negated, _ = lines("negation.txt")
     assert look(minilm, negated, 1, 8, "not") == ("good", 0.89)
     assert look(minilm, negated, 0, 2, "good") == ("not", 1.0)
+
+
+def test_heads(minilm):
+    """A head whose map is as striking in one pair of texts as in the other, and matters in one of them."""
+    failed, passed, active, passive = lines("heads.txt")
+    assert look(minilm, active, 5, 9, "the") == ("chased", 0.85)
+    matters = ablate(minilm, failed, asking=Asking(similar_to=passed))
+    does_not = ablate(minilm, active, asking=Asking(similar_to=passive))
+    assert matters.ranked()[0] == (5, 9) and round(float(matters.mean[0, 5, 9]), 3) == 0.112
+    assert does_not.ranked().index((5, 9)) == 69 and abs(does_not.mean[0, 5, 9]) < 1e-4
 
 
 def test_edges(minilm):

@@ -44,7 +44,8 @@ def ways_table(document: dict[str, Any]) -> Table:
 
 def agreement_title(document: dict[str, Any]) -> Text:
     """What is compared with what, on what: it stands above the table, which may be narrower."""
-    name = printable(f"{document['model']['name']} {document['model']['changes']}".strip())
+    of = document["model"]
+    name = printable(f"{of['name']} {of.get('changes', '')}".strip())
     random = document["weights"] == "random"
     model = f"{name}'s architecture with RANDOM WEIGHTS (seed 0)" if random else name
     other = "transformers" if document["against"] == "transformers" else "torch.nn.MultiheadAttention"
