@@ -44,6 +44,36 @@ MISTAKES = (
         "segments.append(kind)",
     ),
     Mistake(
+        "ablate: what is changed is taken for what is not",
+        "yield numbers, asked[:-1] - asked[-1]",
+        "yield numbers, asked[-1] - asked[:-1]",
+    ),
+    Mistake(
+        "ablate: a copy has its neighbour's change",
+        "change = self.changes[text]",
+        "change = self.changes[text - 1]",
+    ),
+    Mistake(
+        "ablate: copies begin a layer late",
+        "begins[min(layer for layer, _ in change.heads)].append(number)",
+        "begins[min(layer + 1 for layer, _ in change.heads) % len(texts[0].states)].append(number)",
+    ),
+    Mistake(
+        "ablate: the mean is over heads too",
+        "return self.outputs.mean(dim=1)",
+        "return self.outputs.mean(dim=(1, 2)).unsqueeze(1).expand(-1, self.outputs.shape[2], -1)",
+    ),
+    Mistake(
+        "ablate: the order is made by the texts that it is measured on",
+        "held(asked[1::2], ",
+        "held(asked[::2], ",
+    ),
+    Mistake(
+        "--without silences the next layer's head",
+        "if (number, head) in network.silenced]",
+        "if (number + 1, head) in network.silenced]",
+    ),
+    Mistake(
         "similar: the bias of Dense is forgotten",
         "return made if module.bias is None else made + shares(poolings, parts)[:, None] * module.bias",
         "return made",

@@ -41,7 +41,7 @@ def test_records_hold_what_was_printed_when_they_were_saved(name):
     for record, entry in zip(records, entries, strict=True):
         assert (record.layers, record.heads) == ([0, 3], [1, 2])
         assert (record.measure, record.mask_name) == (entry.get("measure", "weight"), entry["mask"])
-        assert vars(record.model) == PRINTED[Path(name).stem]["model"]
+        assert record.model.document() == PRINTED[Path(name).stem]["model"]
         for one in entry["attention"]:
             assert np.array_equal(record.map(one["layer"], one["head"]), np.float32(one["weights"]))
 

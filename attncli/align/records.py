@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -91,7 +90,7 @@ def document(aligner: Aligner, alignments: Sequence[Alignment]) -> dict[str, Any
     about = aligner.about
     return {
         "model": {
-            **asdict(model_info(aligner)),
+            **model_info(aligner).document(),
             "attention": about.attention,
             "seed": about.seed,
             "steps": about.steps,

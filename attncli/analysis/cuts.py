@@ -34,7 +34,7 @@ class CutIn:
 
     def document(self) -> dict[str, Any]:
         return {
-            "model": asdict(self.model),
+            "model": self.model.document(),
             "output": self.answer.document(),
             "tokens": self.tokens.text,
             "layers": self.layers,

@@ -141,7 +141,7 @@ def side(record: AttentionRecord) -> dict[str, Any]:
     """What one of the two is of."""
     keys = {} if record.key_tokens is None else {"key_tokens": record.key_tokens.text}
     return {
-        "model": asdict(record.model),
+        "model": record.model.document(),
         "measure": record.measure,
         "mask": record.mask_name,
         "tokens": record.tokens.text,

@@ -1,7 +1,7 @@
 """Effects of changed attention as plain results: effect = an output with the change minus the output without it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,11 @@ class Ablation:
         together = [
             {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
         ]
-        document: dict[str, Any] = {"model": asdict(self.model), "output": self.answer.document(), "texts": self.texts}
+        document: dict[str, Any] = {
+            "model": self.model.document(),
+            "output": self.answer.document(),
+            "texts": self.texts,
+        }
         document |= {"effects": entries, "layers": layers, "together": together}
         if self.curves:
             document["curves"] = [

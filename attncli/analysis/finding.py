@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,7 @@ class Finding:
     def document(self) -> dict[str, Any]:
         """What `find --json` prints."""
         return {
-            "model": asdict(self.some.model),
+            "model": self.some.model.document(),
             "from": self.wanted.query,
             "to": self.wanted.key,
             "by": "content" if self.wanted.content else "weight",
@@ -233,7 +233,7 @@ def by_figure(statistics: Statistics, name: str, layers: Selection, heads: Selec
     chosen = select(layers, model.layers, "layer"), select(heads, model.heads, "head")
     found = [one for one in statistics.heads if one.layer in chosen[0] and one.head in chosen[1]]
     return {
-        "model": asdict(model),
+        "model": model.document(),
         "by": name,
         "mask": statistics.mask,
         "measure": statistics.measure,

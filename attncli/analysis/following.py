@@ -1,7 +1,7 @@
 """What the tokens of some layers are made of, in input tokens: by the weights, by rollout and by attention flow."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ class Followed:
             shown["method"] = method
         rows = dict(self.shares) if self.flows is None else {**self.shares, "maximum_flow": self.flows}
         return {
-            "model": asdict(self.record.model),
+            "model": self.record.model.document(),
             "measure": self.record.measure,
             "mask": self.record.mask_name,
             "heads": self.record.heads,

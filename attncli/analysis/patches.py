@@ -6,7 +6,7 @@ A and B are what is asked of the two texts. 0: the patch changes nothing; 1: it 
 be below 0 or above 1, and shares don't add up: what one head brings another may take away.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Patch:
             for place in np.ndindex(*self.effects.shape)
         ]
         return {
-            "model": asdict(self.model),
+            "model": self.model.document(),
             "output": {**self.answer.document(), "other": self.other},
             "tokens": self.tokens.text,
             "other_tokens": self.other_tokens.text,

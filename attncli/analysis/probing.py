@@ -179,7 +179,7 @@ class Probed:
     def document(self) -> dict[str, Any]:
         """What `probe --json` prints."""
         return {
-            "model": asdict(self.model),
+            "model": self.model.document(),
             **({} if self.kind == "encoder" else {"kind": self.kind}),
             "partial": self.partial,
             "treebank": self.treebank.document(),

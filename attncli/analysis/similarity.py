@@ -90,7 +90,7 @@ class Similarity:
     def document(self) -> dict[str, Any]:
         """What --json prints."""
         document: dict[str, Any] = {
-            "model": asdict(self.model),
+            "model": self.model.document(),
             "cosine": self.cosine,
             "sum": self.sum,
             "difference": self.difference,
@@ -127,7 +127,7 @@ class Cosines:
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""
-        return {"model": asdict(self.model), "texts": list(self.texts), "cosines": self.values.tolist()}
+        return {"model": self.model.document(), "texts": list(self.texts), "cosines": self.values.tolist()}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What a .csv has: a row a pair of texts."""

@@ -85,7 +85,7 @@ def found(statistics: Statistics, pattern: str) -> dict[str, Any]:
 def about(statistics: Statistics) -> dict[str, Any]:
     """What they are of."""
     return {
-        "model": asdict(statistics.model),
+        "model": statistics.model.document(),
         **({} if statistics.kind == "encoder" else {"kind": statistics.kind}),
         "mask": statistics.mask,
         "measure": statistics.measure,

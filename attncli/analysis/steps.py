@@ -10,7 +10,7 @@ weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,7 +139,7 @@ def document(
     if value is not None:
         columns["v"] = value.tolist()
     made: dict[str, Any] = {
-        "model": asdict(record.model),
+        "model": record.model.document(),
         "layer": layer,
         "head": head,
         **({} if record.kind == "encoder" else {"kind": record.kind}),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -154,7 +154,7 @@ class Trust:
         }
         random = {name: self.scores(slice(count, None), tell) for name, tell in ends.items()}
         return {
-            "model": asdict(self.model),
+            "model": self.model.document(),
             "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
             "tokens": self.tokens.text,
             "read": list(self.read),

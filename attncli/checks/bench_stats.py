@@ -13,7 +13,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -93,7 +92,7 @@ def bench_stats(
             "dtype": "float32",
             "threads": torch.get_num_threads(),
             "model": name,
-            "models": [{**asdict(model.info), "name": name, **({} if weights == "pretrained" else NOWHERE)}],
+            "models": [{**model.info.document(), "name": name, **({} if weights == "pretrained" else NOWHERE)}],
             "weights": weights,
             "lengths": [SHORTEST, min(LONGEST, model.config.max_tokens)],
             "speed": speed,

@@ -37,7 +37,7 @@ class Mechanisms:
         """What `mechanisms --json` prints: the head's own map, its variants and designs with theirs, and the claims."""
         [layer], [head] = self.record.layers, self.record.heads
         return {
-            "model": asdict(self.record.model),
+            "model": self.record.model.document(),
             "layer": layer,
             "head": head,
             "mask": self.record.mask_name,

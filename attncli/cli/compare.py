@@ -80,7 +80,7 @@ def compare(
 
     inputs = read_inputs(text, pair, file)
     loaded, reference = open_both(model, weights, device, dtype)
-    from dataclasses import asdict, replace
+    from dataclasses import replace
 
     from attncli.checks import agreement
     from attncli.models.transformers_peer import load_reference
@@ -108,7 +108,7 @@ def compare(
             found = replace(found, ways=tuple(by_every_way(both, advance)))
     nowhere = {"path": None, "sha256": None} if random else {}
     document = {
-        "model": {**asdict(loaded.info), **nowhere},
+        "model": {**loaded.info.document(), **nowhere},
         "weights": "random" if random else "pretrained",
         **found.document(),
     }

@@ -1,7 +1,6 @@
 """attncli mask: what masks do to a text's maps, and whether their laws hold."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,7 +66,7 @@ def mask(
     looks = [look(loaded, one, request) for one in one_by_one(inputs, len(inputs))]
     for why, names in looks[0].missing_by_reason.items():
         output.say(f"attncli: not shown, {names}: {why}")
-    model_info = asdict(loaded.info_of(loaded.to_itself(which)))
+    model_info = loaded.info_of(loaded.to_itself(which)).document()
     document = {"model": model_info, "texts": [one.document() for one in looks]}
     if json:
         output.json_document(document)

@@ -1,7 +1,7 @@
 """What a record is made of beside its weights: the model that it is of, and the vectors of its heads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,10 @@ class ModelInfo:
     def shown(self) -> str:
         """Its name, and what was done to it."""
         return f"{self.name} {self.changes}".strip()
+
+    def document(self) -> dict[str, Any]:
+        """As files and --json have it; `changes` where there are any."""
+        return {name: value for name, value in asdict(self).items() if name != "changes" or value}
 
 
 class Part(NamedTuple):

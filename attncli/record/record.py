@@ -182,7 +182,7 @@ class AttentionRecord:
             "mask_name": self.mask_name,
             "kind": self.kind,
             "measure": self.measure,
-            "model": asdict(self.model),
+            "model": self.model.document(),
         }
         if self.vectors is not None and self.vectors.terms:
             labels["terms"] = list(self.vectors.terms)
@@ -291,6 +291,6 @@ def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
 def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> Iterator[str]:
     """What `run --json` prints, with `terms` or not, piece by piece: the model once, then every text's record."""
     for number, record in enumerate(records):
-        yield f'{{"model": {json.dumps(asdict(record.model))}, "records": [' if number == 0 else ", "
+        yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
         yield from record.document_text(terms)
     yield "]}\n"

@@ -71,7 +71,7 @@ def test_the_document_has_every_map_of_the_records(attention):
     every = [record for alignment in alignments for record in records(aligner, alignment)]
     assert found["records"] == json.loads(json.dumps([record.document() for record in every]))
     assert found["model"] == {
-        **vars(every[0].model),
+        **every[0].model.document(),
         "attention": attention,
         **{n: getattr(aligner.about, n) for n in ("seed", "steps", "sizes")},
     }

@@ -1,7 +1,5 @@
 """A cosine that was taken apart: words, pairs, and what is between the sum and the cosine."""
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 from records import similarity_of, tokens
@@ -56,5 +54,5 @@ def test_the_document_and_its_rows():
 def test_cosines_of_texts():
     values = np.array([[1, 0.5], [0.5, 1]])
     found = Cosines(made().model, ["a", "b"], values)
-    assert found.document() == {"model": asdict(found.model), "texts": ["a", "b"], "cosines": values.tolist()}
+    assert found.document() == {"model": found.model.document(), "texts": ["a", "b"], "cosines": values.tolist()}
     assert list(found.rows())[1] == {"text": 0, "other": 1, "cosine": 0.5}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
@@ -12,7 +13,9 @@ from attncli.effects.ablation import Ways, ablate
 from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
 from attncli.effects.gradients import gate_gradients
+from attncli.effects.reference import reference
 from attncli.models.attending import Gates
+from attncli.models.transformers_peer import load_reference
 
 TEXT, OTHER = "the cat sat on it", "un believ able, the big cat"
 EVERY = Ways(("zero", "mean", "resample"), ["the cat sat", "it, too, is on the big cat"])
@@ -75,11 +78,24 @@ def test_the_effect_of_a_head_is_what_a_network_without_it_gives(minilm):
     assert found.ranked()[0] == (5, 11)
 
 
-def test_means_and_draws_are_of_the_reference(minilm):
-    """A text that is its own reference of one token repeated: its mean is what the head gives."""
-    found = ablate(minilm, "cat", Ways(("mean", "resample"), ["cat"]), layers="5", heads="0")
-    other = ablate(minilm, "cat", Ways(("mean", "resample"), ["Quite another thing, and a long one."]), "5", "0")
-    assert found.effects.max() < other.effects.min()
+def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny):
+    """Means over all real tokens, head by head; draws are of these tokens, all heads at the same ones."""
+    model = load_model(str(tiny("bert")), device="cpu")
+    texts = [model.tokenizer.encode("the cat sat"), model.tokenizer.encode(OTHER, pad_to=24)]
+    theirs, joined = load_reference(model.place.path, model.device, model.dtype), []
+    for layer in theirs.network.encoder.layer:
+        layer.attention.output.dense.register_forward_pre_hook(lambda module, given: joined.append(given[0][0]))
+    for text in texts:
+        theirs.run(text, "padding")
+    real = [torch.tensor([not padding for padding in text.padding]) for text in texts]
+    expected = torch.stack(
+        [torch.cat([joined[layer][real[0]], joined[4 + layer][real[1]]]).unflatten(1, (4, -1)) for layer in range(4)]
+    )
+    found = reference(model, texts)
+    torch.testing.assert_close(found.means, expected.mean(dim=1), atol=1e-5, rtol=0)
+    drawn = found.drawn(50, 0)
+    apart = (drawn[:, :, None] - expected[:, None]).abs().amax(dim=(0, 3, 4))  # [draw, token], of all layers and heads
+    assert float(apart.amin(dim=1).max()) < 1e-5 and len(set(apart.argmin(dim=1).tolist())) > 10
 
 
 def test_several_texts_have_means_intervals_and_curves(minilm):

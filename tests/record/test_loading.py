@@ -211,7 +211,7 @@ def test_no_layer_and_no_token(folder):
 LABELS = {
     "tokens": dataclasses.asdict(tokens_of(6)),
     "mask_name": "padding",
-    "model": dataclasses.asdict(GOOD.model),
+    "model": GOOD.model.document(),
 }
 
 
@@ -399,7 +399,7 @@ def test_any_record_comes_back_from_json_as_far_as_it_holds_it(record, folder):
     assert json.dumps(found.document()) == json.dumps(record.document()) and found.model == record.model
 
 
-DOCUMENT = json.dumps({"model": dataclasses.asdict(GOOD.model), "records": [GOOD.document()]})
+DOCUMENT = json.dumps({"model": GOOD.model.document(), "records": [GOOD.document()]})
 
 
 def edited(**changes: object) -> dict:
@@ -419,7 +419,7 @@ MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
         {},
         {"records": []},
         {**json.loads(DOCUMENT), "model": None},
-        {**json.loads(DOCUMENT), "model": {**dataclasses.asdict(GOOD.model), "layers": "2"}},
+        {**json.loads(DOCUMENT), "model": {**GOOD.model.document(), "layers": "2"}},
         {**json.loads(DOCUMENT), "records": [3]},
         {**json.loads(DOCUMENT), "records": []},
         edited(tokens="abcdef"),
