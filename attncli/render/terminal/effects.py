@@ -74,7 +74,8 @@ def layers_table(found: Ablation) -> Table:
     table = plain_table("all heads of", *found.ways)
     for place, layer in enumerate(found.layers):
         table.add_row(f"layer {layer}", *(signed(effect) for effect in found.of_layers[..., place].mean(axis=0)))
-    table.add_row("all of these", *(signed(effect) for effect in found.together.mean(axis=0)))
+    if len(found.layers) > 1:
+        table.add_row("all of these", *(signed(effect) for effect in found.together.mean(axis=0)))
     return table
 
 
