@@ -16,6 +16,7 @@ from attncli.cli.texts import read_lines
 if TYPE_CHECKING:
     from attncli.analysis.similarity import Cosines, Similarity
 
+PAGE = ".html"
 SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
 
 
@@ -41,7 +42,7 @@ def similar(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: options.Picture = None,
+    output_path: Annotated[Path | None, options.into("Draw .png, .svg, .pdf, .html; save .json, .csv.")] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -62,7 +63,8 @@ def similar(
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
     if output_path is not None:
-        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is similar")
+        kinds = (*PICTURES, *DOCUMENTS) if file is not None and apart is None else (*PICTURES, PAGE, *DOCUMENTS)
+        check_suffix(output_path, kinds, "what is similar")
     if not inputs:
         refuse(context, "without --inputs, which integrates", "steps")
     texts = texts_of(context, first, second, file)
@@ -131,11 +133,18 @@ def show(found: "Cosines | Similarity", top: int) -> None:
 
 
 def save(found: "Cosines | Similarity", path: Path) -> None:
-    """A picture, or what --json prints."""
+    """A picture, a page, or what --json prints."""
     if path.suffix.lower() in DOCUMENTS:
         save_document(found.document(), found.rows(), path)
         return
-    from attncli.analysis.similarity import Cosines
+    from attncli.analysis.similarity import Cosines, Similarity
+
+    if path.suffix.lower() == PAGE and isinstance(found, Similarity):
+        from attncli.render.page.document import save_page
+        from attncli.render.page.similarity import similarity_page
+
+        save_page(similarity_page(found), path)
+        return
     from attncli.render.figures.saving import save_figure
     from attncli.render.figures.similarity import cosines_figure, similarity_figure
 

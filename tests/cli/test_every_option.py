@@ -165,7 +165,7 @@ WAYS = {
     "similar": [
         "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
-        "similar -m sentences -f lines.txt --apart 0,1",
+        "similar -m sentences -f lines.txt --apart 0,1", "similar -m sentences -o a.html @ @@",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

@@ -9,7 +9,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,12 @@ def page(
             f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
         ),
     }
-    template = (FOLDER / "template.html").read_text(encoding="utf-8")
+    return filled("template.html", places)
+
+
+def filled(name: str, places: Mapping[str, str]) -> str:
+    """The template of this name with everything in its place."""
+    template = (FOLDER / name).read_text(encoding="utf-8")
     return PLACE.sub(lambda place: places[place[1]], template)
 
 
@@ -82,11 +87,11 @@ def frame(document: str, height: int = FRAME_HEIGHT) -> str:
 
 
 def policy(style: str, code: str) -> str:
-    """A content security policy that allows this style, this script, and nothing else: no request of any kind."""
-    return (
-        f"default-src 'none'; script-src '{digest(code)}'; style-src '{digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    """A content security policy that allows this style, this script if there is one, and nothing else: no request of
+    any kind.
+    """
+    scripts = f"script-src '{digest(code)}'; " if code else ""
+    return f"default-src 'none'; {scripts}style-src '{digest(style)}'; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
