@@ -72,7 +72,7 @@ def test_json_is_what_the_library_gives(attncli, checkpoint, expected, which):
     assert result.err == ""
     document = json.loads(result.out)
     [entry] = document["records"]
-    assert document["model"] == vars(record.model)
+    assert document["model"] == record.model.document()
     assert entry["tokens"] == record.tokens.text and entry["mask"] == record.mask_name
     assert entry.get("kind", "encoder") == which
     assert entry.get("key_tokens") == (record.key_tokens.text if which == "cross" else None)
