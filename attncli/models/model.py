@@ -91,10 +91,12 @@ class Model(Engine):
 
         Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3.
 
-        Raises RequestError for a head that is not there.
+        Raises RequestError for a head that is not there, and where none is named.
         """
         layers, of_layer = range(self.config.layers), range(self.config.heads)
         named = select_heads(heads, layers, of_layer, self.config.layers, self.config.heads)
+        if not named:
+            raise RequestError("--without names no head, and silences none: leave it out, or write 3.1")
         made = copy(self)
         made.__dict__.pop("found", None)
         made.network = copy(self.network)
