@@ -45,7 +45,7 @@ def similarity_page(found: Similarity) -> str:
 
 
 def tokens(shown: Sequence[str]) -> list[str]:
-    return [f"{number} {visible(token)}" for number, token in enumerate(shown)]
+    return [f"{place} {name}" for place, name in enumerate(map(visible, shown))]
 
 
 def table(rows: Sequence[str], columns: Sequence[str], values: Doubles) -> str:
