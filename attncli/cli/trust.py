@@ -8,6 +8,7 @@ import typer
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.files import PICTURES, check_suffix
 from attncli.cli import hints, options, output
+from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
@@ -64,10 +65,13 @@ def trust(
     \b
     Examples:
       attncli trust "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
-      attncli trust --permutations 20 -o trust.png "The cat sat on the mat."
+      attncli trust -o trust.png "The cat sat on the mat."
     """
     if output_path is not None:
         suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
+        if suffix in PICTURES and not json:
+            why = "on a picture, which shows the rankings and nothing that is drawn"
+            refuse(context, why, "permutations", "rankings", "beam", "seed")
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to ask about as TEXT")
     from attncli.cli.source import open_own

@@ -114,7 +114,7 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
     chosen = ""
     if grouping.tokens is not None:
         places = sorted(select(grouping.tokens, len(tokens), "token"))
-        sides[0], chosen = sides[0].only(places), number_list(places)
+        sides[0], chosen = sides[0].only(places), "" if len(places) == len(tokens) else number_list(places)
     if grouping.words:
         sides = [side.merged(word_groups(side.tokens), word_tokens(side.tokens)) for side in sides]
     count, longest, size = len(sides[0]), max(map(len, sides)), 1

@@ -160,7 +160,7 @@ WAYS = {
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
         "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
-        f"trust {M} --permutations 3 --rankings 120 -o a.svg the,big,cat",
+        f"trust {M} -o a.svg the,big,cat",
     ],
     "similar": [
         "similar -m sentences @ @@", "similar -m sentences --inputs --steps 4 --json @ @@",
