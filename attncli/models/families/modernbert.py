@@ -98,6 +98,10 @@ FAMILY = Family(
             "attention_bias": False,
             "mlp_bias": False,
             "norm_bias": False,
+            "classifier_bias": False,
+            "classifier_pooling": "cls",
+            "classifier_activation": "gelu",
+            "decoder_bias": True,
         }
     },
     tensors={

@@ -169,3 +169,12 @@ def test_labels_are_read_from_json_as_they_are(made):
     directory = made("ForSequenceClassification", id2label={0: "no\x1b[31m", 1: "[bold]yes"})
     assert json.loads((directory / "config.json").read_text())["id2label"]["0"] == "no\x1b[31m"
     assert opened(directory).outputs()["classes"].labels == ["no\x1b[31m", "[bold]yes"]
+
+
+def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
+    """ModernBERT's keys of heads, which hand-written configurations have not."""
+    folder = make_checkpoint(tmp_path, "modernbert", head="ForSequenceClassification")
+    keys = ("classifier_bias", "classifier_pooling", "classifier_activation", "decoder_bias")
+    whole = load_own(str(folder), "cpu").predict("the cat").values
+    edit_config(folder, **dict.fromkeys(keys))
+    assert load_own(str(folder), "cpu").predict("the cat").values.tolist() == whole.tolist()
