@@ -20,6 +20,8 @@ from typing import Any
 from hostile.case import Case
 from hostile.place import Place
 
+from attncli.base.making import PREFIX
+
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 60.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
@@ -31,7 +33,8 @@ TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
 
 @dataclass
 class Outcome:
-    """code: negative for the signal that ended it. made, changed: names of files beside those that were there."""
+    """code: negative for the signal that ended it. made, changed: names of files beside those that were there; not what
+    was left of a process that was killed, and is cleared."""
 
     code: int
     out: bytes
@@ -116,8 +119,15 @@ class Runner:
         outcome = forked(lambda: program(case, arguments or case.arguments, self.folder), case, **disturbed)
         after = self.snapshot()
         outcome.made = sorted(after.keys() - before.keys())
-        outcome.changed = sorted(name for name in before if after.get(name) != before[name])
+        outcome.changed = sorted(
+            name for name in before if after.get(name) != before[name] and not cleared(name, after)
+        )
         return outcome
+
+
+def cleared(name: str, after: dict[str, tuple[int, int, int]]) -> bool:
+    """What a process that was killed had left, and this one has removed, as it is to."""
+    return Path(name).parts[0].startswith(PREFIX) and name not in after
 
 
 def walked(folder: Path) -> Iterator["os.DirEntry[str]"]:

@@ -16,6 +16,8 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import Runner, forked
 
+from attncli.base.making import PREFIX
+
 DONE = Case("files", ("run", "--json"))
 
 
@@ -111,6 +113,25 @@ def test_files_left_behind_are_told_and_cleared(runner, monkeypatch):
             assert wrong(case, runner.run(case)) == f"leaves {name} behind"
         assert (runner.folder / "one.txt").read_text() == "one\n"
         assert sorted(path.name for path in runner.folder.iterdir()) == ["one.txt", "tmp"]
+
+
+def test_what_a_killed_process_left_may_be_cleared_and_nothing_else(runner, monkeypatch):
+    case = Case("files", ("run", "-o", "a.npz"))
+    for name, why in (
+        (f"{PREFIX}0", None),
+        ("one.txt", "leaves one.txt behind"),
+        (".attncli-x", "leaves .attncli-x behind"),
+    ):
+
+        def program(*_, name=name):
+            os.chdir(runner.folder)
+            Path(name).unlink()
+            os._exit(0)
+
+        monkeypatch.setattr("hostile.running.program", program)
+        with runner.prepared(case):
+            (runner.folder / name).write_bytes(b"left")
+            assert wrong(case, runner.run(case)) == why
 
 
 def test_other_figures_are_told():
