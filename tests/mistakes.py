@@ -45,8 +45,8 @@ MISTAKES = (
     ),
     Mistake(
         "ablate: what is changed is taken for what is not",
-        "yield numbers, asked[:-1] - asked[-1]",
-        "yield numbers, asked[-1] - asked[:-1]",
+        "(asked[:-1] - asked[-1]).cpu()",
+        "(asked[-1] - asked[:-1]).cpu()",
     ),
     Mistake(
         "ablate: a copy has its neighbour's change",
@@ -132,7 +132,7 @@ MISTAKES = (
         "source[layer, :, sorted(heads)[place][1]] for place, (layer, head) in enumerate(heads)",
     ),
     Mistake("patch: of the token before", "= source[layer, token, head]", "= source[layer, token - 1, head]"),
-    Mistake("patch: the second text is patched too", "asked.effects(changes, [ours])", "asked.effects(changes)"),
+    Mistake("patch: the second text is patched too", "effects(changes, [ours], a", "effects(changes, None, a"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
     Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
     Mistake(

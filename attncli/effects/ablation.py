@@ -107,10 +107,7 @@ def effects_of(
     sets += [[(layer, head) for layer in layers for head in heads]]
     longest = max(len(text.tokens) for text in asked.texts)
     changes = [replaced(some, way, other, longest, draw) for some in sets for draw in range(draws(way))]
-    found = np.empty(len(changes))
-    for numbers, effects in asked.effects(changes):
-        found[numbers] = effects.cpu().numpy()
-    return found.reshape(len(sets), -1).mean(axis=1)
+    return asked.effects(changes).reshape(len(sets), -1).mean(axis=1)
 
 
 def draws(way: str) -> int:

@@ -82,12 +82,8 @@ def patch(
     sources = [theirs, *drawn]
     changes = [put(part, token, source, own) for source in sources for part, token in parts]
     changes += [put(everything, None, source, own) for source in sources]
-    found = np.empty(len(changes))
-    for numbers, effects in asked.effects(changes, [ours]):
-        found[numbers] = effects.cpu().numpy()
-        for _ in numbers:
-            advance()
-    [(_, itself)] = asked.effects([put(everything, None, own, own)], [ours])
+    found = asked.effects(changes, [ours], advance)
+    [itself] = asked.effects([put(everything, None, own, own)], [ours])
     each, together = np.split(found, [len(sources) * len(parts)])
     each = each.reshape(len(sources), len(of_layers), -1)
     return Patch(

@@ -9,14 +9,16 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
@@ -77,17 +79,21 @@ class Question(ABC):
             return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
 
     def effects(
-        self, changes: Sequence[Change], changed: Sequence[Unchanged] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """The numbers of some changes and their effects, until all were told.
+        self,
+        changes: Sequence[Change],
+        changed: Sequence[Unchanged] | None = None,
+        advance: Callable[[], None] = lambda: None,
+    ) -> Doubles:
+        """The effect of each change by itself, `[change]`.
 
         changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
         they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
-        number.
+        number. advance: is called for each change that was made.
 
         Raises RequestError where it is no number.
         """
         changed = self.texts if changed is None else changed
+        found = np.empty(len(changes))
         for numbers, last in under(changed, changes):
             with torch.inference_mode():
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
@@ -96,7 +102,10 @@ class Question(ABC):
             if not bool(asked.isfinite().all()):
                 model = self.texts[0].model
                 raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
-            yield numbers, asked[:-1] - asked[-1]
+            found[numbers] = (asked[:-1] - asked[-1]).cpu().numpy()
+            for _ in numbers:
+                advance()
+        return found
 
 
 class Distance(Question):

@@ -42,8 +42,5 @@ def curves(found: Ablation, asked: Sequence[Question], importance: Doubles | Non
 def held(asked: Sequence[Question], order: Sequence[Head], removed: Sequence[int]) -> Doubles:
     """The mean effect on these texts of silencing the first so many heads of an order, `[step]`."""
     changes = [silence(order[:count]) for count in removed]
-    found = np.empty((len(asked), len(changes)))
-    for text, one in enumerate(asked):
-        for numbers, effects in one.effects(changes):
-            found[text, numbers] = effects.cpu().numpy()
-    return found.mean(axis=0)
+    found: Doubles = np.mean([one.effects(changes) for one in asked], axis=0)
+    return found

@@ -47,7 +47,7 @@ def shuffled(
     layers = [[(layer, head) for head in range(config.heads)] for layer in range(config.layers)]
     permuted, flat = [], []
     for heads in ([head for layer in layers for head in layer], *layers):
-        found = effects(asked, [*changes(heads, permutations, seed), Reweigh(heads, uniform)])
+        found = asked.effects([*changes(heads, permutations, seed), Reweigh(heads, uniform)])
         permuted.append(found[:-1])
         flat.append(found[-1])
         advance()
@@ -56,11 +56,3 @@ def shuffled(
 
 def changes(heads: Sequence[Head], permutations: int, seed: int) -> list[Change]:
     return [Reweigh(heads, Permuted(seed * permutations + draw)) for draw in range(permutations)]
-
-
-def effects(asked: Question, made: Sequence[Change]) -> Doubles:
-    """`[change]`"""
-    found = np.empty(len(made))
-    for numbers, some in asked.effects(made):
-        found[numbers] = some.cpu().numpy()
-    return found

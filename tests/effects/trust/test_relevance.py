@@ -66,9 +66,7 @@ def test_relevance_is_made_of_weights_and_their_slopes(tiny):
                         return changed
 
                     every.append(Reweigh([(layer, head)], more))
-    found = torch.empty(len(every), dtype=torch.float64)
-    for numbers, effects in asked.effects(every):
-        found[numbers] = effects / STEP
+    found = torch.from_numpy(asked.effects(every)) / STEP
     gradients = found.reshape(layers, heads, count, count)
     weights = torch.stack([torch.stack([kept[layer, head] for head in range(heads)]) for layer in range(layers)])
     by_hand = np.eye(count)
