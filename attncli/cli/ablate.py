@@ -1,18 +1,18 @@
 """attncli ablate: what an output does without a head."""
 
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, hints, options, output
+from attncli.cli import completion, hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import read_inputs, read_lines
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.effects import Ablation
 
 
@@ -74,7 +74,7 @@ def ablate(
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "effects")
+        saving.check(output_path, "effects")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
     ways = choices.several("way", way, choices.Way)
@@ -101,19 +101,14 @@ def ablate(
 
         output.show(*ablation_view(found, top, output.canvas()))
     if output_path is not None:
-        save(found, suffix, output_path)
+        saving.save(output_path, found.document, itemgetter("effects"), lambda: figure(found))
         output.file(output_path, json)
     most_layer, most_head = found.ranked()[0]
     hints.offer(context, "what that head does", "run", layer=most_layer, head=most_head)
 
 
-def save(found: "Ablation", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
-    if suffix in DOCUMENTS:
-        document = found.document()
-        save_document(document, document["effects"], path)
-    else:
-        from attncli.render.figures.effects import ablation_figure
-        from attncli.render.figures.saving import save_figure
+def figure(found: "Ablation") -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.effects import ablation_figure
 
-        save_figure(ablation_figure(found), path)
+    return ablation_figure(found)

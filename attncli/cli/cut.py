@@ -1,17 +1,17 @@
 """attncli cut: what an output does when a query can't see a key."""
 
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.cuts import Cut, EdgeEffects
 
 
@@ -67,7 +67,7 @@ def cut(
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "effects")
+        saving.check(output_path, "effects")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all edges", "top")
     if edges:
@@ -102,21 +102,16 @@ def cut(
         canvas = output.canvas()
         output.show(*(edges_view(found, top, canvas) if isinstance(found, EdgeEffects) else cut_view(found, canvas)))
     if output_path is not None:
-        save(found, suffix, output_path)
+        rows = itemgetter("edges" if isinstance(found, EdgeEffects) else "effects")
+        saving.save(output_path, found.document, rows, lambda: figure(found))
         output.file(output_path, json)
     query, key = (name_of(place, found.where.tokens) for place in found.first)
     hints.offer(context, "the heads that look along it", "find", query=query, key=key)
 
 
-def save(found: "Cut | EdgeEffects", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
+def figure(found: "Cut | EdgeEffects") -> "Figure":
+    """What -o draws."""
     from attncli.analysis.cuts import EdgeEffects
+    from attncli.render.figures.cuts import cut_figure, edges_figure
 
-    if suffix in DOCUMENTS:
-        document = found.document()
-        save_document(document, document["edges" if isinstance(found, EdgeEffects) else "effects"], path)
-    else:
-        from attncli.render.figures.cuts import cut_figure, edges_figure
-        from attncli.render.figures.saving import save_figure
-
-        save_figure(edges_figure(found) if isinstance(found, EdgeEffects) else cut_figure(found), path)
+    return edges_figure(found) if isinstance(found, EdgeEffects) else cut_figure(found)

@@ -2,21 +2,22 @@
 
 import warnings
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import quoted
-from attncli.cli import completion, hints, options, output
+from attncli.cli import completion, hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
@@ -95,7 +96,7 @@ def diff(
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "a difference")
+        suffix = saving.check(output_path, "a difference")
         if suffix == ".csv" and not json:
             refuse(context, "on .csv, which has a row a head", "top")
     both = saved_sides(context) if any(map(is_record, (first, second))) else computed_sides(context)
@@ -114,19 +115,19 @@ def diff(
 
         output.show(*difference_view(found, top, output.canvas()))
     if output_path is not None:
-        if output_path.suffix.lower() in DOCUMENTS:
-            made = document(found, top)
-            save_document(made, made["heads"], output_path)
-        else:
-            from attncli.render.figures.difference import difference_figure
-            from attncli.render.figures.saving import save_figure
-
-            save_figure(difference_figure(found, top), output_path)
+        saving.save(output_path, lambda: document(found, top), itemgetter("heads"), lambda: figure(found, top))
         output.file(output_path, json)
     else:
         worst = found.heads()[0]
         what = "where they differ most, as a picture"
         hints.offer(context, what, "diff", layer=worst[0], head=worst[1], output_path="diff.svg")
+
+
+def figure(found: "Difference", top: int) -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.difference import difference_figure
+
+    return difference_figure(found, top)
 
 
 def is_record(name: str | None) -> bool:

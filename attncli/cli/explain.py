@@ -1,17 +1,19 @@
 """attncli explain: one row of one head from beginning to end, with the numbers."""
 
 import warnings
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import given, refuse
 from attncli.cli.texts import check_one, read_inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROUNDING = 0.02  # by more than this, weights are not made of q and k alone, in whatever dtype
 
@@ -56,7 +58,7 @@ def explain(
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
     """
     if output_path is not None:
-        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is explained")
+        saving.check(output_path, "what is explained")
     explained = computed(context.params) if saved is None else read(context, saved)
     if json:
         output.json_document(explained)
@@ -65,15 +67,16 @@ def explain(
 
         output.show(*steps_view(explained))
     if output_path is not None:
-        if output_path.suffix.lower() in DOCUMENTS:
-            save_document(explained, explained["keys"], output_path)
-        else:
-            from attncli.render.figures.saving import save_figure
-            from attncli.render.figures.steps import steps_figure
-
-            save_figure(steps_figure(explained), output_path)
+        saving.save(output_path, lambda: explained, itemgetter("keys"), lambda: figure(explained))
         output.file(output_path, json)
     hints.offer(context, "all rows of this head", "run", layer=explained["layer"], head=explained["head"])
+
+
+def figure(explained: dict[str, Any]) -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.steps import steps_figure
+
+    return steps_figure(explained)
 
 
 def computed(asked: dict[str, Any]) -> dict[str, Any]:

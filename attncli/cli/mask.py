@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.base.files import PICTURES
+from attncli.cli import hints, options, output, saving
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.checks.masking import Look
 
 
@@ -47,7 +48,7 @@ def mask(
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
     if output_path is not None:
-        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what masks do")
+        saving.check(output_path, "what masks do")
     drawn = output_path is not None and output_path.suffix.lower() in PICTURES
     from attncli.cli.progress import one_by_one
     from attncli.cli.source import Opening, open_part
@@ -74,14 +75,7 @@ def mask(
         for one in looks:
             output.show(*view(one, head is not None))
     if output_path is not None:
-        if drawn:
-            from attncli.render.figures.masks import masks_figure
-            from attncli.render.figures.saving import save_figure
-
-            [one] = looks
-            save_figure(masks_figure(one.records, heads_to_draw(one, head is not None)), output_path)
-        else:
-            save_document(document, by_head(document), output_path)
+        saving.save(output_path, lambda: document, by_head, lambda: figure(looks[0], head is not None))
         output.file(output_path, json)
     if not all(one.lawful for one in looks):
         raise typer.Exit(1)
@@ -92,6 +86,13 @@ def mask(
 def by_head(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The heads of all texts, each with the number of its text."""
     return ({"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"])
+
+
+def figure(look: "Look", heads_chosen: bool) -> "Figure":
+    """What -o draws of one text."""
+    from attncli.render.figures.masks import masks_figure
+
+    return masks_figure(look.records, heads_to_draw(look, heads_chosen))
 
 
 def heads_to_draw(look: "Look", chosen: bool) -> list[tuple[int, int]]:

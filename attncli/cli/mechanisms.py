@@ -1,17 +1,18 @@
 """attncli mechanisms: a real head under every score and normaliser and in other designs, and the claims on it."""
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.checks.mechanisms import Mechanisms
     from attncli.render.terminal.canvas import Canvas
 
@@ -80,7 +81,7 @@ def mechanisms(
     if design in SHARED:
         refuse(context, f"with --design {design}, where nothing is random", "seed")
     if output_path is not None:
-        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
+        saving.check(output_path, "what is measured")
         if design is None and not json and output_path.suffix.lower() != ".json":
             refuse(context, f"with -o {output_path.suffix}, which has scores and no designs", "reach")
     from attncli.cli.source import open_own
@@ -103,20 +104,19 @@ def mechanisms(
         canvas = output.canvas()
         output.show(*(whole(found, canvas) if design is None else alone(found, canvas)))
     if output_path is not None:
-        if output_path.suffix.lower() in DOCUMENTS:
-            document = found.document()
-            save_document(document, document["variants" if design is None else "designs"], output_path)
-        else:
-            from attncli.render.figures import mechanisms as figures
-            from attncli.render.figures.saving import save_figure
-
-            if design is None:
-                figure = figures.mechanisms_figure(found.record, found.variants, temperature, seed)
-            else:
-                figure = figures.design_figure(found.record, found.designs[0])
-            save_figure(figure, output_path)
+        rows = itemgetter("variants" if design is None else "designs")
+        saving.save(output_path, found.document, rows, lambda: figure(found, design is not None))
         output.file(output_path, json)
     hints.offer(context, "one row of this head, number by number", "explain")
+
+
+def figure(found: "Mechanisms", alone: bool) -> "Figure":
+    """What -o draws: the maps of all scores, or one design alone."""
+    from attncli.render.figures.mechanisms import design_figure, mechanisms_figure
+
+    if alone:
+        return design_figure(found.record, found.designs[0])
+    return mechanisms_figure(found.record, found.variants, found.temperature, found.seed)
 
 
 def whole(found: "Mechanisms", canvas: "Canvas") -> list[Any]:

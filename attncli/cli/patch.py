@@ -1,18 +1,18 @@
 """attncli patch: what a text's output becomes when heads give what they give on another text."""
 
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.patches import Patch
 
 
@@ -59,7 +59,7 @@ def patch(
     if first is None or second is None:
         raise RequestError("patch needs two texts: the one that is patched, and the one whose outputs are put there")
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "patches")
+        saving.check(output_path, "patches")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all of them", "top")
     if by == "layer":
@@ -86,18 +86,13 @@ def patch(
 
         output.show(*patch_view(found, top, output.canvas()))
     if output_path is not None:
-        save(found, suffix, output_path)
+        saving.save(output_path, found.document, itemgetter("patches"), lambda: figure(found))
         output.file(output_path, json)
     hints.offer(context, "where their maps differ", "diff", first=first, second=second)
 
 
-def save(found: "Patch", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
-    if suffix in DOCUMENTS:
-        document = found.document()
-        save_document(document, document["patches"], path)
-    else:
-        from attncli.render.figures.patches import patch_figure
-        from attncli.render.figures.saving import save_figure
+def figure(found: "Patch") -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.patches import patch_figure
 
-        save_figure(patch_figure(found), path)
+    return patch_figure(found)

@@ -1,13 +1,15 @@
 """attncli probe: which heads find the syntactic heads of a treebank's words."""
 
-from typing import Annotated
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def probe(
@@ -56,7 +58,7 @@ def probe(
     from attncli.corpus.reading import STDIN
 
     if output_path is not None:
-        check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is probed")
+        saving.check(output_path, "what is probed")
     if file == test == STDIN:
         raise RequestError("both FILE and --test are stdin: give one of them as a file")
     from attncli.corpus import probing
@@ -77,13 +79,14 @@ def probe(
     if found.partial:
         raise typer.Exit(output.INTERRUPTED)
     if output_path is not None:
-        if output_path.suffix.lower() in DOCUMENTS:
-            save_document(document, document["relations"], output_path)
-        else:
-            from attncli.render.figures.probe import probe_figure
-            from attncli.render.figures.saving import save_figure
-
-            save_figure(probe_figure(document), output_path)
+        saving.save(output_path, lambda: document, itemgetter("relations"), lambda: figure(document))
         output.file(output_path, json)
     best = found.relations[0]  # of all of them together
     hints.offer(context, "the best of these heads", "run", file=None, layer=best.layer, head=best.head)
+
+
+def figure(document: dict[str, Any]) -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.probe import probe_figure
+
+    return probe_figure(document)

@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
+from attncli.base.documents import DOCUMENTS
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import quoted
-from attncli.cli import hints, options, output
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import read_lines
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.similarity import Cosines, Similarity
 
 PAGE = ".html"
@@ -133,19 +135,21 @@ def show(found: "Cosines | Similarity", top: int) -> None:
 
 
 def save(found: "Cosines | Similarity", path: Path) -> None:
-    """A picture, a page, or what --json prints."""
-    if path.suffix.lower() in DOCUMENTS:
-        save_document(found.document(), found.rows(), path)
-        return
-    from attncli.analysis.similarity import Cosines, Similarity
+    """A page of one cosine; else a picture, or what --json prints."""
+    from attncli.analysis.similarity import Similarity
 
     if path.suffix.lower() == PAGE and isinstance(found, Similarity):
         from attncli.render.page.document import save_page
         from attncli.render.page.similarity import similarity_page
 
         save_page(similarity_page(found), path)
-        return
-    from attncli.render.figures.saving import save_figure
+    else:
+        saving.save(path, found.document, lambda _: found.rows(), lambda: figure(found))
+
+
+def figure(found: "Cosines | Similarity") -> "Figure":
+    """What -o draws."""
+    from attncli.analysis.similarity import Cosines
     from attncli.render.figures.similarity import cosines_figure, similarity_figure
 
-    save_figure(cosines_figure(found) if isinstance(found, Cosines) else similarity_figure(found), path)
+    return cosines_figure(found) if isinstance(found, Cosines) else similarity_figure(found)

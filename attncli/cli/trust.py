@@ -1,17 +1,18 @@
 """attncli trust: whether attention is an explanation of one output of one text."""
 
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.base.files import PICTURES
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.analysis.trust import Trust
 
 
@@ -68,7 +69,7 @@ def trust(
       attncli trust -o trust.png "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "what is measured")
+        suffix = saving.check(output_path, "what is measured")
         if suffix in PICTURES and not json:
             why = "on a picture, which shows the rankings and nothing that is drawn"
             refuse(context, why, "permutations", "rankings", "beam", "seed")
@@ -91,19 +92,14 @@ def trust(
 
         output.show(*trust_view(found, output.canvas()))
     if output_path is not None:
-        save(found, suffix, output_path)
+        saving.save(output_path, found.document, itemgetter("rankings"), lambda: figure(found))
         output.file(output_path, json)
     same = {"similar_to": similar_to, "ask": ask, "target": target, "at": at, "task": task}
     hints.offer(context, "what each head does", "ablate", **same)
 
 
-def save(found: "Trust", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
-    if suffix in DOCUMENTS:
-        document = found.document()
-        save_document(document, document["rankings"], path)
-    else:
-        from attncli.render.figures.saving import save_figure
-        from attncli.render.figures.trust import trust_figure
+def figure(found: "Trust") -> "Figure":
+    """What -o draws."""
+    from attncli.render.figures.trust import trust_figure
 
-        save_figure(trust_figure(found), path)
+    return trust_figure(found)
