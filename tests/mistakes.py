@@ -128,8 +128,8 @@ MISTAKES = (
     ),
     Mistake(
         "patch: heads in another order",
-        "source[layer, :, head] for layer, head in heads",
-        "source[layer, :, sorted(heads)[place][1]] for place, (layer, head) in enumerate(heads)",
+        "source[layer, ..., head, :] for layer, head in heads",
+        "source[layer, ..., sorted(heads)[place][1], :] for place, (layer, head) in enumerate(heads)",
     ),
     Mistake("patch: of the token before", "= source[layer, token, head]", "= source[layer, token - 1, head]"),
     Mistake("patch: the second text is patched too", "effects(changes, [ours], a", "effects(changes, None, a"),

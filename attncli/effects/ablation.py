@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from torch import Tensor
 
 from attncli.analysis.effects import Ablation, Answer
 from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
-from attncli.effects.changes import Change, Head, Put, silence
+from attncli.effects.changes import put, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
@@ -105,24 +106,17 @@ def effects_of(
     sets = [[(layer, head)] for layer in layers for head in heads]
     sets += [[(layer, head) for head in heads] for layer in layers]
     sets += [[(layer, head) for layer in layers for head in heads]]
-    longest = max(len(text.tokens) for text in asked.texts)
-    changes = [replaced(some, way, other, longest, draw) for some in sets for draw in range(draws(way))]
+    sources = put_by(way, other, max(len(text.tokens) for text in asked.texts))
+    changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
     return asked.effects(changes).reshape(len(sets), -1).mean(axis=1)
 
 
-def draws(way: str) -> int:
-    return DRAWS if way == "resample" else 1
-
-
-def replaced(heads: Sequence[Head], way: str, other: Reference | None, tokens: int, draw: int) -> Change:
-    """These heads with other outputs; of up to so many tokens."""
+def put_by(way: str, other: Reference | None, tokens: int) -> list[Tensor | None]:
+    """What stands in place of heads' outputs, of up to so many tokens, in each draw; None for 0."""
     if way == "zero":
-        return silence(heads)
+        return [None]
     assert other is not None
-    if way == "mean":
-        return Put({(layer, head): other.means[layer, head] for layer, head in heads})
-    drawn = other.drawn(tokens, draw)
-    return Put({(layer, head): drawn[layer, :, head] for layer, head in heads})
+    return [other.means] if way == "mean" else [other.drawn(tokens, draw) for draw in range(DRAWS)]
 
 
 def importance(asked: Question, layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:

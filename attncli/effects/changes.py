@@ -128,6 +128,11 @@ class Changed:
         return output
 
 
+def put(heads: Sequence[Head], source: Tensor) -> Put:
+    """What a source has of these heads, `[layer, head, head_dim]` or `[layer, token, head, head_dim]`."""
+    return Put({(layer, head): source[layer, ..., head, :] for layer, head in heads})
+
+
 def silence(heads: Sequence[Head]) -> Put:
     """Outputs of 0 (Michel et al. 2019, section 2.3)."""
     return Put(dict.fromkeys(heads, 0.0))

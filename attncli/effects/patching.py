@@ -23,7 +23,7 @@ from attncli.analysis.patches import Patch
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
-from attncli.effects.changes import Change, Put
+from attncli.effects.changes import Head, Put, put
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
@@ -80,10 +80,10 @@ def patch(
     parts = parts_of(by, of_layers, of_heads, len(tokens))
     everything = [(layer, head) for layer in of_layers for head in of_heads]
     sources = [theirs, *drawn]
-    changes = [put(part, token, source, own) for source in sources for part, token in parts]
-    changes += [put(everything, None, source, own) for source in sources]
+    changes = [patched(part, token, source, own) for source in sources for part, token in parts]
+    changes += [put(everything, source) for source in sources]
     found = asked.effects(changes, [ours], advance)
-    [itself] = asked.effects([put(everything, None, own, own)], [ours])
+    [itself] = asked.effects([put(everything, own)], [ours])
     each, together = np.split(found, [len(sources) * len(parts)])
     each = each.reshape(len(sources), len(of_layers), -1)
     return Patch(
@@ -121,9 +121,7 @@ def check_apart(answer: Answer, other: float, dtype: torch.dtype) -> None:
         )
 
 
-def parts_of(
-    by: str, layers: Sequence[int], heads: Sequence[int], tokens: int
-) -> list[tuple[list[tuple[int, int]], int | None]]:
+def parts_of(by: str, layers: Sequence[int], heads: Sequence[int], tokens: int) -> list[tuple[list[Head], int | None]]:
     """What is patched, layer by layer: heads, and the token at which, or None for all."""
     if by == "head":
         return [([(layer, head)], None) for layer in layers for head in heads]
@@ -131,10 +129,10 @@ def parts_of(
     return [([(layer, head) for head in heads], place) for layer in layers for place in places]
 
 
-def put(heads: Sequence[tuple[int, int]], token: int | None, source: Tensor, own: Tensor) -> Change:
+def patched(heads: Sequence[Head], token: int | None, source: Tensor, own: Tensor) -> Put:
     """Outputs `[layer, token, head, head_dim]` of a source in place of these heads' own, at one token or at all."""
     if token is None:
-        return Put({(layer, head): source[layer, :, head] for layer, head in heads})
+        return put(heads, source)
     outputs = {}
     for layer, head in heads:
         outputs[layer, head] = own[layer, :, head].clone()

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class Reference:
 
     outputs: Tensor
 
-    @property
+    @cached_property
     def means(self) -> Tensor:
         """`[layer, head, head_dim]`"""
         return self.outputs.mean(dim=1)
