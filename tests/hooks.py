@@ -1,6 +1,6 @@
 """The same changes done to transformers' modules by hooks: what ours are held against."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -33,10 +33,6 @@ def outputs_put(network: Any, model: Model, outputs: dict[tuple[int, int], Any])
     finally:
         for handle in handles:
             handle.remove()
-
-
-def silenced(network: Any, model: Model, heads: Sequence[tuple[int, int]]) -> Any:
-    return outputs_put(network, model, dict.fromkeys(heads, 0.0))
 
 
 @contextmanager

@@ -84,23 +84,6 @@ class Hide:
         return inside(heads._replace(mask=LayerMask(shown, mask.window)))
 
 
-@dataclass(frozen=True)
-class Together:
-    """Several changes at once, none of a head that another one is of."""
-
-    changes: Sequence[Change]
-
-    @property
-    def heads(self) -> list[Head]:
-        return [head for change in self.changes for head in change.heads]
-
-    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        made = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
-        for change in self.changes:
-            apply(change, heads, made, inside)
-        return made
-
-
 def apply(change: Change, heads: Heads, output: Tensor, inside: Attend) -> None:
     """Write what a change makes of some of these heads, on one text, into their outputs."""
     ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in change.heads]

@@ -29,9 +29,8 @@ class Unchanged:
     @classmethod
     def of(cls, model: Model, tokens: Tokens, mask: str = "padding", attend: Attend = attend_heads) -> "Unchanged":
         """Raises RequestError for an unknown mask."""
-        model.need(model.config.layers)
         with torch.inference_mode():
-            return cls(model, tokens, mask, list(walk(model.network, model.rows([tokens], mask), attend)))
+            return cls(model, tokens, mask, [state for [state] in model.states([tokens], mask, attend)])
 
     @property
     def last(self) -> Tensor:

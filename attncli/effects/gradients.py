@@ -7,7 +7,7 @@ from attncli.attention import Attention
 from attncli.effects.questions import Question
 from attncli.models.attending import Gates
 from attncli.models.kernels import attend_terms
-from attncli.models.walk import Attend, Heads, walk
+from attncli.models.walk import Heads
 
 
 class ByFormula:
@@ -34,23 +34,13 @@ def attend_by_formula(heads: Heads, weights: Tensor | None = None) -> Tensor:
     return by_formula(heads).output
 
 
-def last_vectors(question: Question, attend: Attend) -> list[Tensor]:
-    """What comes out of the last layer for each of its texts, `[1, token, hidden_size]`, with gradients."""
-    with torch.enable_grad():
-        made = []
-        for text in question.texts:
-            *_, last = walk(text.model.network, text.model.rows([text.tokens], text.mask), attend)
-            made.append(last[None])
-        return made
-
-
 def gate_gradients(question: Question) -> Tensor:
     """∂ number / ∂ gate of every head, `[layer, head]`, float64, where all gates are 1."""
-    config = question.texts[0].model.config
+    model, like = question.texts[0].model, question.texts[0].last
+    config = model.config
     with torch.enable_grad():
-        like = question.texts[0].last
         gates = torch.ones(config.layers, config.heads, dtype=like.dtype, device=like.device, requires_grad=True)
         of_heads = {(layer, head): gates[layer, head] for layer in range(config.layers) for head in range(config.heads)}
-        number = question(last_vectors(question, Gates(of_heads)))[0]
-        [found] = torch.autograd.grad(number, gates)
+        last = [torch.stack(model.last_hidden([text.tokens], text.mask, Gates(of_heads))) for text in question.texts]
+        [found] = torch.autograd.grad(question(last)[0], gates)
     return found.double()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli import load_model
-from attncli.effects.changes import Changed, Put, Reweigh, Together, silence, uniform
+from attncli.effects.changes import Changed, Put, Reweigh, silence, uniform
 from attncli.effects.copies import Unchanged, under
 from attncli.models.attending import Gates
 from attncli.models.transformers_peer import load_reference
@@ -47,16 +47,10 @@ def test_heads_that_are_silenced_or_give_something_else(both, heads, seed):
     size = model.config.head_dim
     vectors = {head: torch.randn(size, generator=generator, dtype=torch.float64) for head in heads}
     rows = {head: torch.randn(len(tokens), size, generator=generator, dtype=torch.float64) for head in heads}
-    found = changed(
-        text, [silence(heads), Put(vectors), Put(rows), Together([silence([heads[0]]), Put(silent(heads[1:]))])]
-    )
-    for one, outputs in zip(found, [silent(heads), vectors, rows, silent(heads)], strict=True):
+    found = changed(text, [silence(heads), Put(vectors), Put(rows)])
+    for one, outputs in zip(found, [dict.fromkeys(heads, 0.0), vectors, rows], strict=True):
         with outputs_put(reference.network, model, outputs):
             torch.testing.assert_close(one, last(reference, tokens), atol=1e-10, rtol=0)
-
-
-def silent(heads):
-    return dict.fromkeys(heads, 0.0)
 
 
 @pytest.mark.parametrize("family", ONE_OF_EACH)
