@@ -12,8 +12,6 @@ pooled. By maps a token is as important as the mean of its column over the rows 
 and by gradient x input as `relevance` has it. None of the maps but gradient x attention knows what is asked.
 """
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 import torch
 
@@ -32,7 +30,7 @@ NEGLIGIBLE = 1e-6  # of a number: what rounding does to it
 def importances(asked: Question) -> dict[str, Doubles]:
     """By method, `[token]` of the question's first text; a method that can't be asked of this number is left out."""
     text, rows = asked.texts[0], read(asked)
-    found = {name: last_layer(text)[rows].mean(axis=0) for name, last_layer in MAPS.items()}
+    found = {name: made_of[rows].mean(axis=0) for name, made_of in by_maps(text).items()}
     return found | by_gradients(asked, rows)
 
 
@@ -52,36 +50,20 @@ def read(asked: Question) -> list[int]:
     return found or list(range(count))
 
 
-def weights_read(text: Unchanged) -> Doubles:
-    return mean_maps(record_of(text, "weight", text.model.config.layers - 1))[0]
+def by_maps(text: Unchanged) -> dict[str, Doubles]:
+    """By method what a token of the last layer is made of, `[token, input token]`."""
+    layers = list(range(text.model.config.layers))
+    weights, norms = record_of(text, layers, "weight"), record_of(text, layers[-1:], "norm")
+    return {
+        "attention": mean_maps(weights)[-1],
+        "norms": mean_maps(norms)[-1],
+        "rollout": rollout(residual_steps(weights))[-1],
+        "ALTI": alti(text)[-1],
+    }
 
 
-def norms_read(text: Unchanged) -> Doubles:
-    return mean_maps(record_of(text, "norm", text.model.config.layers - 1))[0]
-
-
-def rolled_out(text: Unchanged) -> Doubles:
-    found: Doubles = rollout(residual_steps(record_of(text, "weight", "all")))[-1]
-    return found
-
-
-def mixed(text: Unchanged) -> Doubles:
-    found: Doubles = alti(text)[-1]
-    return found
-
-
-# What a token of the last layer is made of, `[token, input token]`.
-MAPS: Mapping[str, Callable[[Unchanged], Doubles]] = {
-    "attention": weights_read,
-    "norms": norms_read,
-    "rollout": rolled_out,
-    "ALTI": mixed,
-}
-
-
-def record_of(text: Unchanged, measure: str, layers: int | str) -> AttentionRecord:
-    request = Request([layers] if isinstance(layers, int) else layers, "all", text.mask, measure=measure)
-    [record] = text.model.attend_tokens([text.tokens], request)
+def record_of(text: Unchanged, layers: list[int], measure: str) -> AttentionRecord:
+    [record] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask, measure=measure))
     return record
 
 
