@@ -6,7 +6,7 @@ The three ask different things: what is left without any output of the head, wit
 with what it says of another text. They disagree, and which is meant has to be said.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,11 +66,25 @@ def ablate(
 
     Raises RequestError for a layer, head or way that there is not, and as `question` does.
     """
+    of_texts = [texts] if isinstance(texts, str) else texts
+    asked = (question(model, text, asking) for text in of_texts)
+    return ablation(model, asked, ways, layers, heads, asking.mask, advance)
+
+
+def ablation(
+    model: Model,
+    questions: Iterable[Question],
+    ways: Ways = Ways(),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    mask: str = "padding",
+    advance: Callable[[], None] = lambda: None,
+) -> Ablation:
+    """The same of questions that are asked already, all of one kind, under this mask."""
     of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
-    other = ways.reference(model, asking.mask)
+    other = ways.reference(model, mask)
     asked, rows, slopes = [], [], []
-    for text in [texts] if isinstance(texts, str) else texts:
-        one = question(model, text, asking)
+    for one in questions:
         rows.append([effects_of(one, way, other, of_layers, of_heads) for way in ways.names])
         slopes.append(importance(one, of_layers, of_heads))
         asked.append(one)

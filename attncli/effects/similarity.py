@@ -7,15 +7,14 @@ ones of the tokens, which the whole text has gone into. What input tokens do is 
 integration for every network (`attncli.effects.integrated`).
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from attncli.analysis.similarity import Cosines, References, Similarity
-from attncli.base.errors import Notice, RequestError
-from attncli.effects.ablation import ablate
+from attncli.base.errors import RequestError
+from attncli.effects.ablation import ablation
 from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
 from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, parts_of
@@ -47,8 +46,7 @@ def similar(
     """
     if inputs:
         check_steps(steps)
-    asking = Asking(similar_to=second, mask=mask)
-    asked = question(model, first, asking)
+    asked = question(model, first, Asking(similar_to=second, mask=mask))
     assert isinstance(asked, Cosine)
     output = in_float64(asked.output)
     cosine = float(Cosine(asked.texts, output)([text.last.double() for text in asked.texts])[0])
@@ -62,9 +60,6 @@ def similar(
         cells, references = of_inputs(one, other, output, steps, cosine, advance)
     else:
         cells = credit(one, output) @ credit(other, output).T
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # what there is to say of these texts was said
-        effects = ablate(model, first, asking=asking)
     return Similarity(
         model=model.info,
         cosine=cosine,
@@ -73,7 +68,7 @@ def similar(
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
-        effects=effects,
+        effects=ablation(model, [asked], mask=mask),
         references=references,
     )
 
