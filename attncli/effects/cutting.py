@@ -48,9 +48,12 @@ def cut(
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = sorted({edge for names in edges for edge in scissors.named(*names)})
     sets = [meant, *scissors.others(meant)]
-    layers_of = [scissors.record.layers, *([layer] for layer in scissors.record.layers)]
+    layers = scissors.record.layers
+    layers_of = [layers, *([layer] for layer in layers)] if len(layers) > 1 else [layers]
     changes = [scissors.without(some, of) for some in sets for of in layers_of]
     found = scissors.effects(changes).reshape(len(sets), len(layers_of))
+    if len(layers) == 1:
+        found = found.repeat(2, axis=1)  # one layer is all of these, and each alone
     weights = np.array([scissors.weights[edge] for edge in meant])
     return Cut(scissors.where(), meant, weights, found[0], found[1:] if len(found) > 1 else None)
 
