@@ -120,16 +120,21 @@ class Model(Engine):
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
-        last = max(select(request.layers, self.config.layers, "layer"))
-        says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
-        if self.network.silenced and min(self.network.silenced)[0] >= last and not says:
-            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
-            raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
+        if self.network.silenced:
+            self.check_silenced(request)
         if request.predict:
             from attncli.models.outputs.predicting import notices
 
             for notice in notices(self):
                 warnings.warn(notice, Notice, stacklevel=2)
+
+    def check_silenced(self, request: Request) -> None:
+        """Raises RequestError where nothing that is asked for comes after a silenced head."""
+        last = max(select(request.layers, self.config.layers, "layer"))
+        says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
+        if min(self.network.silenced)[0] >= last and not says:
+            nothing = f"{self.info.changes} nothing changes in layers up to {last}"
+            raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
 
     def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
         """Neighbours go through the network together."""

@@ -182,6 +182,7 @@ def walk(
                 turnings[layer.score] = layer.score.turning(positions, x.dtype)
             query, key = map(turnings[layer.score], (query, key))
         numbers = range(layer.attention.heads) if last is None else last.heads
+        silent = [place for place, head in enumerate(numbers) if (number, head) in network.silenced]
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
         for run in rows.runs:
             heads = Heads(
@@ -200,7 +201,7 @@ def walk(
                 score=layer.score,
             )
             output = attend(heads)  # [text, head, token, head_dim]
-            if silent := [place for place, head in enumerate(numbers) if (number, head) in network.silenced]:
+            if silent:
                 output = output.index_fill(1, torch.tensor(silent, device=output.device), 0.0)
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
         if last is not None:
