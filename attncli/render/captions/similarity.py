@@ -21,6 +21,7 @@ SHARED = (
     "the bias of Dense, which no token makes, is shared out as the pooling weighs tokens (1/n each in a mean): a "
     "convention"
 )
+HUNDREDTHS = 100  # what one pair of many contributes is read so
 UP = "above 0 a pair makes the two texts more alike, below 0 less"
 
 

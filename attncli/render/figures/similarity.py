@@ -4,13 +4,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.similarity import Cosines, Similarity
-from attncli.render.captions.similarity import UP, summed
+from attncli.render.captions.similarity import HUNDREDTHS, UP, summed
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.titles import short_name
-
-HUNDREDTHS = 100  # what one pair of many contributes is read so
 
 
 def similarity_figure(found: Similarity) -> Figure:

@@ -10,14 +10,13 @@ from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import which_way
 from attncli.render.captions.records import model_name
-from attncli.render.captions.similarity import credited, summed
+from attncli.render.captions.similarity import HUNDREDTHS, credited, summed
 from attncli.render.page.document import filled, policy
 from attncli.render.page.modules import FOLDER
+from attncli.render.palette import ABOVE, BELOW
 
-BELOW, ABOVE = "33 102 172", "178 24 43"  # the ends of matplotlib's RdBu_r
 STEPS = 20  # of a colour, from nothing to all of it
 DARK = 14  # of these, from which on numbers are white
-HUNDREDTHS = 100  # what one pair of many contributes is read so
 
 
 def similarity_page(found: Similarity) -> str:
@@ -70,8 +69,9 @@ def shade(share: float) -> str:
 
 def colours() -> str:
     """The style of these classes, on a light ground as on a dark one."""
+    ends = (("a", " ".join(map(str, ABOVE))), ("b", " ".join(map(str, BELOW))))
     return "".join(
         f".{name}{step} {{ background: rgb({colour} / {step / STEPS:.2f}){'; color: white' * (step >= DARK)} }}\n"
-        for name, colour in (("a", ABOVE), ("b", BELOW))
+        for name, colour in ends
         for step in range(STEPS + 1)
     )

@@ -1,4 +1,4 @@
-"""Signed numbers in the terminal, as maps: blue below 0 and red above, from the number that is largest in size."""
+"""Signed numbers in the terminal, as maps on black: blue below 0, red above, from the number largest in size."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ import numpy as np
 from rich.text import Text
 
 from attncli.base.arrays import Doubles
+from attncli.render.palette import ABOVE, BELOW
 from attncli.render.terminal.canvas import Canvas
 
 NUMBER = 7  # columns of a cell with its number in it: " -12.34"
 CELLS = (NUMBER, 2, 1)  # the widest that fits is taken
 MARKED = 1 / 3  # of the largest number, from which on a cell without colour has a sign
-BELOW, ABOVE = (33, 102, 172), (178, 24, 43)  # the ends of matplotlib's RdBu_r, over black
 
 
 def largest(part: Doubles) -> float:
