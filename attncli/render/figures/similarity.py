@@ -17,7 +17,7 @@ def similarity_figure(found: Similarity) -> Figure:
     grid = Grid(
         found.tokens.shown,
         found.key_tokens.shown,
-        title=f"{short_name(found.model.name)} · cosine {found.cosine:.4f} · {credited}",
+        title=f"{short_name(found.model.shown)} · cosine {found.cosine:.4f} · {credited}",
         note="\n".join([*summed(found), UP]),
         axes=("A", "B"),
     )
@@ -28,5 +28,5 @@ def similarity_figure(found: Similarity) -> Figure:
 def cosines_figure(found: Cosines) -> Figure:
     """A row and a column a text."""
     texts = [f"{place} {text}" for place, text in enumerate(found.texts)]
-    grid = Grid(texts, title=f"{short_name(found.model.name)} · cosines of {len(texts)} texts", axes=("text", "text"))
+    grid = Grid(texts, title=f"{short_name(found.model.shown)} · cosines of {len(texts)} texts", axes=("text", "text"))
     return panel_grid([[Panel("", found.values.astype(np.float32))]], grid, cmap=CHANGES, scale="cosine", signed=True)

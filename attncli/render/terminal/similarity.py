@@ -29,7 +29,7 @@ def similarity_view(found: Similarity, top: int, canvas: Canvas) -> list[Rendera
     unit, words = in_units(most)
     labels = query_labels(found.tokens, canvas)
     return [
-        title([model_name(found.model.name), f"cosine {found.cosine:.4f}"], canvas),
+        title([model_name(found.model.shown), f"cosine {found.cosine:.4f}"], canvas),
         *map(Prose, summed(found)),
         *map(Prose, credited(found)),
         Text(),
@@ -47,7 +47,7 @@ def cosines_view(found: Cosines, canvas: Canvas) -> list[RenderableType]:
     """A text a line with its cosines to all of them."""
     width = min(TEXT_WIDTH, canvas.width // SHARE)
     labels = [f"{place:>3} {to_width(visible(text), width, canvas)}" for place, text in enumerate(found.texts)]
-    heading = title([model_name(found.model.name), f"cosines of {len(found.texts)} texts"], canvas)
+    heading = title([model_name(found.model.shown), f"cosines of {len(found.texts)} texts"], canvas)
     return [heading, *fitting(found.values, largest(found.values), labels, canvas)]
 
 

@@ -25,7 +25,7 @@ def trust_view(found: Trust, canvas: Canvas) -> list[RenderableType]:
     document = found.document()
     size = f"{len(found.tokens)} tokens"
     return [
-        title([model_name(found.model.name), printable(answered(found.answer)), size], canvas),
+        title([model_name(found.model.shown), printable(answered(found.answer)), size], canvas),
         Text(),
         weights_table(found),
         Prose(weights_note(found)),

@@ -1,5 +1,7 @@
 """A cosine that was taken apart, in the terminal: every cell, the sums, the pairs and heads, and what has no room."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from records import similarity_of, tokens, tokens_of
@@ -82,3 +84,10 @@ def test_cosines_of_texts():
     lines = printed(cosines_view(found, PIPE)).splitlines()
     assert lines[0] == "made-up · cosines of 2 texts" and lines[2].split() == ["0", "one", "1.00", "-0.25"]
     assert "\x1b" not in "".join(lines)
+
+
+def test_heads_that_were_silenced_are_named():
+    model = replace(FOUND.model, changes="without 3.1")
+    assert printed(similarity_view(replace(FOUND, model=model), 1, PIPE)).startswith("made-up without 3.1 · cosine")
+    several = Cosines(model, ["one", "other"], np.eye(2))
+    assert printed(cosines_view(several, PIPE)).startswith("made-up without 3.1 · cosines of 2 texts")
