@@ -155,7 +155,7 @@ class Trust:
         random = {name: self.scores(slice(count, None), tell) for name, tell in ends.items()}
         return {
             "model": self.model.document(),
-            "output": {"kind": self.answer.kind, "value": self.answer.value, "about": self.answer.about},
+            "output": self.answer.document(),
             "tokens": self.tokens.text,
             "read": list(self.read),
             "erased": list(self.erasable),
