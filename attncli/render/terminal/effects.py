@@ -32,7 +32,7 @@ def ablation_view(found: Ablation, top: int, canvas: Canvas) -> list[RenderableT
     lines += [Text(), heads_table(found, top), layers_table(found)]
     if found.importance is not None:
         lines.append(Prose(IMPORTANCE))
-    if found.interval() is not None:
+    if found.texts > 1:
         lines.append(Prose(INTERVAL))
     return [*lines, *curves(found.curves)]
 
