@@ -91,9 +91,8 @@ def ablate(
     opened = open_own(model, device, dtype, "ablate")
     from attncli.cli.progress import progress
 
-    with progress(len(inputs), "texts") as advance:
-        texts = [one.text for one in inputs]
-        found = find(opened, texts, Ways(ways, others), layer or "all", head or "all", asking, advance)
+    texts = [one.text for one in inputs]
+    found = find(opened, texts, Ways(ways, others), layer or "all", head or "all", asking, progress)
     if json:
         output.json_document(found.document())
     elif output_path is None:

@@ -91,9 +91,7 @@ def cut(
     else:
         from attncli.cli.progress import progress
 
-        tokens = len(opened.tokenizer.encode(text, pair))
-        with progress(tokens ** [into, out_of].count(None), "edges") as advance:
-            found = cutting.cut_each(opened, text, (out_of or cutting.ANY, into or cutting.ANY), *where, advance)
+        found = cutting.cut_each(opened, text, (out_of or cutting.ANY, into or cutting.ANY), *where, progress)
     if json:
         output.json_document(found.document())
     elif output_path is None:

@@ -67,18 +67,13 @@ def patch(
     from attncli.cli.source import open_own
 
     opened = open_own(model, device, dtype, "patch")
-    from attncli.effects import patching
     from attncli.effects.asking import Asking
-    from attncli.record.selection import select
+    from attncli.effects.patching import patch as find
 
     asking = Asking(pair, similar_to, target, at, ask, task, mask)
-    layers = select(layer or "all", opened.config.layers, "layer")
-    heads = select(head or "all", opened.config.heads, "head")
-    parts = patching.parts_of(by, layers, heads, len(opened.tokenizer.encode(first, pair)))
     from attncli.cli.progress import progress
 
-    with progress((1 + len(parts)) * (1 + patching.DRAWS), "patches") as advance:
-        found = patching.patch(opened, first, second, by, layers, heads, asking, advance)
+    found = find(opened, first, second, by, layer or "all", head or "all", asking, progress)
     if json:
         output.json_document(found.document())
     elif output_path is None:

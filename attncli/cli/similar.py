@@ -86,8 +86,7 @@ def similar(
         one, other = texts if apart is None else chosen(texts, apart)
         from attncli.cli.progress import progress
 
-        with progress(2 * (steps + 1) if inputs else 1, "steps") as advance:
-            found = similarity.similar(opened, one, other, inputs, steps, mask, advance)
+        found = similarity.similar(opened, one, other, inputs, steps, mask, progress)
         found = found.merged() if words else found
     if json:
         output.json_document(found.document())

@@ -19,6 +19,7 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import put, silence
 from attncli.effects.gradients import gate_gradients
+from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import curves
@@ -57,18 +58,19 @@ def ablate(
     layers: Selection = "all",
     heads: Selection = "all",
     asking: Asking = Asking(),
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
 ) -> Ablation:
     """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text; of
     several texts the order too in which heads can go (`attncli.effects.removal`).
 
-    advance: is called after each text.
+    progress: is told of every text.
 
     Raises RequestError for a layer, head or way that there is not, and as `question` does.
     """
     of_texts = [texts] if isinstance(texts, str) else texts
     asked = (question(model, text, asking) for text in of_texts)
-    return ablation(model, asked, ways, layers, heads, asking.mask, advance)
+    with progress(len(of_texts), "texts") as advance:
+        return ablation(model, asked, ways, layers, heads, asking.mask, advance)
 
 
 def ablation(
@@ -80,7 +82,7 @@ def ablation(
     mask: str = "padding",
     advance: Callable[[], None] = lambda: None,
 ) -> Ablation:
-    """The same of questions that are asked already, all of one kind, under this mask."""
+    """The same of questions that are asked already, all of one kind, under this mask. advance: called after each."""
     of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
     other = ways.reference(model, mask)
     asked, rows, slopes = [], [], []

@@ -20,6 +20,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Change, Hide, Reweigh, Without
+from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.models.model import Model
 from attncli.record import AttentionRecord, Request
@@ -66,11 +67,11 @@ def cut_each(
     heads: Selection = "all",
     asking: Asking = Asking(),
     keep_rest: bool = False,
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
 ) -> EdgeEffects:
     """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") each there is.
 
-    advance: is called for each edge that was cut.
+    progress: is told of every edge that was cut.
 
     Raises RequestError as `cut` does.
     """
@@ -79,7 +80,8 @@ def cut_each(
     queries, keys = map(scissors.places, edges)
     effects = np.full((len(scissors.shown),) * 2, np.nan)
     changes = [scissors.without([edge], scissors.record.layers) for edge in meant]
-    effects[tuple(np.transpose(meant))] = scissors.effects(changes, advance)
+    with progress(len(meant), "edges") as advance:
+        effects[tuple(np.transpose(meant))] = scissors.effects(changes, advance)
     rows = np.ix_(queries, keys)
     return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows])
 

@@ -12,7 +12,7 @@ the run is from B's: of A all the way, of B 0, so that the share is how much of 
 patch leads elsewhere. (How far it is from A's would grow whatever is put there.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Head, Put, put
 from attncli.effects.copies import Unchanged
+from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.model import Model
@@ -48,12 +49,12 @@ def patch(
     layers: Selection = "all",
     heads: Selection = "all",
     asking: Asking = Asking(),
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
 ) -> Patch:
     """What each head, layer or token of B's run does to what is asked of A.
 
-    by: of `choices.Patched`; "layer" and "token" patch these heads of a layer at once. advance: is called for each
-    patch that was made: of each part, and of all at once, 1 + DRAWS.
+    by: of `choices.Patched`; "layer" and "token" patch these heads of a layer at once. progress: is told of every patch
+    that was made: of each part, and of all at once, 1 + DRAWS.
 
     Raises RequestError for texts of different lengths, where the two outputs are too near to divide by their
     difference, for a layer or head that there is not, and as `question` does.
@@ -82,7 +83,8 @@ def patch(
     sources = [theirs, *drawn]
     changes = [patched(part, token, source, own) for source in sources for part, token in parts]
     changes += [put(everything, source) for source in sources]
-    found = asked.effects(changes, [ours], advance)
+    with progress(len(changes), "patches") as advance:
+        found = asked.effects(changes, [ours], advance)
     [itself] = asked.effects([put(everything, own)], [ours])
     each, together = np.split(found, [len(sources) * len(parts)])
     each = each.reshape(len(sources), len(of_layers), -1)

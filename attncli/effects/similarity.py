@@ -19,6 +19,7 @@ from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
 from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, parts_of
 from attncli.effects.integrated import check_steps, integrated
+from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
 from attncli.models.model import Model
 from attncli.models.outputs.output import Output
@@ -34,12 +35,12 @@ def similar(
     inputs: bool = False,
     steps: int = STEPS,
     mask: str = "padding",
-    advance: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
 ) -> Similarity:
     """The cosine of two texts taken apart, and the effect of each head on it (`attncli.effects.ablation`).
 
     inputs: credit input tokens by integrated Jacobians of so many steps, and not the last vectors. mask: of
-    `choices.Mask`. advance: is called after each of the 2 * (steps + 1) steps that `inputs` take.
+    `choices.Mask`. progress: is told of the 2 * (steps + 1) steps that `inputs` take.
 
     Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
     `inputs`), or steps are no multiple of 4.
@@ -57,7 +58,8 @@ def similar(
     one, other = asked.texts
     references = None
     if inputs:
-        cells, references = of_inputs(one, other, output, steps, cosine, advance)
+        with progress(2 * (steps + 1), "steps") as advance:
+            cells, references = of_inputs(one, other, output, steps, cosine, advance)
     else:
         cells = credit(one, output) @ credit(other, output).T
     return Similarity(

@@ -99,9 +99,8 @@ def test_input_tokens_and_references_sum_to_the_cosine(minilm):
 @pytest.mark.slow
 def test_in_float64_they_do_so_to_the_last_digits(folder):
     model = load_own(str(folder(pooling("mean_tokens"), dense(32, 20), NORMALIZE)), "cpu", "float64")
-    told = []
-    found = similar(model, "the cat sat", "it is big", inputs=True, steps=128, advance=lambda: told.append(1))
-    assert abs(found.difference) < 1e-6 and len(told) == 2 * 129
+    found = similar(model, "the cat sat", "it is big", inputs=True, steps=128)
+    assert abs(found.difference) < 1e-6
 
 
 def test_a_sum_that_there_is_not_is_refused(folder, tiny):

@@ -1,7 +1,6 @@
 """Is attention an explanation of one output of one text? Everything that is measured of it, put together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from attncli.analysis.trust import MEASURES, Erased, Shuffles, Trust, widened
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
+from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Divergence, Question, Target
 from attncli.effects.trust import limits
 from attncli.effects.trust.aopc import aopc, order, sizes
@@ -21,7 +21,6 @@ from attncli.effects.trust.shuffling import shuffled
 from attncli.models.model import Model
 from attncli.models.outputs.output import SIGMOID
 
-Progress = Callable[[int, str], AbstractContextManager[Callable[[], None]]]
 LEAST_TOKENS = 2  # of fewer there is no order
 
 
@@ -37,11 +36,6 @@ class Controls:
     seed: int = 0
 
 
-@contextmanager
-def silent(total: int, what: str) -> Iterator[Callable[[], None]]:
-    yield lambda: None
-
-
 def trust(
     model: Model,
     text: str,
@@ -53,7 +47,7 @@ def trust(
 
     Where a text has one prediction and no question is named, it is asked for the probability of the likeliest label.
     Of two texts (a cosine) other weights are put into both, and tokens of the first are ranked and erased.
-    progress: is told how many steps there are, and gives what is called after each.
+    progress: is told of every way of erasing, every layer with other weights, and every step of a search.
 
     Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
     """

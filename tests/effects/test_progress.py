@@ -1,0 +1,46 @@
+"""Whoever wants to know how far it is is told of as many steps as were announced."""
+
+from contextlib import contextmanager
+
+import pytest
+from invented import embedding_model
+
+from attncli.effects.ablation import ablate
+from attncli.effects.asking import Asking
+from attncli.effects.cutting import cut_each
+from attncli.effects.patching import patch
+from attncli.effects.similarity import similar
+from attncli.effects.trust.evidence import Controls, trust
+
+A, B = "the cat sat", "the big sat"
+CAUSAL = Asking(mask="causal")
+CALLS = {
+    "ablate": (lambda model, progress: ablate(model, [A, B], progress=progress), 2, "texts"),
+    "similar": (lambda model, progress: similar(model, A, B, True, 4, progress=progress), 10, "steps"),
+    "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
+    "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
+    "trust": (lambda model, progress: trust(model, A, Asking(), Controls(2, 120), progress), None, "steps"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return embedding_model(tmp_path_factory.mktemp("embedding"))
+
+
+SLOW = pytest.param("similar", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [SLOW, "ablate", "cut", "patch", "trust"])
+def test_as_many_steps_are_told_as_were_announced(model, name):
+    call, steps, called = CALLS[name]
+    announced, told = [], []
+
+    @contextmanager
+    def progress(total, what):
+        announced.append((total, what))
+        yield lambda: told.append(what)
+
+    call(model, progress)
+    [(total, what)] = announced
+    assert (total, what) == (len(told), called) and steps in (None, total)
