@@ -1,11 +1,45 @@
 // What is said about what is seen: captions, values, and the sentence for screen readers.
 
 import { countOf, isWhole, kindOf, maskOf, page, wholeHeads } from "./data.js";
+import { isRough } from "./levels.js";
 import { state } from "./state.js";
+import { leastStored } from "./units.js";
 
-/** A weight as it is shown. */
+const NOTHING = 1e-30; // below this a weight is none
+
+/** A weight as it is shown: with the digits that are known; of what is too small to be stored, below what it is. */
 export function value(weight) {
-  return weight.toFixed(3);
+  if (weight === 0) return leastStored() < NOTHING ? "0" : `< ${upwards(leastStored())}`;
+  return rough(weight) ? `≈${digits(weight, state.words ? 2 : 1)}` : digits(weight, 3);
+}
+
+/** A weight in as few characters as it can be told from others. */
+export function brief(weight) {
+  return weight >= 0.01 ? weight.toPrecision(weight > 0.995 ? 1 : 2).replace(/^0/, "") : digits(weight, 1);
+}
+
+/** Whether the second digit of a weight is not known; of words it is not, if it is not of all pieces. */
+function rough(weight) {
+  const { small, ...mask } = maskOf(state.text, state.mask);
+  if (state.words) return mask.rest > 0;
+  return isRough(weight, mask) || (small !== undefined && isRough(weight, small));
+}
+
+/** Below 0.001 two digits are enough, and below 0.0001 zeros are too many. */
+function digits(weight, most) {
+  if (weight < 0.0001) return weight.toExponential(Math.min(most, 2) - 1);
+  return weight.toPrecision(weight < 0.001 ? Math.min(most, 2) : most);
+}
+
+/** A bound in two digits, never below it. */
+function upwards(bound) {
+  const unit = 10 ** (Math.floor(Math.log10(bound)) - 1);
+  return digits(Math.ceil(bound / unit) * unit, 2);
+}
+
+/** A share as a percentage, never below it. */
+function percent(share) {
+  return `${upwards(100 * share)} %`;
 }
 
 /** A token within a sentence: one that is written from right to left does not turn what stands around it. */
@@ -61,18 +95,25 @@ function wholeOnes() {
   return page.layers.flatMap((layer) => wholeHeads(layer).map((head) => `${layer}.${head}`)).join(", ") || "none";
 }
 
+/** How far what is stored may be from the truth. */
+function exactness() {
+  const what = page.measure === "weight" ? "weights" : "shares";
+  const { strongest, error, rest, least } = maskOf(state.text, state.mask);
+  if (rest === 0) return `${what} are stored within ${percent(error)} of themselves`;
+  return `the strongest ${strongest} ${what} of a row are stored within ${percent(error)} of themselves, the others (≈) within ${percent(rest)}, and not if they are below ${upwards(least)}`;
+}
+
 /** What stands below every view: where the numbers are from, and how exact they are. */
 export function about() {
   const { model } = page;
   const text = page.texts[state.text];
-  const { error } = maskOf(state.text, state.mask);
   return [
     `${model.name}, ${model.layers} layers of ${model.heads} heads`,
     `${text.keys ? `${countOf(state.text, "query")} queries, ${countOf(state.text, "key")} keys` : `${text.tokens.length} tokens`}; layers ${numberList(page.layers)} and heads ${numberList(page.heads)} are in this page`,
     text.note,
     page.whole ? `all weights of heads ${wholeOnes()}; the others are here small only: record.page("all.html") has all of them` : "",
     hatching(),
-    `${page.measure === "weight" ? "weights" : "shares"} are stored within ${error.toPrecision(1)} of the true ones`,
+    exactness(),
     model.sha256 ? `SHA-256 of the weights' file: ${model.sha256.slice(0, 12)}…` : "",
     `made by attncli ${page.version}`,
   ]

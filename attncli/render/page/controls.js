@@ -5,7 +5,7 @@ import { headColour, isDark } from "./colour.js";
 import { isWhole, maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, state } from "./state.js";
-import { axes, unitOf } from "./units.js";
+import { axes, placeOfThreshold, THRESHOLDS, thresholdAt, unitOf } from "./units.js";
 import { kind } from "./captions.js";
 
 const element = (name) => document.getElementById(name);
@@ -26,7 +26,8 @@ export function makeControls() {
   element("segments").addEventListener("change", (event) => change({ segments: event.target.value }));
   element("special").addEventListener("change", (event) => change({ special: event.target.checked }));
   element("words").addEventListener("change", (event) => change({ words: event.target.checked }));
-  element("threshold").addEventListener("input", (event) => change({ threshold: Number(event.target.value) }));
+  element("threshold").max = THRESHOLDS;
+  element("threshold").addEventListener("input", (event) => change({ threshold: thresholdAt(Number(event.target.value)) }));
   element("theme").addEventListener("click", switchTheme);
   element("save-svg").addEventListener("click", saveSvg);
   element("save-png").addEventListener("click", savePng);
@@ -132,8 +133,8 @@ export function showState() {
   element("segments").value = state.segments;
   element("special").checked = state.special;
   element("words").checked = state.words;
-  element("threshold").value = state.threshold;
-  element("least").textContent = state.threshold.toFixed(3);
+  element("threshold").value = placeOfThreshold(state.threshold);
+  element("least").textContent = state.threshold;
   showTokens();
 }
 

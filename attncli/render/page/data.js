@@ -1,6 +1,8 @@
 // What the page holds: texts, and for each mask the maps of all layers and heads, and q and k of some heads.
 // Numbers lie in chunks, base64 of a zlib stream, which are decoded when they are first asked for.
 
+import { readHead } from "./levels.js";
+
 /** The description of everything, as attncli wrote it: see payload.py. */
 export const page = JSON.parse(document.getElementById("page").textContent);
 
@@ -81,26 +83,21 @@ export function maskOf(text, name) {
 
 /**
  * The weights of one head, [query * keys + key], or null if they are not decoded yet. What the layer's mask hides is NaN,
- * which no weight is. Of a head that is not whole, every weight is the largest of its block.
- * A weight is stored as a level from 0 to `levels`: weight = (level / levels) ^ power. Of each layer there are
- * the low bytes of all levels and then the high bytes, both in the order [head][query][key].
+ * which no weight is; what is too small to be stored is 0. Of a head that is not whole, every weight is the largest of
+ * its block.
  */
 export function weightsOf(text, name, layer, head) {
   const place = `${text} ${name} ${layer} ${head}`;
   if (maps.has(place)) return maps.get(place);
   const [whole, mask] = [isWhole(layer, head), maskOf(text, name)];
-  const { maps: ids, levels, power, rows, columns } = whole ? mask : mask.small;
-  const bytes = bytesOf(ids[page.layers.indexOf(layer)]);
+  const scale = whole ? mask : mask.small;
+  const bytes = bytesOf(scale.maps[page.layers.indexOf(layer)]);
   const seen = maskBytes(text, name, layer);
   if (bytes === null || seen === null) return null;
   const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
-  const cells = whole ? queries * keys : rows * columns;
   const heads = whole ? wholeHeads(layer) : page.heads;
-  const low = heads.indexOf(head) * cells;
-  const high = low + heads.length * cells;
-  const values = levelValues(levels, power);
-  const stored = new Float32Array(cells);
-  for (let cell = 0; cell < cells; cell++) stored[cell] = values[bytes[low + cell] | (bytes[high + cell] << 8)];
+  const [rows, columns] = whole ? [queries, keys] : [scale.rows, scale.columns];
+  const stored = readHead(bytes, scale, heads.length, heads.indexOf(head), rows, columns);
   const weights = whole ? stored : spread(stored, rows, columns, queries, keys);
   for (let cell = 0; cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
   if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
@@ -117,16 +114,6 @@ function spread(small, rows, columns, queries, keys) {
     for (let key = 0; key < keys; key++) weights[query * keys + key] = small[row + block(key, columns, keys)];
   }
   return weights;
-}
-
-const tables = new Map();
-
-function levelValues(levels, power) {
-  const name = `${levels} ${power}`;
-  if (!tables.has(name)) {
-    tables.set(name, Float32Array.from({ length: levels + 1 }, (_, level) => (level / levels) ** power));
-  }
-  return tables.get(name);
 }
 
 /** Whether a query may look at a key in a layer; null if the mask, of this layer or of all, is not decoded yet. */

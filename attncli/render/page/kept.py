@@ -8,10 +8,11 @@ import numpy as np
 
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
-from attncli.render.page.pack import SCALES, Scale, level_bytes, pack_layers, packed
+from attncli.render.page.levels import Scale
+from attncli.render.page.pack import SCALES, pack_layer, pack_layers
 from attncli.render.pooling import pool
 
-WHOLE, SMALL = SCALES[-1], Scale(255, 2)  # how weights of whole heads and of small maps are stored
+WHOLE, SMALL = SCALES[-1], Scale(4, 256, 1, 0.1)  # how weights of whole heads and of small maps are stored
 SIDES = (64, 48, 32, 24, 16)  # of a small map, in cells
 SMALL_SHARE = 0.3  # of the room, for small maps
 
@@ -35,7 +36,7 @@ class Kept:
                 break
         heads = []
         for layer, head in ranked:
-            taken += len(packed(level_bytes(record.map(layer, head)[None], WHOLE)))
+            taken += len(pack_layer(record.map(layer, head)[None], WHOLE))
             if taken > room:
                 break
             heads.append((layer, head))

@@ -1,6 +1,7 @@
 // attncli's page: every head of a text. This file puts the others together.
 //
 //   data.js    what the page holds                    units.js    tokens or words, after the filters
+//   levels.js  how weights are stored
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard

@@ -3,8 +3,8 @@
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { state } from "./state.js";
-import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
-import { caption, isolated, kind, pooling, value } from "./captions.js";
+import { axes, isHidden, leastDrawn, placeOf, shownWeights, unitOf } from "./units.js";
+import { brief, caption, isolated, kind, pooling, value } from "./captions.js";
 import { isWhole } from "./data.js";
 
 const CAPTION = 26;
@@ -96,8 +96,8 @@ export function draw(painter, area, pointed, colours, dark) {
       keys.forEach((__, key) => {
         const x = label + (key + 0.5) * cell;
         const weight = weights[query * keys.length + key];
-        if (x < left || x > area.x + area.width || !(weight >= Math.max(0.005, state.threshold))) return; // which NaN is not
-        painter.text(weight.toFixed(2), x, y, { fill: inkOn(colourOf(weight)), size: 11, align: "center" });
+        if (x < left || x > area.x + area.width || !(weight >= Math.max(leastDrawn(), state.threshold))) return; // which NaN is not
+        painter.text(brief(weight), x, y, { fill: inkOn(colourOf(weight)), size: 11, align: "center" });
       });
     });
   }

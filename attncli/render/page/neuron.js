@@ -122,7 +122,7 @@ export function draw(painter, area, pointed, colours) {
   painter.endClip();
 
   const apart = difference(query, found.weight);
-  const warning = apart > maskOf(state.text, state.mask).error + ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
+  const warning = apart > ROUNDING ? [`the model's own weights differ by up to ${apart.toFixed(3)}: it rounded more`] : [];
   const terms = hasTerms() ? [`terms: ${maskOf(state.text, state.mask).vectors.terms.join(", ")}`] : [];
   const said = caption(`layer ${state.layer}`, `head ${state.head}`, ...terms, ...warning);
   painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
@@ -149,10 +149,15 @@ export function draw(painter, area, pointed, colours) {
   }
 }
 
-/** How far the weights made of q and k are from those that the model used (in half precision it rounds on the way). */
+/**
+ * How far the weights made of q and k are from those that the model used (in half precision it rounds on the way), beyond
+ * what the page rounded.
+ */
 function difference(query, weight) {
   const own = weightsOf(state.text, state.mask, state.layer, state.head);
-  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, Math.abs(one - (own[query * weight.length + key] || 0))), 0); // NaN is hidden: 0
+  const { error, rest, least } = maskOf(state.text, state.mask);
+  const apart = (one, stored) => Math.abs(one - stored) - Math.max(error, rest) * stored - least;
+  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, apart(one, own[query * weight.length + key] || 0)), 0); // NaN is hidden: 0
 }
 
 function products(found, keys) {

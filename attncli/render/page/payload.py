@@ -13,7 +13,8 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
-from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
+from attncli.render.page.levels import Scale
+from attncli.render.page.pack import pack_layers, packed, pick_scale
 from attncli.render.palette import HEAD_COLOURS
 from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_texts
@@ -153,9 +154,7 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
     return {
         "name": printable(record.mask_name),
-        "levels": scale.levels,
-        "power": scale.power,
-        "error": scale.error,
+        **scale_entry(scale, len(record.keys)),
         **maps_entry(record, scale, chunks, kept),
         "allowed": allowed_entry(record.compact_masks, chunks),
         "hides": not record.compact_masks.all(),
@@ -187,11 +186,25 @@ def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
         "maps": [chunks.add(text) for text in pack_layers(whole, scale)],
         "small": {
             "maps": [chunks.add(text) for text in pack_layers(small, SMALL)],
-            "levels": SMALL.levels,
-            "power": SMALL.power,
+            **scale_entry(SMALL, small[0].shape[2]),
             "rows": small[0].shape[1],
             "columns": small[0].shape[2],
         },
+    }
+
+
+def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
+    """How the weights of rows of so many keys are stored, and how far what is read may be from them: `error` of the
+    `strongest` of each row and `rest` of others, as shares of themselves; what is not stored is below `least`.
+    """
+    return {
+        "steps": scale.steps,
+        "parts": scale.parts,
+        "strongest": min(scale.strongest, keys),
+        "depth": scale.depth(keys),
+        "error": scale.error,
+        "rest": 0 if scale.strongest >= keys else scale.rest,
+        "least": scale.least(keys),
     }
 
 

@@ -1,7 +1,10 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { countOf, isWhole, tokensOf, weightsOf } from "./data.js";
+import { countOf, isWhole, maskOf, tokensOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
+
+const SHARE = 1 / 16; // of what each key would have of a row that looks at all alike
+export const THRESHOLDS = 100; // steps from the least that is drawn to 1
 
 /**
  * The queries and the keys that are drawn. Each is `{label, members, special}`: the tokens that it stands for,
@@ -48,6 +51,28 @@ export function shownWeights(queries, keys, layer, head) {
     }
   });
   return shown;
+}
+
+/** Weights from this on are worth a mark: it is relative to 1 / keys, and not less than what is stored of each. */
+export function leastDrawn() {
+  return Math.max(SHARE / countOf(state.text, "key"), maskOf(state.text, state.mask).least);
+}
+
+/** Where a weight is not stored, it is below this: the pieces of a word add up. */
+export function leastStored() {
+  const pieces = state.words ? tokensOf(state.text, "key").words.map(([, members]) => members.length) : [1];
+  return maskOf(state.text, state.mask).least * Math.max(...pieces);
+}
+
+/** The threshold at a place of its slider, from 0, none, in equal factors from the least that is drawn to 1. */
+export function thresholdAt(place) {
+  return place > 0 ? Number((leastDrawn() ** (1 - place / THRESHOLDS)).toPrecision(2)) : 0;
+}
+
+/** The place of a threshold on the slider. */
+export function placeOfThreshold(threshold) {
+  if (threshold <= 0) return 0;
+  return Math.max(1, Math.round(THRESHOLDS * (1 - Math.log(threshold) / Math.log(leastDrawn()))));
 }
 
 /** Whether what stands in a map is no weight: the mask hides it. */

@@ -15,24 +15,25 @@ from attncli.analysis.patterns import summarise
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
 from attncli.record import Vectors
-from attncli.render.page.pack import Scale, unpack_layer
-from attncli.render.page.payload import payload
+from attncli.render.page.pack import SCALES, unpack_layer
+from attncli.render.page.payload import payload, scale_entry
 
 
 def maps_of(description, chunks, text, mask):
     """Stored weights `[layer, head, query, key]`."""
     entry = description["texts"][text]["masks"][mask]
     tokens = len(description["texts"][text]["tokens"])
-    shape, scale = (len(description["heads"]), tokens, tokens), Scale(entry["levels"], entry["power"])
+    shape = (len(description["heads"]), tokens, tokens)
+    scale = next(scale for scale in SCALES if scale_entry(scale, tokens).items() <= entry.items())
     return np.stack([unpack_layer(chunks[name], shape, scale) for name in entry["maps"]])
 
 
 @given(st.lists(attention_records(padding=2), min_size=1, max_size=1))
 def test_stored_weights_are_the_records_within_the_error_that_is_told(records):
     description, chunks = payload(records, {})
-    error = description["texts"][0]["masks"][0]["error"]
-    assert error <= 0.002
-    assert np.abs(maps_of(description, chunks, 0, 0) - records[0].weights).max() <= error + 1e-7
+    entry = description["texts"][0]["masks"][0]
+    assert entry["error"] <= 1e-5 and entry["rest"] == 0
+    np.testing.assert_allclose(maps_of(description, chunks, 0, 0), records[0].weights, rtol=entry["error"], atol=1e-37)
 
 
 @given(attention_records(padding=1))

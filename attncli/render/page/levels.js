@@ -1,0 +1,79 @@
+// Weights as they are stored: from the bytes of a layer to the weights of a head. levels.py writes them, and says why so.
+
+const BELOW = 255; // the level of what is not stored
+const CONTEXTS = 32;
+const MEMORY = 4;
+
+/**
+ * The weights of head number `head` of `heads`, [query * keys + key]; `scale` says how they are stored, `{steps, parts,
+ * strongest, depth}`: a weight is 2 ^ -((level + place in it) / steps).
+ */
+export function readHead(bytes, scale, heads, head, queries, keys) {
+  const { steps, parts, strongest, depth } = scale;
+  const { streams, place: first, places } = placesOf(bytes, heads, head);
+  const [values, guesses] = [middles(scale), contexts(depth)];
+  const weights = new Float32Array(queries * keys);
+  const [levels, means, counts] = [new Uint8Array(keys), new Int32Array(keys), new Uint32Array(BELOW + 1)];
+  let place = first;
+  for (let query = 0; query < queries; query++) {
+    counts.fill(0);
+    for (let key = 0; key < keys; key++) {
+      const level = bytes[streams[guesses[means[key]]]++];
+      means[key] += 4 * Math.max(depth - level, 0) - Math.floor(means[key] / MEMORY);
+      counts[level]++;
+      levels[key] = level;
+    }
+    const weakest = levelOfWeakest(counts, strongest);
+    for (let key = 0, cell = query * keys; key < keys; key++, cell++) {
+      if (levels[key] > weakest) weights[cell] = values[levels[key]];
+      else weights[cell] = 2 ** (-(levels[key] + (bytes[place] + 256 * bytes[places + place++]) / parts) / steps);
+    }
+  }
+  return weights;
+}
+
+/** Where the next level of a head is in each stream, its next place, and how far its high byte is from the low one. */
+function placesOf(bytes, heads, head) {
+  const width = CONTEXTS + 1;
+  const sizes = new Uint32Array(bytes.buffer, 0, heads * width);
+  const begins = [];
+  let reached = 4 * sizes.length;
+  for (let stream = 0; stream < width; stream++) {
+    for (let one = 0; one < heads; one++) {
+      if (one === head) begins.push(reached);
+      reached += sizes[one * width + stream];
+    }
+  }
+  const places = Array.from({ length: heads }, (_, one) => sizes[one * width + CONTEXTS]).reduce((sum, size) => sum + size, 0);
+  return { streams: Uint32Array.from(begins.slice(0, CONTEXTS)), place: begins[CONTEXTS], places };
+}
+
+/** The level of the weakest of so many strongest weights, where there are `counts` weights in each level. */
+function levelOfWeakest(counts, strongest) {
+  let level = 0;
+  for (let left = strongest - counts[0]; left > 0 && level < BELOW - 1; left -= counts[level]) level++;
+  return level;
+}
+
+/** By the mean of the levels above, the stream that a level is in. */
+function contexts(depth) {
+  const means = 4 * MEMORY * (depth + 1);
+  return Uint8Array.from({ length: means }, (_, mean) => Math.floor((mean * CONTEXTS) / means));
+}
+
+const tables = new Map();
+
+/** What is shown of a weight by its level, where its place in it is not stored: the middle, which no stored place is. */
+function middles({ steps, parts }) {
+  const name = `${steps} ${parts}`;
+  if (!tables.has(name)) {
+    const middle = (_, level) => (level === BELOW ? 0 : 2 ** (-(level + 0.5 - 0.5 / parts) / steps));
+    tables.set(name, Float32Array.from({ length: BELOW + 1 }, middle));
+  }
+  return tables.get(name);
+}
+
+/** Whether of a weight only the level is stored. */
+export function isRough(weight, scale) {
+  return weight > 0 && middles(scale).includes(weight);
+}

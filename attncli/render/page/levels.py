@@ -1,0 +1,157 @@
+"""Weights as bytes that compress well: levels.js reads what is written here.
+
+A weight w lies in level floor(steps * log2(1 / w)): `steps` levels are a factor of two, small weights are stored as
+exactly as large ones, and where one weight is larger than another, what is stored of it is not smaller. Of the
+strongest weights of each row the place within their level is stored too.
+
+What level a weight is in can be guessed from the weights of the same key above it. So levels are written into one
+stream for each such guess, in which levels are much alike: their mean entropy is a quarter below that of levels in
+the order of the map. The guess is the context of arithmetic coders, which deflate, that every browser can undo, lacks.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from attncli.base.arrays import Bools, Floats
+
+BELOW = 255  # the level of what is not stored
+CONTEXTS = 32
+MEMORY = 4  # of the mean of the levels above: a row counts 1 - 1 / MEMORY as much as the one below it
+
+Levels = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How weights are stored.
+
+    steps: levels for a factor of two; parts: places in a level, at most 65536.
+    strongest: of so many weights of each row, and of those in the same level as the weakest of them, the place is
+    stored; they are stored however small they are.
+    floor: of the others those are stored that are above about this share of 1 / keys; 0: all.
+    """
+
+    steps: float
+    parts: int
+    strongest: int
+    floor: float
+
+    def depth(self, keys: int) -> int:
+        """The level from which on weights are stored only if they are among the strongest of their row."""
+        if not self.floor:
+            return BELOW
+        return min(BELOW, int(np.ceil(self.steps * np.log2(keys / self.floor))))
+
+    def least(self, keys: int) -> float:
+        """Weights that are not stored are below this."""
+        return 2.0 ** ((0.5 / self.parts - self.depth(keys)) / self.steps)
+
+    @property
+    def error(self) -> float:
+        """The strongest weights of a row differ from what is stored of them by less than this share of themselves; so
+        do two of them that are stored alike from each other.
+        """
+        return 2.0 ** (1 / (self.steps * self.parts)) - 1
+
+    @property
+    def rest(self) -> float:
+        """The others that are stored differ by at most this share of themselves."""
+        return 2.0 ** (0.5 / self.steps) - 1
+
+    @property
+    def middle(self) -> float:
+        """The place in a level that is between all that can be there: none that is stored."""
+        return 0.5 - 0.5 / self.parts
+
+
+def layer_bytes(layer: Floats, scale: Scale) -> bytes:
+    """A layer's weights `[head, query, key]`: how much there is of each head, uint32 `[head, CONTEXTS + 1]`, in each
+    stream and of places; the streams, each `[head, query, key]`; the low bytes of places, then their high ones.
+    """
+    levels, places = levels_of(layer, scale)
+    refined = is_refined(levels, scale)
+    guesses = contexts(levels, scale.depth(layer.shape[-1])).reshape(len(layer), np.prod(layer.shape[1:]))
+    sizes, streams = [], []
+    for guess, level, there in zip(guesses, levels, refined, strict=True):
+        count = np.bincount(guess, minlength=CONTEXTS)
+        streams.append(np.split(level.ravel()[np.argsort(guess, kind="stable")], np.cumsum(count)[:-1]))
+        sizes.append([*count, np.count_nonzero(there)])
+    low, high = places[refined].view(np.uint8).reshape(-1, 2).T
+    parts = [np.array(sizes, dtype="<u4"), *chain.from_iterable(zip(*streams, strict=True)), low, high]
+    return b"".join(part.tobytes() for part in parts)
+
+
+def levels_of(layer: Floats, scale: Scale) -> tuple[Levels, Places]:
+    """The level of each weight, BELOW where it is not stored, and its place in it."""
+    levels, places = np.empty(layer.shape, dtype=np.uint8), np.empty(layer.shape, dtype="<u2")
+    for head, weights in enumerate(layer):  # one at a time: the numbers on the way take ten times the room
+        with np.errstate(divide="ignore"):  # of nothing
+            exact = -scale.steps * scale.parts * np.log2(np.minimum(weights, 1), dtype=np.float64)
+        whole = np.rint(np.minimum(exact, BELOW * scale.parts)).astype(np.int32)
+        levels[head], places[head] = np.divmod(whole, scale.parts)
+    levels[~is_refined(levels, scale) & (levels >= scale.depth(layer.shape[-1]))] = BELOW
+    return levels, places
+
+
+def is_refined(levels: Levels, scale: Scale) -> Bools:
+    """Which are in the levels of the strongest of their row, so that their place is stored."""
+    last = min(scale.strongest, levels.shape[-1]) - 1
+    weakest = np.partition(levels, last, axis=-1)[..., last : last + 1]
+    refined: Bools = (levels <= weakest) & (levels < BELOW)
+    return refined
+
+
+def contexts(levels: Levels, depth: int) -> Levels:
+    """What each level is guessed to be: how far those of the same key above it are from `depth` in the mean."""
+    guesses = np.empty_like(levels)
+    mean = np.zeros((len(levels), levels.shape[-1]), dtype=np.int32)  # 4 * MEMORY times as much
+    for query in range(levels.shape[1]):
+        guesses[:, query] = context(mean, depth)
+        mean = after(mean, levels[:, query], depth)
+    return guesses
+
+
+def context(mean: npt.NDArray[np.int32], depth: int) -> npt.NDArray[np.int32]:
+    return mean * CONTEXTS // (4 * MEMORY * (depth + 1))
+
+
+def after(mean: npt.NDArray[np.int32], levels: Levels, depth: int) -> npt.NDArray[np.int32]:
+    """The mean one row further; in whole numbers, so that a page comes to the same."""
+    return mean - mean // MEMORY + 4 * np.maximum(depth - levels.astype(np.int32), 0)
+
+
+def read_layer(data: bytes, shape: tuple[int, int, int], scale: Scale) -> Floats:
+    """What a page reads from a layer's bytes: weights `[head, query, key]`, of this shape."""
+    heads, _, keys = shape
+    sizes = np.frombuffer(data, "<u4", heads * (CONTEXTS + 1)).reshape(heads, CONTEXTS + 1).astype(np.int64)
+    begins = 4 * sizes.size + np.cumsum([0, *sizes.T.ravel()])  # of each head in each stream, then of its places
+    rest = np.frombuffer(data, np.uint8)
+    total = sizes[:, -1].sum()
+    layer = np.empty(shape, dtype=np.float32)
+    for head, weights in enumerate(layer):
+        levels = read_levels(rest, begins[head::heads][:CONTEXTS].copy(), shape[1:], scale.depth(keys))
+        places = np.full(levels.shape, scale.middle)
+        start = begins[CONTEXTS * heads + head]
+        low, high = (rest[first : first + sizes[head, -1]] for first in (start, start + total))
+        places[is_refined(levels, scale)] = (low + 256.0 * high) / scale.parts
+        weights[:] = np.where(levels == BELOW, 0, 2 ** (-(levels + places) / scale.steps))
+    return layer
+
+
+def read_levels(data: Levels, begins: npt.NDArray[np.int64], shape: tuple[int, int], depth: int) -> Levels:
+    """The levels of one head `[query, key]`, of each of whose streams the next is at `begins`."""
+    levels = np.empty(shape, dtype=np.uint8)
+    mean = np.zeros(shape[1], dtype=np.int32)
+    for row in levels:
+        guesses = context(mean, depth)
+        order = np.argsort(guesses, kind="stable")
+        count = np.bincount(guesses, minlength=CONTEXTS)
+        within = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        row[order] = data[begins[guesses[order]] + within]
+        begins += count
+        mean = after(mean, row, depth)
+    return levels
