@@ -14,7 +14,7 @@ from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
 from attncli.render.page.pack import Scale, pack_layers, packed, pick_scale
-from attncli.render.palette import HEAD_COLOURS
+from attncli.render.palette import HEAD_COLOURS, WEIGHTS
 from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_texts
 
@@ -60,6 +60,7 @@ def payload(
         "heads": first.heads,
         "measure": first.measure,
         "colours": list(HEAD_COLOURS),
+        "ramp": list(WEIGHTS),
         "texts": texts,
         "start": start,
     }

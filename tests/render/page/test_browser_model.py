@@ -63,14 +63,14 @@ def test_pointing_names_the_head_and_what_it_does_most(opened, minilm):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_pixel_of_a_thumbnail_is_as_strong_as_the_root_of_its_weight(opened, record, magma, scheme):
+def test_a_pixel_of_a_thumbnail_is_as_strong_as_the_root_of_its_weight(opened, record, violets, scheme):
     page = opened(record, "#view=model", scheme=scheme)
     pixels = page.pixels()
     for (layer, head), thumb in thumbs(page).items():
         for (query, key), weight in np.ndenumerate(record.map(layer, head)):
             x = thumb["x"] + (key + 0.5) * thumb["width"] / 6
             y = thumb["y"] + (query + 0.5) * thumb["height"] / 6
-            assert pixels[int(y), int(x)] == pytest.approx(magma(weight**0.5, scheme == "dark"), abs=10)
+            assert pixels[int(y), int(x)] == pytest.approx(violets(weight**0.5, scheme == "dark"), abs=10)
 
 
 def test_thumbnails_in_lines_have_a_line_for_every_weight_in_its_heads_colour(opened, record):
@@ -122,8 +122,8 @@ def test_the_headings_are_the_numbers_in_the_model(opened, record):
     assert page.hash == {"layer": "1", "head": "9", "heads": "9"}
 
 
-def test_a_threshold_empties_the_thumbnails_of_what_is_below_it(opened, record, magma):
+def test_a_threshold_empties_the_thumbnails_of_what_is_below_it(opened, record, violets):
     page = opened(record, "#view=model&threshold=0.6")
     thumb = thumbs(page)[1, 3]  # a broad one
     inner = page.pixels()[int(thumb["y"]) + 3 : int(thumb["y"]) + 60, int(thumb["x"]) + 3 : int(thumb["x"]) + 60]
-    assert (inner == inner[0, 0]).all() and inner[0, 0] == pytest.approx(magma(0), abs=2)
+    assert (inner == inner[0, 0]).all() and inner[0, 0] == pytest.approx(violets(0), abs=2)
