@@ -83,7 +83,7 @@ def test_heads_shows_the_strongest_lines_of_what_is_seen(opened, record, documen
 
 
 def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, record, document, violets):
-    page = opened(record, "#view=model", document=document)
+    page = opened(record, "#view=model&scale=root", document=document)
     thumbs = {(one["layer"], one["head"]): one for one in page.marks("rect") if "kind" in one}
     assert len(thumbs) == 72
     thumb = thumbs[3, 4]
