@@ -163,8 +163,8 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
         "kinds": [
             [
                 {
-                    "label": kind.label,
-                    "share": round(max(kind.shares.values()), 4),
+                    "label": kind.label.replace("_", " "),
+                    "share": round(kind.strength, 4),
                     "entropy": round(kind.entropy, 4),
                 }
                 for kind in row

@@ -56,9 +56,9 @@ def test_pointing_names_the_head_and_what_it_does_most(opened, minilm):
     for place, thumb in thumbs(page).items():
         page.point(*middle(thumb))
         summary = summarise(record)[place]
-        share = "" if summary.label == "broad" else f" {max(summary.shares.values()):.2f}"
+        share = "" if summary.label == "broad" else f" {summary.strength:.2f}"
         first, second = page.tip().splitlines()
-        assert first == f"layer {place[0]}, head {place[1]}: {summary.label}{share}"
+        assert first == f"layer {place[0]}, head {place[1]}: {summary.label.replace('_', ' ')}{share}"
         assert second == f"entropy {summary.entropy:.2f} nats"
 
 
