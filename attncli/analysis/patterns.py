@@ -1,22 +1,22 @@
 """What kind of head is it? Entropy, where the weight goes, and the pattern that takes most of it.
 
 All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which
-nothing may be attended to, by the mask of the head's layer, do not count either.
+nothing may be attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli
+stats` (`attncli.analysis.statistics`).
 """
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
+from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
+from attncli.text.windows import NO_WORD, word_numbers
 
-# In the order in which a tie is decided.
-PATTERNS = ("self", "previous", "next", "first", "separator")
-BROAD = "broad"
-BROAD_BELOW = 0.3  # a head whose strongest pattern takes less than this is called broad
+SAME_WORD = "same_word"
+ABOVE_CHANCE = 0.1  # of what is left: the least that a pattern takes more than chance
 TOGETHER = 256  # queries: of a long text's maps there is no second copy
 
 
@@ -27,13 +27,35 @@ class HeadSummary:
     entropy: mean of -Σ w ln w over queries, in nats (Clark et al. 2019, section 3.3); 0 looks at one token,
     ln(tokens) at all alike.
     shares: the mean weight that goes to the query itself, the token before, the token after, the first token,
-    and separators (what the tokenizer added after the first token: [SEP]); they overlap.
-    label: the pattern with the largest share, or "broad" where none takes 0.3.
+    separators (what the tokenizer added after the first token: [SEP]), punctuation, and the same word elsewhere; they
+    overlap. The last is over the queries whose word stands elsewhere, where they may look at it: the others, which are
+    most of a sentence, have nothing to look at. (In `attncli stats` it is over all, as figures of texts add up there.)
+    alike: what these are of a head that looks at everything alike.
+    label: the pattern with the largest share of those that are `clear`, or "broad" where there is none. What is over
+    some queries only, the same word, comes last.
     """
 
     entropy: float
     shares: dict[str, float]
-    label: str
+    alike: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        able = [name for name in PATTERNS if clear(self.shares[name], self.alike[name])]
+        return max(able, key=lambda name: (name != SAME_WORD, self.shares[name]), default=BROAD)
+
+    @property
+    def strength(self) -> float:
+        """The share of the pattern that it is labelled with; of a broad head the largest."""
+        return max(self.shares.values()) if self.label == BROAD else self.shares[self.label]
+
+
+def clear(share: float, alike: float) -> bool:
+    """Whether a share is 0.3 or more, and more than chance, which is what a head gives that looks at everything alike:
+    of three tokens each gets a third from such a head. As in Cohen's kappa (1960) what counts is by how much of the way
+    from chance to all it is above.
+    """
+    return share >= max(BROAD_BELOW, alike + ABOVE_CHANCE * (1 - alike))
 
 
 def entropy(weights: Floats) -> Doubles:
@@ -50,47 +72,71 @@ def counted_queries(record: AttentionRecord, layer: int) -> Bools:
     return queries
 
 
-def pattern_keys(record: AttentionRecord, queries: slice) -> dict[str, Bools]:
-    """For each pattern the keys of some queries that belong to it: bool `[query, key]`.
+class PatternKeys:
+    """Which keys of a record belong to which pattern.
 
-    Where the keys are another text than the queries, no key is the query itself or a neighbour of it.
+    Where the keys are another text than the queries, no key is the query itself, a neighbour of it, or its word
+    elsewhere.
     """
-    keys = record.keys
-    shape = queries.stop - queries.start, len(keys)
-    separators = np.array(keys.special) & ~np.array(keys.padding)
-    separators[0] = False
-    first = np.zeros(shape, dtype=bool)
-    first[:, 0] = True
-    own, at = record.key_tokens is None, queries.start
-    return {
-        "self": np.eye(*shape, k=at, dtype=bool) & own,
-        "previous": np.eye(*shape, k=at - 1, dtype=bool) & own,
-        "next": np.eye(*shape, k=at + 1, dtype=bool) & own,
-        "first": first,
-        "separator": np.broadcast_to(separators, shape),
-    }
+
+    def __init__(self, record: AttentionRecord) -> None:
+        self.keys, self.own = record.keys, record.key_tokens is None
+        self.word, self.place, self.punctuation = word_numbers(record.keys)
+
+    def of(self, queries: slice) -> dict[str, Bools]:
+        """For each pattern the keys of some queries that belong to it: bool `[query, key]`."""
+        shape = queries.stop - queries.start, len(self.keys)
+        separators = np.array(self.keys.special) & ~np.array(self.keys.padding)
+        separators[0] = False
+        first = np.zeros(shape, dtype=bool)
+        first[:, 0] = True
+        return {
+            "self": np.eye(*shape, k=queries.start, dtype=bool) & self.own,
+            "previous": np.eye(*shape, k=queries.start - 1, dtype=bool) & self.own,
+            "next": np.eye(*shape, k=queries.start + 1, dtype=bool) & self.own,
+            "first": first,
+            "separator": np.broadcast_to(separators, shape),
+            "punctuation": np.broadcast_to(self.punctuation, shape),
+            SAME_WORD: self.elsewhere(queries) if self.own else np.zeros(shape, dtype=bool),
+        }
+
+    def elsewhere(self, queries: slice) -> Bools:
+        """The keys of a query's word where it stands another time: bool `[query, key]`."""
+        word, place = self.word[queries, None], self.place[queries, None]
+        found: Bools = (word == self.word) & (word != NO_WORD) & (place != self.place)
+        return found
 
 
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
     totals: defaultdict[tuple[int, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    counted = {layer: counted_queries(record, layer) for layer in record.layers}
+    alike: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    queries: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    pattern_keys = PatternKeys(record)
     for start in range(0, len(record.tokens), TOGETHER):
         block = slice(start, min(start + TOGETHER, len(record.tokens)))
-        every = pattern_keys(record, block)
-        for layer, head in product(record.layers, record.heads):
-            queries, total = counted[layer][block], totals[layer, head]
-            weights = record.map(layer, head)[block][queries]
-            total["entropy"] += float(entropy(weights).sum())
+        every = pattern_keys.of(block)
+        for layer in record.layers:
+            counted = counted_queries(record, layer)[block]
+            allowed = record.mask_of(layer)[block][counted]
+            seen = {name: every[name][counted] & allowed for name in PATTERNS}
             for name in PATTERNS:
-                total[name] += float(weights[every[name][queries]].sum(dtype=np.float64))
+                queries[layer][name] += int((seen[name].any(axis=1) if name == SAME_WORD else counted).sum())
+                alike[layer][name] += float((seen[name].sum(axis=1) / allowed.sum(axis=1)).sum())
+            for head in record.heads:
+                weights, total = record.map(layer, head)[block][counted], totals[layer, head]
+                total["entropy"] += float(entropy(weights).sum())
+                for name in PATTERNS:
+                    total[name] += float(weights[seen[name]].sum(dtype=np.float64))
+            queries[layer]["entropy"] += int(counted.sum())
+
+    def means(sums: dict[str, float], layer: int) -> dict[str, float]:
+        return {name: sums[name] / max(queries[layer][name], 1) for name in sums}
+
     summaries = {}
     for (layer, head), total in totals.items():
-        means = {name: total[name] / max(int(counted[layer].sum()), 1) for name in ("entropy", *PATTERNS)}
-        shares = {name: means[name] for name in PATTERNS}
-        best = max(PATTERNS, key=lambda name: shares[name])
-        label = best if shares[best] >= BROAD_BELOW else BROAD
-        summaries[layer, head] = HeadSummary(entropy=means["entropy"], shares=shares, label=label)
+        shares = means(total, layer)
+        summaries[layer, head] = HeadSummary(shares.pop("entropy"), shares, means(alike[layer], layer))
     return summaries
 
 

@@ -8,6 +8,7 @@ import typer
 from attncli.base import choices
 from attncli.cli import hints, options, output
 from attncli.cli.given import given, refuse
+from attncli.render.palette import WEIGHTS_NAME
 
 COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
 
@@ -57,7 +58,7 @@ def heatmap(
         options.option(
             options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, for the matrix."
         ),
-    ] = "magma_r",
+    ] = WEIGHTS_NAME,
     width: Annotated[
         str | None,
         options.option(options.OUTPUT, "--width", metavar="LENGTH", help="As wide as 8cm, 80mm, 3.15in or 227pt."),

@@ -1,14 +1,16 @@
 """What a head is said to do: entropy, shares, labels."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, layered_records, record_of
+from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.patterns import PATTERNS, counted_queries, entropy, most_attended, strongest, summarise
+from attncli.analysis.patterns import counted_queries, entropy, most_attended, strongest, summarise
+from attncli.analysis.statistics import PATTERNS
 from attncli.record import AttentionRecord
 
 
@@ -46,6 +48,59 @@ def test_first_separator_and_broad():
     assert summarise(record_of(np.full((length, length), 1 / length)))[0, 0].label == "broad"
 
 
+def cats(weights) -> AttentionRecord:
+    """Tokens 1 and 6 are the same word, 4 and 8 punctuation."""
+    text, words = (
+        ["[CLS]", "Cat", "sat", "##s", ",", "the", "cat", "ran", ".", "[SEP]"],
+        [None, 0, 1, 1, 2, 3, 4, 5, 6, None],
+    )
+    return replace(record_of(weights), tokens=tokens(text, words))
+
+
+def test_punctuation_is_every_mark_of_it():
+    weights = np.zeros((10, 10))
+    weights[:, 4], weights[:, 8] = 0.5, 0.4
+    weights[:, 1] = 0.1
+    summary = summarise(cats(weights))[0, 0]
+    assert (summary.label, summary.strength) == ("punctuation", pytest.approx(0.9))
+    assert summary.alike["punctuation"] == pytest.approx(0.2)
+
+
+def test_the_same_word_counts_over_the_queries_that_have_it_elsewhere():
+    """Eight of ten queries have nothing to look for: what they look at makes the head no other kind."""
+    weights = np.full((10, 10), 0.1)
+    weights[[1, 6]] = 0.02
+    weights[1, 6] = weights[6, 1] = 0.82
+    summary = summarise(cats(weights))[0, 0]
+    assert (summary.label, summary.strength) == ("same_word", pytest.approx(0.82))
+    assert summary.alike["same_word"] == pytest.approx(0.1)
+    first = weights.copy()
+    first[[0, 2, 3, 4, 5, 7, 8, 9]] = np.eye(10)[0]
+    assert summarise(cats(first))[0, 0].label == "first"  # which is of all queries
+
+
+def test_the_same_word_that_the_mask_hides_is_no_word_to_look_at():
+    seen = np.tri(10, dtype=bool)
+    weights = np.where(seen, 1.0, 0.0) / seen.sum(axis=1, keepdims=True)
+    weights[6], weights[1] = np.eye(10)[1], np.eye(10)[0]
+    summary = summarise(replace(cats(weights), masks=seen[None]))[0, 0]
+    assert summary.shares["same_word"] == 1  # of the seventh token alone: the second can't see it
+    assert summary.alike["same_word"] == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize("length, masks", [(3, None), (6, "causal"), (2, None)])
+def test_a_head_that_looks_at_everything_alike_is_broad_however_short_the_text(length, masks):
+    seen = np.tri(length, dtype=bool) if masks else np.ones((length, length), dtype=bool)
+    summary = summarise(record_of(seen / seen.sum(axis=1, keepdims=True), seen))[0, 0]
+    assert summary.shares == pytest.approx(summary.alike, abs=1e-6)
+    assert max(summary.shares.values()) > 0.3 and summary.label == "broad"
+
+
+def test_a_head_that_looks_at_one_token_is_never_broad():
+    for length in range(2, 6):
+        assert summarise(record_of(np.eye(length)))[0, 0].label == "self"
+
+
 @st.composite
 def records_that_look_at_padding(draw) -> AttentionRecord:
     """Without a mask [PAD] gets weight too."""
@@ -62,6 +117,15 @@ def test_shares_are_means_of_the_cells_that_they_name(record):
     for (layer, head), summary in summarise(record).items():
         weights, counted = record.map(layer, head), counted_queries(record, layer)
         queries = [query for query in range(length) if counted[query]]
+        word = [None if record.tokens.special[place] else record.tokens.text[place] for place in range(length)]
+        elsewhere = {
+            query: [
+                key
+                for key in range(length)
+                if key != query and word[key] == word[query] is not None and record.mask_of(layer)[query, key]
+            ]
+            for query in queries
+        }
         by_hand = {
             "self": [weights[query, query] for query in queries],
             "previous": [weights[query, query - 1] if query > 0 else 0 for query in queries],
@@ -75,6 +139,8 @@ def test_shares_are_means_of_the_cells_that_they_name(record):
                 )
                 for query in queries
             ],
+            "punctuation": [0],  # there is none
+            "same_word": [sum(weights[query, key] for key in keys) for query, keys in elsewhere.items() if keys] or [0],
         }
         for name in PATTERNS:
             assert summary.shares[name] == pytest.approx(float(np.mean(by_hand[name])), abs=1e-6)
@@ -129,6 +195,13 @@ def test_real_heads(minilm):
     summaries = summarise(minilm.attend("The keys to the old wooden cabinet in the kitchen are on the table."))
     assert summaries[0, 2].label == "previous" and summaries[0, 2].shares["previous"] > 0.85
     assert summaries[1, 8].label == "next"
+
+
+def test_real_heads_of_punctuation_and_of_the_same_word(minilm):
+    """Head 3.11 looks at full stops and commas, head 0.8 at a word's other place; neither is broad."""
+    summaries = summarise(minilm.attend("The doctor saw the nurse, and the nurse saw the doctor."))
+    assert summaries[3, 11].label == "punctuation"
+    assert summaries[0, 8].label == "same_word" and summaries[0, 8].strength > 2 * summaries[0, 8].alike["same_word"]
 
 
 @given(cross_records())

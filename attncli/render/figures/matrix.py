@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
+from attncli.render.figures.colours import registered
 from attncli.render.figures.drawing import (
     FAINT,
     INK,
@@ -50,7 +51,7 @@ from attncli.render.hidden import hides, largest_weight
 from attncli.render.pooling import pool, pool_signed
 
 SIGNED = "RdBu_r"  # blue is less than 0, red more
-COLOURS = "magma_r"  # even steps to the eye, in print and in grey too; light where there is nothing
+COLOURS = registered()
 
 # Inches.
 LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
@@ -132,7 +133,7 @@ def panel_grid(
 def colour_map(name: str) -> Colormap:
     """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
     if name not in matplotlib.colormaps:
-        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or ["magma_r", "viridis", "Blues"]
+        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or [COLOURS, "viridis", "Blues"]
         raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
     return matplotlib.colormaps[name]
 

@@ -162,6 +162,13 @@ export function scrollToToken() {
   else chart.scrollTop = middle;
 }
 
+/** In Model, bring the row of the head that is marked into sight. */
+export function scrollToHead() {
+  if (state.view !== "model") return;
+  const { y, side } = model.placeOfHead(chart.clientWidth, chart.clientHeight, state.layer);
+  if (y < chart.scrollTop || y + side > chart.scrollTop + chart.clientHeight) chart.scrollTop = Math.max(0, y + side / 2 - chart.clientHeight / 2);
+}
+
 // --- the pointer -------------------------------------------------------------------------------------------
 
 function under(event) {
@@ -195,12 +202,13 @@ function point(event) {
 /** A click holds a token, or lets go of it; in Model it opens a head. */
 function press(event) {
   const found = under(event);
+  pressed = found;
   if (found === null) {
     if (state.token !== null && state.view === "heads") change({ token: null });
     return;
   }
-  if (state.view === "model") {
-    open(found);
+  if (state.view === "model" && found.layer !== undefined) {
+    show(found);
   } else if (state.view === "neuron") {
     if (found.key !== undefined) change({ token: found.key, side: "query" });
   } else {
@@ -209,6 +217,13 @@ function press(event) {
     const again = state.token === token && state.side === side;
     change({ token: again ? null : token, side });
   }
+}
+
+/** In Model a head beside the others, or, if it is there, no longer; where there is no room, the head alone. */
+export function show({ layer, head }) {
+  const again = state.detail && layer === state.layer && head === state.head;
+  if (model.hasRoom(chart.clientWidth)) change({ layer, head, heads: [head], detail: !again });
+  else open({ layer, head });
 }
 
 /** Go from Model to one head, in the view that was there before; one that is not whole has no lines. */
@@ -246,6 +261,7 @@ function drag(event) {
   dragged += Math.abs(event.movementX) + Math.abs(event.movementY);
 }
 
+let pressed = null; // what the last click found
 let dragged = 0; // pixels since the button went down: a drag is no click
 const A_CLICK = 4;
 
@@ -260,7 +276,11 @@ export function listen() {
   });
   chart.addEventListener("pointerleave", () => point(null));
   chart.addEventListener("click", (event) => {
-    if (dragged < A_CLICK) press(event);
+    const second = state.view === "model" && event.detail > 1; // of a double click: what lies here now was not aimed at
+    if (dragged < A_CLICK && !second) press(event);
+  });
+  chart.addEventListener("dblclick", () => {
+    if (state.view === "model" && pressed !== null) open(state);
   });
   chart.addEventListener("wheel", wheel, { passive: false });
   chart.addEventListener("touchmove", pinch, { passive: false });

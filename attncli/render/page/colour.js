@@ -3,11 +3,8 @@
 import { page } from "./data.js";
 import { state } from "./state.js";
 
-// "magma" (matplotlib) at equal distances, dark to light: even steps to the eye.
-const MAGMA = [
-  [0, 0, 4], [20, 14, 54], [59, 15, 112], [100, 26, 128], [140, 41, 129], [183, 55, 121],
-  [222, 73, 104], [247, 112, 92], [254, 159, 109], [254, 207, 146], [252, 253, 191],
-];
+const RAMP = page.ramp.map((colour) => [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)));
+const LIGHT = 0.179; // luminance on which black and white can be read alike
 
 /** Whether the page is dark now: by its switch, else by the system. */
 export function isDark() {
@@ -28,11 +25,11 @@ export function headColour(head) {
   return page.colours[head % page.colours.length];
 }
 
-/** [red, green, blue] of a share from 0 to 1: nothing is the lightest on light paper, the darkest on dark. */
+/** [red, green, blue] of a share from 0 to 1: nothing is white on light paper, nearly black on dark. */
 export function shareColour(share, dark) {
-  const place = Math.min(Math.max(dark ? share : 1 - share, 0), 1) * (MAGMA.length - 1);
-  const low = Math.min(Math.floor(place), MAGMA.length - 2);
-  return MAGMA[low].map((value, part) => Math.round(value + (MAGMA[low + 1][part] - value) * (place - low)));
+  const place = Math.min(Math.max(dark ? 1 - share : share, 0), 1) * (RAMP.length - 1);
+  const low = Math.min(Math.floor(place), RAMP.length - 2);
+  return RAMP[low].map((value, part) => Math.round(value + (RAMP[low + 1][part] - value) * (place - low)));
 }
 
 /** 256 colours from 0 to 1 as pixels, to look up. */
@@ -53,7 +50,8 @@ export function rgb([red, green, blue]) {
   return `rgb(${red},${green},${blue})`;
 }
 
-/** A colour that can be read on [red, green, blue]. */
-export function inkOn([red, green, blue]) {
-  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#1d2126" : "#ffffff";
+/** Black or white, whichever has more contrast with [red, green, blue]: at least 4.5 : 1 (WCAG 2, relative luminance). */
+export function inkOn(colour) {
+  const [red, green, blue] = colour.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return red * 0.2126 + green * 0.7152 + blue * 0.0722 > LIGHT ? "#000000" : "#ffffff";
 }

@@ -4,7 +4,7 @@ import { scrollToToken, zoom, zoomToFit } from "./chart.js";
 import { headColour, isDark } from "./colour.js";
 import { isWhole, maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
-import { change, hasPair, state } from "./state.js";
+import { change, hasPair, SCALES, state } from "./state.js";
 import { axes, placeOfThreshold, THRESHOLDS, thresholdAt, unitOf } from "./units.js";
 import { kind } from "./captions.js";
 
@@ -24,6 +24,7 @@ export function makeControls() {
   element("head").addEventListener("change", (event) => change({ head: Number(event.target.value), heads: [Number(event.target.value)] }));
   element("token").addEventListener("change", chooseToken);
   element("segments").addEventListener("change", (event) => change({ segments: event.target.value }));
+  element("scale").addEventListener("change", (event) => change({ scale: event.target.value }));
   element("special").addEventListener("change", (event) => change({ special: event.target.checked }));
   element("words").addEventListener("change", (event) => change({ words: event.target.checked }));
   element("threshold").max = THRESHOLDS;
@@ -98,6 +99,15 @@ export function switchTheme() {
   change({ theme: isDark() ? "light" : "dark" });
 }
 
+/** Whether weights are colours now: in Matrix, and in Model unless all that is drawn are lines. */
+function showsColours() {
+  return state.view === "matrix" || (state.view === "model" && (state.thumbs === "matrix" || state.detail));
+}
+
+export function nextScale() {
+  if (showsColours()) change({ scale: SCALES[(SCALES.indexOf(state.scale) + 1) % SCALES.length] });
+}
+
 /** "in", "out" or "fit"; there is nothing to zoom but Matrix. */
 export function zoomBy(direction) {
   if (state.view !== "matrix") return;
@@ -115,6 +125,7 @@ export function showState() {
   element("one-head").hidden = view === "heads";
   element("thumbs").hidden = view !== "model";
   element("zooms").hidden = view !== "matrix";
+  element("scales").hidden = !showsColours();
   element("segment-filter").hidden = !hasPair(state.text);
   press("views", (one) => one.dataset.view === view);
   press("masks", (one) => one.dataset.mask === state.mask);
@@ -130,6 +141,7 @@ export function showState() {
   element("text").value = state.text;
   element("layer").value = state.layer;
   element("head").value = state.head;
+  element("scale").value = state.scale;
   element("segments").value = state.segments;
   element("special").checked = state.special;
   element("words").checked = state.words;

@@ -1,7 +1,7 @@
 // The keyboard. The dialog in template.html tells the user of these keys.
 
-import { open, scrollToToken } from "./chart.js";
-import { allMasks, switchTheme, zoomBy } from "./controls.js";
+import { open, scrollToHead, scrollToToken, show } from "./chart.js";
+import { allMasks, nextScale, switchTheme, zoomBy } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
 import { axes } from "./units.js";
@@ -13,13 +13,14 @@ const KEYS = {
   4: () => change({ view: VIEWS[3] }),
   ArrowLeft: () => goToHead(-1),
   ArrowRight: () => goToHead(1),
-  ArrowUp: () => change({ layer: next(page.layers, state.layer, -1) }),
-  ArrowDown: () => change({ layer: next(page.layers, state.layer, 1) }),
+  ArrowUp: () => goToLayer(-1),
+  ArrowDown: () => goToLayer(1),
   j: () => goToToken(1),
   k: () => goToToken(-1),
   o: () => change({ side: state.side === "query" ? "key" : "query" }),
-  Escape: () => change({ token: null }),
+  Escape: () => change(state.view === "model" && state.detail ? { detail: false } : { token: null }),
   m: nextMask,
+  c: nextScale,
   w: () => change({ words: !state.words }),
   s: () => change({ special: !state.special }),
   d: switchTheme,
@@ -41,6 +42,11 @@ function goToHead(step) {
   change({ head, heads: [head] });
 }
 
+function goToLayer(step) {
+  change({ layer: next(page.layers, state.layer, step) });
+  scrollToHead();
+}
+
 function goToToken(step) {
   const { queries, keys } = axes();
   const units = state.side === "query" ? queries : keys;
@@ -60,7 +66,8 @@ function press(event) {
   const { tagName, type } = event.target;
   if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they have keys of their own
   if (event.key === "Enter" && state.view === "model" && (tagName === "DIV" || tagName === "BODY")) {
-    open(state);
+    if (state.detail) open(state);
+    else show(state);
   } else if (Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();

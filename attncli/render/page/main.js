@@ -5,6 +5,7 @@
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
+//   map.js   one head's map, in Matrix and Model       scale.js    how strong a weight's colour is
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
 
 import { listen, redraw } from "./chart.js";

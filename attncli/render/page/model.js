@@ -1,17 +1,20 @@
-// Model: all layers and heads as thumbnails; a row is a layer.
+// Model: all layers and heads as thumbnails, a row a layer; beside them, where there is room, one of them large.
 
 import { headColour, pixelOf, pixelTable } from "./colour.js";
-import { kindOf, page } from "./data.js";
+import { kindOf, maskOf, page } from "./data.js";
+import * as map from "./map.js";
 import { CanvasPainter, cut, picture } from "./paint.js";
+import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, pooled, shownWeights } from "./units.js";
-import { caption, hatching, kind } from "./captions.js";
+import { caption, kind, pooling } from "./captions.js";
 
 const TOP = 44;
 const LEFT = 30;
 const GAP = 6;
 const LABEL = 14; // height of the words under a thumbnail, where there is room
 const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
+const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside the others; how much of it that takes
 const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
 const LEAST = 0.02;
 const KEPT = 600;
@@ -20,27 +23,48 @@ const PATIENCE = 40; // milliseconds of a drawing for new thumbnails; the rest c
 const thumbs = new Map(); // everything that a thumbnail depends on -> its picture
 
 export function measure(width, height) {
-  const { side, step } = layout(width, height);
-  return { width: Math.max(width, LEFT + page.heads.length * (side + GAP)), height: TOP + page.layers.length * step };
+  const { side, step, beside } = layout(width, height);
+  const high = TOP + page.layers.length * step;
+  return { width: Math.max(width, LEFT + page.heads.length * (side + GAP)), height: beside ? Math.max(high, height) : high };
 }
 
-function layout(width, height) {
+/** Whether a window of this width has room for one head beside all of them. */
+export function hasRoom(width) {
+  return width >= WIDE && width * (1 - BESIDE) >= LEFT + page.heads.length * (SMALLEST + GAP);
+}
+
+/** The side of a thumbnail, from one row to the next, how wide all of them are, and how wide what is beside them. */
+function layout(window, height) {
+  const beside = state.detail && hasRoom(window) ? Math.floor(window * BESIDE) : 0;
+  const width = window - beside;
   const wide = (width - LEFT) / page.heads.length - GAP;
   const high = (height - TOP) / page.layers.length - GAP - LABEL;
   const side = Math.floor(Math.min(LARGEST, Math.max(SMALLEST, page.layers.length === 1 ? wide : Math.min(wide, Math.max(high, ROOM_FOR_WORDS)))));
-  return { side, step: side + GAP + (side >= ROOM_FOR_WORDS ? LABEL : 0) };
+  return { side, step: side + GAP + (side >= ROOM_FOR_WORDS ? LABEL : 0), width, beside };
 }
 
-export function at(x, y, width, height) {
-  const { side, step } = layout(width, height);
+/** Where the thumbnail of a head is, `{y, side}`. */
+export function placeOfHead(window, height, layer) {
+  const { side, step } = layout(window, height);
+  return { y: TOP + page.layers.indexOf(layer) * step, side };
+}
+
+/** A head, `{layer, head}`, or, of the one beside them, what map.js says. */
+export function at(x, y, window, height, area) {
+  const { side, step, width, beside } = layout(window, height);
+  if (beside && x - area.x >= width) return map.at(x - area.x - width, y - area.y, map.layout(beside, height), { x: 0, y: 0 });
   const [column, row] = [Math.floor((x - LEFT) / (side + GAP)), Math.floor((y - TOP) / step)];
   const inside = column >= 0 && row >= 0 && column < page.heads.length && row < page.layers.length;
   return inside ? { layer: page.layers[row], head: page.heads[column] } : null;
 }
 
 export function draw(painter, area, pointed, colours, dark) {
-  const { side, step } = layout(area.width, area.height);
-  painter.text(cut(caption("all heads of this page", state.thumbs === "matrix" ? hatching() : ""), 12, area.width - GAP), GAP, 13, { fill: colours.faint, size: 12 });
+  const { side, step, width, beside } = layout(area.width, area.height);
+  const coloured = state.thumbs === "matrix";
+  const { hides } = maskOf(state.text, state.mask);
+  const end = coloured ? drawBar(painter, width - GAP, 3, { largest: null, hidden: hides }, colours, dark) : width;
+  const said = caption("all heads of this page", coloured ? scaled("each head's") : "");
+  painter.text(cut(said, 12, end - 2 * GAP), GAP, 13, { fill: colours.faint, size: 12 });
   page.heads.forEach((head, column) => {
     painter.text(String(head), LEFT + column * (side + GAP) + side / 2, TOP - 10, { fill: colours.faint, size: 12, align: "center" });
   });
@@ -59,7 +83,15 @@ export function draw(painter, area, pointed, colours, dark) {
       if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });
-  return complete;
+  return (beside ? drawBeside() : true) && complete;
+
+  function drawBeside() {
+    const box = { x: area.x + width, y: area.y, width: beside, height: area.height };
+    const { layer, head } = state;
+    const words = [`layer ${layer}`, `head ${head}`, kind(layer, head), pooling(layer, head)].filter(Boolean).join(" · ");
+    painter.line(box.x, box.y, box.x, box.y + box.height, { stroke: colours.edge });
+    return map.drawMap(painter, box, box, map.layout(beside, area.height), { said: words, pointed }, colours, dark);
+  }
 }
 
 function describe(layer, head) {
@@ -68,7 +100,7 @@ function describe(layer, head) {
 
 function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
   const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
-  const name = [state.text, state.mask, layer, head, state.special, state.segments, state.words, state.threshold, state.thumbs, side * scale, dark].join();
+  const name = [state.text, state.mask, layer, head, state.special, state.segments, state.words, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
   if (!thumbs.has(name)) {
     if (performance.now() > until) return false;
     const { queries, keys } = axes();
@@ -76,7 +108,7 @@ function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
     if (weights === null) return false;
     if (thumbs.size >= KEPT) thumbs.clear();
     const small = pooled(weights, queries.length, keys.length, state.thumbs === "lines" ? MOST_LINES_ROWS : side * scale);
-    thumbs.set(name, { small, image: state.thumbs === "lines" ? lineImage(small, side, scale, head) : matrixImage(small, dark) });
+    thumbs.set(name, { small, image: state.thumbs === "lines" ? lineImage(small, side, scale, head) : matrixImage(small, largestOf(weights), dark) });
   }
   const { small, image } = thumbs.get(name);
   if (state.thumbs === "matrix" && small.weights.some(isHidden)) painter.hatch(x, y, side, side, colours);
@@ -85,10 +117,9 @@ function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
   return true;
 }
 
-/** Brightness is the square root of the weight: a weight of 0.05 should still be seen. */
-function matrixImage({ weights, rows, columns }, dark) {
+function matrixImage({ weights, rows, columns }, largest, dark) {
   const table = pixelTable(dark);
-  const pixels = Uint32Array.from(weights, (weight) => pixelOf(table, weight < state.threshold ? 0 : Math.sqrt(Math.min(weight, 1))));
+  const pixels = Uint32Array.from(weights, (weight) => pixelOf(table, shareOf(weight, largest)));
   return picture(pixels, rows, columns);
 }
 
@@ -111,7 +142,8 @@ function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
   }
 }
 
-export function tip({ layer, head }) {
+export function tip({ layer, head, ...cell }) {
+  if (layer === undefined) return map.tip(cell);
   const { entropy } = kindOf(state.text, state.mask, layer, head);
   return `layer ${layer}, head ${head}: ${kind(layer, head)}\nentropy ${entropy.toFixed(2)} nats`;
 }

@@ -15,7 +15,7 @@ from attncli.record import AttentionRecord
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
 from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pack_layers, packed, pick_scale
-from attncli.render.palette import HEAD_COLOURS
+from attncli.render.palette import HEAD_COLOURS, WEIGHTS
 from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_texts
 
@@ -61,6 +61,7 @@ def payload(
         "heads": first.heads,
         "measure": first.measure,
         "colours": list(HEAD_COLOURS),
+        "ramp": list(WEIGHTS),
         "texts": texts,
         "start": start,
     }
@@ -161,8 +162,8 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
         "kinds": [
             [
                 {
-                    "label": kind.label,
-                    "share": round(max(kind.shares.values()), 4),
+                    "label": kind.label.replace("_", " "),
+                    "share": round(kind.strength, 4),
                     "entropy": round(kind.entropy, 4),
                 }
                 for kind in row

@@ -3,6 +3,7 @@
 import { countOf, maskOf, page, tokensOf, wholeHeads } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
+export const SCALES = ["head", "shared", "root"]; // 0 to the map's largest, 0 to 1, the square root of that
 export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
 
 const number = (text, choices) => (/^-?\d{1,6}$/.test(text) && choices.includes(Number(text)) ? Number(text) : undefined);
@@ -28,6 +29,8 @@ const READERS = {
   words: yesNo,
   threshold: between(0, 1),
   thumbs: oneOf(["matrix", "lines"]),
+  scale: oneOf(SCALES),
+  detail: yesNo, // in Model, the head beside the others
   cell: between(0, 100), // pixels a token in Matrix; 0: as many as fit
   corner: (text) => (/^\d{1,6},\d{1,6}$/.test(text) ? text : undefined), // the first query and key that are seen in Matrix
   theme: oneOf(["system", "light", "dark"]),
@@ -59,6 +62,8 @@ export const START = {
   words: false,
   threshold: 0,
   thumbs: "matrix",
+  scale: "head",
+  detail: false,
   cell: 0,
   corner: "0,0",
   theme: "system",

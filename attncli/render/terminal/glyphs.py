@@ -12,10 +12,14 @@ from attncli.render.terminal.head_grid import head_grid
 from attncli.render.terminal.headings import heading
 from attncli.render.terminal.tables import fold
 
-GLYPHS = {"self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "broad": "·"}
-ASCII_GLYPHS = {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
+GLYPHS = {
+    "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",
+    "broad": "·",
+}  # fmt: skip
+ASCII_GLYPHS = GLYPHS | {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
 PATTERN_COLOURS = {
-    "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue", "broad": "white",
+    "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
+    "punctuation": "red", "same_word": "bright_cyan", "broad": "white",
 }  # fmt: skip
 BARS = "▁▂▃▄▅▆▇█"
 WIDTHS = (4, 3, 2)  # columns of a head, of which its glyph and its bar take two
@@ -36,15 +40,15 @@ def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = Non
         return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
 
     title = heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)
-    meant = meaning(canvas)
+    meant = meaning({summary.label for summary in summaries.values()}, canvas)
     room = None if lines is None else lines - len(meant) - 2
     return [title, *head_grid(record.layers, record.heads, cell, canvas, WIDTHS, room), *meant]
 
 
-def meaning(canvas: Canvas) -> list[Text]:
-    """What glyphs and bars mean, in as few lines as fit."""
+def meaning(labels: set[str], canvas: Canvas) -> list[Text]:
+    """What the glyphs of these labels and the bars mean, in as few lines as fit."""
     glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
-    meant = "  ".join(f"{glyph} {label}" for label, glyph in glyphs.items())
+    meant = "  ".join(f"{glyph} {label.replace('_', ' ')}" for label, glyph in glyphs.items() if label in labels)
     return [Text(line) for line in fold(f"{meant}  entropy {bar(0, canvas)} low {bar(1, canvas)} high", canvas.width)]
 
 

@@ -152,10 +152,11 @@ def query_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
 def about(record: AttentionRecord, layer: int, head: int, short: bool = False) -> str:
     """The head in one line: its pattern, where its weight goes, its entropy."""
     summary: HeadSummary = summarise(record.select([layer], [head]))[layer, head]
-    shares = "  ".join(f"{name} {share:.2f}" for name, share in summary.shares.items())
+    label = summary.label.replace("_", " ")
+    shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
     entropy = f"entropy {summary.entropy:.2f} of at most {most:.2f} nats"
-    return f"{summary.label}, {entropy}" if short else f"{summary.label}: {shares}; {entropy}"
+    return f"{label}, {entropy}" if short else f"{label}: {shares}; {entropy}"
 
 
 def strongest_keys(record: AttentionRecord, row: Floats, top_k: int) -> list[tuple[str, str]]:

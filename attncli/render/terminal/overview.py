@@ -3,7 +3,8 @@
 from rich.cells import cell_len
 from rich.text import Text
 
-from attncli.analysis.patterns import BROAD, HeadSummary, most_attended, summarise
+from attncli.analysis.patterns import HeadSummary, most_attended, summarise
+from attncli.analysis.statistics import BROAD
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.render.hidden import drawn_map
@@ -38,7 +39,7 @@ def kind(summary: HeadSummary) -> str:
     """A head's pattern with its share: "previous .78"."""
     if summary.label == BROAD:
         return BROAD
-    return f"{summary.label} {two_digits(max(summary.shares.values()))}"
+    return f"{summary.label.replace('_', ' ')} {two_digits(summary.strength)}"
 
 
 def most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width: int) -> str:

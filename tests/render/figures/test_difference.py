@@ -13,6 +13,7 @@ from records import cross_records, record_of
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import INK, difference_figure
+from attncli.render.figures.matrix import COLOURS
 
 NUMBERS = np.random.default_rng(4)
 
@@ -35,7 +36,7 @@ def test_the_maps_are_those_of_the_heads_that_differ_most():
     drawn = images(difference_figure(found))
     assert len(drawn) == 9
     first = max(found.first.weights.max(), found.second.weights.max())
-    weights = matplotlib.colormaps["magma_r"]
+    weights = matplotlib.colormaps[COLOURS]
     for place, (layer, head) in enumerate(found.heads()[:3]):
         for column, record in enumerate((found.first, found.second)):
             colours = weights(record.map(layer, head) / first)

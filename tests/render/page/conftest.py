@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attncli.render.figures.matrix import COLOURS
 from attncli.render.page import Start, page, save_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -97,12 +98,12 @@ def random_maps():
 
 
 @pytest.fixture
-def magma():
-    """`magma(shares)` -> the colours `[..., 3]` of matplotlib's scale: nothing is light on light, dark on dark."""
+def violets():
+    """`violets(shares)` -> the colours `[..., 3]` of weights in pictures: nothing is white on paper, dark on dark."""
 
     def colours(shares, dark=False):
         shares = np.asarray(shares, dtype=float)
-        return 255 * np.array(matplotlib.colormaps["magma" if dark else "magma_r"](shares))[..., :3]
+        return 255 * np.array(matplotlib.colormaps[f"{COLOURS}_r" if dark else COLOURS](shares))[..., :3]
 
     return colours
 

@@ -26,6 +26,8 @@ STATE = {
     "words": "yes",
     "threshold": "0.125",
     "thumbs": "lines",
+    "scale": "root",
+    "detail": "yes",
     "cell": "80",
     "corner": "2,1",
     "theme": "dark",
@@ -67,8 +69,11 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.tab.click("summary")  # whether the filters are open is no part of it
     page.click("[data-view=model]")
     page.click("[data-thumbs=lines]")
+    page.tab.focus("#chart")
+    page.press("Enter")
+    page.choose("scale", "root")
     page.click("[data-view=matrix]")
-    page.click("[data-zoom=in]")
+    page.click("[data-zoom=out]")
     page.click("#theme")
     assert set(page.hash) == set(STATE) - {"corner"}
     before, hash_before = seen(page), page.hash

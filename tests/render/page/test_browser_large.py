@@ -31,7 +31,7 @@ def document(record):
     return page(record)
 
 
-def test_matrix_shows_512_tokens(opened, record, document, magma):
+def test_matrix_shows_512_tokens(opened, record, document, violets):
     page = opened(record, "#view=matrix&layer=5&head=11", document=document)
     weights = record.map(5, 11)
     image = page.svg().find(".//{http://www.w3.org/2000/svg}image")
@@ -52,7 +52,7 @@ def test_matrix_shows_512_tokens(opened, record, document, magma):
     for query in range(first_query, first_query + 15):
         for key in range(first_key, first_key + 15):
             x, y = left + (key + 0.2) * cell - shift[0], top + (query + 0.2) * cell - shift[1]
-            expected = magma(weights[query, key] / weights.max())
+            expected = violets(weights[query, key] / weights.max())
             assert pixels[int(y), int(x)] == pytest.approx(expected, abs=14)
     page.point(left + (first_key + 4.5) * cell, top + (first_query + 4.5) * cell)
     assert float(page.tip().rpartition(" ")[2]) == pytest.approx(
@@ -82,8 +82,8 @@ def test_heads_shows_the_strongest_lines_of_what_is_seen(opened, record, documen
     assert page.table()[0][2] == pytest.approx(row.max(), abs=ERROR + 5e-4)
 
 
-def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, record, document, magma):
-    page = opened(record, "#view=model", document=document)
+def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, record, document, violets):
+    page = opened(record, "#view=model&scale=root", document=document)
     thumbs = {(one["layer"], one["head"]): one for one in page.marks("rect") if "kind" in one}
     assert len(thumbs) == 72
     thumb = thumbs[3, 4]
@@ -93,7 +93,7 @@ def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, recor
     largest = np.zeros((side, side))
     np.maximum.at(largest, (blocks[:, None], blocks[None, :]), record.map(3, 4))
     inner = slice(3, side - 3)  # inside the frame
-    assert np.abs(pixels - magma(largest**0.5))[inner, inner].max() <= 24
+    assert np.abs(pixels - violets(largest**0.5))[inner, inner].max() <= 24
 
 
 def test_neuron_shows_512_keys(opened, record, document):

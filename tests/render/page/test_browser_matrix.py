@@ -21,7 +21,7 @@ def middle(cell):
     return cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2
 
 
-def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, magma):
+def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, violets):
     page = opened(record, "#view=matrix&layer=1&head=1")
     weights = record.map(1, 1)
     drawn = cells(page)
@@ -30,17 +30,17 @@ def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, magma):
     }
     for place, cell in drawn.items():
         colour = [int(part) for part in cell["fill"][4:-1].split(",")]
-        assert colour == pytest.approx(magma(weights[place] / weights.max()), abs=8)
+        assert colour == pytest.approx(violets(weights[place] / weights.max()), abs=8)
     assert f"{weights.max():.3f}" in page.texts()  # what the darkest colour stands for
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_screen_shows_the_colours_of_the_weights(opened, record, magma, scheme):
+def test_the_screen_shows_the_colours_of_the_weights(opened, record, violets, scheme):
     page = opened(record, "#view=matrix", scheme=scheme)
     pixels, weights = page.pixels(), record.map(0, 0)
     for place, cell in cells(page).items():
         corner = pixels[int(cell["y"]) + 4, int(cell["x"]) + 4]  # beside the number in its middle
-        assert corner == pytest.approx(magma(weights[place] / weights.max(), scheme == "dark"), abs=8)
+        assert corner == pytest.approx(violets(weights[place] / weights.max(), scheme == "dark"), abs=8)
 
 
 def test_a_cell_with_room_has_its_weight_in_it(opened, record):

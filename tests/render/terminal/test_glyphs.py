@@ -23,6 +23,14 @@ def test_every_head_has_the_glyph_of_its_pattern_in_its_layers_line(record):
         assert [one[0] for one in shown] == wanted
 
 
+@given(attention_records())
+def test_the_legend_names_the_patterns_that_are_there_and_no_others(record):
+    lines = [line.plain for line in glyph_table(record, PLAIN)[2 + len(record.layers) :]]
+    said = " ".join(lines).partition("  entropy")[0].split("  ")
+    labels = {summary.label for summary in summarise(record).values()}
+    assert said == [f"{glyph} {name.replace('_', ' ')}" for name, glyph in ASCII_GLYPHS.items() if name in labels]
+
+
 def test_the_bar_is_as_high_as_its_share():
     assert [bar(share, PLAIN) for share in (0, 0.55, 1)] == ["0", "5", "9"]
 

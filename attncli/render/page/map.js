@@ -1,0 +1,156 @@
+// One head as a heat map in a box. Labels stay at the edges of the box while the cells move under them.
+
+import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
+import { cut, picture, textWidth } from "./paint.js";
+import { drawBar, largestOf, shareOf } from "./scale.js";
+import { state } from "./state.js";
+import { axes, isHidden, leastDrawn, placeOf, pooled, shownWeights, unitOf } from "./units.js";
+import { brief, isolated, value } from "./captions.js";
+import { isWhole } from "./data.js";
+
+const CAPTION = 26;
+const GAP = 6;
+const SIZE = 12;
+const READABLE = 12; // pixels from one label to the next
+const NUMBERED = 36; // a cell with its weight in it
+export const LARGEST_CELL = 80;
+
+let drawn = { name: "", image: null, largest: 1, hidden: false };
+
+/** What stands along the sides of a map, where its cells begin in a box of this size, and their side where all of them fit. */
+export function layout(width, height) {
+  const both = axes();
+  const widest = Math.max(20, ...both.queries.concat(both.keys).map((unit) => textWidth(unit.label, SIZE)));
+  const label = Math.min(widest, 120, width * 0.25) + 2 * GAP;
+  const top = CAPTION + label;
+  const fit = Math.min((width - label - GAP) / both.keys.length, (height - top - GAP) / both.queries.length);
+  return { ...both, label, top, cell: Math.min(Math.max(fit, 0), LARGEST_CELL), end: GAP };
+}
+
+/** What lies at a place of a map: `{query, key}`, or one of them beside the cells; `seen` is how far it has moved. */
+export function at(x, y, { queries, keys, label, top, cell }, seen) {
+  const [row, column] = [Math.floor((y - top) / cell), Math.floor((x - label) / cell)];
+  const query = y - seen.y > top ? queries[row] : undefined;
+  const key = x - seen.x > label ? keys[column] : undefined;
+  if (query && key) return { query: query.members[0], key: key.members[0] };
+  if (query && x - seen.x <= label) return { query: query.members[0] };
+  return key && y - seen.y <= top ? { key: key.members[0] } : null;
+}
+
+/**
+ * Draw the map of the head that is looked at into a box, `laid` out for it. `origin` is where its upper left corner is,
+ * which may lie outside the box. False if it is not decoded yet.
+ */
+export function drawMap(painter, box, origin, laid, { said, pointed }, colours, dark) {
+  const { queries, keys, label, top, cell } = laid;
+  const weights = shownWeights(queries, keys, state.layer, state.head);
+  if (weights === null) return false;
+  const { image, largest, hidden } = mapImage(weights, queries.length, keys.length, cell, dark);
+  const [first, highest] = [origin.x + label, origin.y + top]; // the first cell
+  const [left, upper] = [box.x + label, box.y + top]; // where cells come out from under the labels
+  const [wide, high] = [keys.length * cell, queries.length * cell];
+
+  painter.clip(left - 1, upper - 1, box.width - label + 1, box.height - top + 1);
+  if (hidden) painter.hatch(first, highest, wide, high, colours);
+  const whole = isWhole(state.layer, state.head);
+  if (whole && painter.vector && queries.length * keys.length <= 4096) drawCells();
+  else painter.image(image, first, highest, wide, high);
+  if (whole && cell >= NUMBERED) drawNumbers();
+  painter.rect(first, highest, wide, high, { stroke: colours.edge }); // the first colour may be that of the paper
+  const row = placeOf(queries, pointed?.query ?? (state.side === "query" ? state.token : null));
+  const column = placeOf(keys, pointed?.key ?? (state.side === "key" ? state.token : null));
+  const thick = Math.max(cell, 2);
+  if (row >= 0) frame(first, highest + row * cell, wide, thick);
+  if (column >= 0) frame(first + column * cell, highest, thick, high);
+  painter.endClip();
+
+  drawLabels(queries, row, false);
+  drawLabels(keys, column, true);
+  const end = drawBar(painter, box.x + box.width - GAP, box.y + 3, { largest, hidden }, colours, dark);
+  painter.text(cut(said, SIZE, end - box.x - 2 * GAP), box.x + GAP, box.y + 13, { fill: colours.faint, size: SIZE });
+  return true;
+
+  /** Around a row or a column, to be seen on any colour. */
+  function frame(x, y, width, height) {
+    const lineWidth = cell < 6 ? 1 : 2;
+    painter.rect(x, y, width, height, { stroke: colours.paper, lineWidth: lineWidth + 2 });
+    painter.rect(x, y, width, height, { stroke: colours.accent, lineWidth });
+  }
+
+  function drawCells() {
+    for (let place = 0; place < weights.length; place++) {
+      const [query, key] = [Math.floor(place / keys.length), place % keys.length];
+      const data = { query: queries[query].members[0], key: keys[key].members[0] };
+      painter.rect(first + key * cell, highest + query * cell, cell + 0.3, cell + 0.3, isHidden(weights[place])
+        ? { data: { ...data, hidden: true } }
+        : { fill: rgb(colourOf(weights[place])), data: { ...data, weight: Number(weights[place].toPrecision(6)) } });
+    }
+  }
+
+  function drawNumbers() {
+    queries.forEach((_, query) => {
+      const y = highest + (query + 0.5) * cell;
+      if (y < upper || y > box.y + box.height) return;
+      keys.forEach((__, key) => {
+        const x = first + (key + 0.5) * cell;
+        const weight = weights[query * keys.length + key];
+        if (x < left || x > box.x + box.width || !(weight >= Math.max(leastDrawn(), state.threshold))) return; // which NaN is not
+        painter.text(brief(weight), x, y, { fill: inkOn(colourOf(weight)), size: 11, align: "center" });
+      });
+    });
+  }
+
+  function colourOf(weight) {
+    return shareColour(shareOf(weight, largest), dark);
+  }
+
+  /** Every label that has room, and the one that is pointed at whatever room there is. */
+  function drawLabels(units, marked, upright) {
+    const step = Math.max(1, Math.ceil(READABLE / cell));
+    const side = upright ? box.x + box.width : box.y + box.height;
+    const start = upright ? left : upper;
+    const write = (number, bold) => {
+      const along = (upright ? first : highest) + (number + 0.5) * cell;
+      if (along < start - cell / 2 || along > side) return;
+      const text = cut(units[number].label, SIZE, label - 2 * GAP);
+      const fill = units[number].special && !bold ? colours.faint : colours.ink;
+      const [x, y] = upright ? [along, box.y + top - GAP] : [box.x + label - GAP, along];
+      if (bold && upright) painter.rect(x - READABLE / 2, box.y + CAPTION, READABLE, label, { fill: colours.mark });
+      if (bold && !upright) painter.rect(box.x, y - READABLE / 2, label, READABLE, { fill: colours.mark });
+      painter.text(text, x, y, { fill, size: SIZE, align: upright ? "left" : "right", bold, turn: upright ? -90 : 0 });
+    };
+    if (upright) painter.clip(left - READABLE / 2, box.y + CAPTION, box.width - label, label);
+    else painter.clip(box.x, upper - READABLE / 2, label, box.height - top);
+    for (let number = 0; number < units.length; number += step) if (Math.abs(number - marked) * cell >= READABLE || marked < 0) write(number, false);
+    if (marked >= 0) write(marked, true);
+    painter.endClip();
+  }
+}
+
+/** The map as a picture, a pixel a cell; where cells are smaller than a pixel the largest of several. */
+function mapImage(weights, rows, columns, cell, dark) {
+  const most = cell < 1 ? Math.max(1, Math.floor(cell * Math.min(rows, columns))) : Infinity;
+  const name = [state.text, state.mask, state.layer, state.head, state.special, state.segments, state.words, state.threshold, state.scale, most, dark].join();
+  if (drawn.name !== name) {
+    const largest = largestOf(weights);
+    const table = pixelTable(dark);
+    const shown = most < Infinity ? pooled(weights, rows, columns, most) : { weights, rows, columns };
+    const pixels = Uint32Array.from(shown.weights, (weight) => pixelOf(table, shareOf(weight, largest)));
+    drawn = { name, image: picture(pixels, shown.rows, shown.columns), largest, hidden: weights.some(isHidden) };
+  }
+  return drawn;
+}
+
+/** What is said of a cell, or of a token along a side. */
+export function tip({ query, key }) {
+  if (query === undefined) return `key ${key}: ${isolated(unitOf(key, "key").label)}`;
+  if (key === undefined) return `query ${query}: ${isolated(unitOf(query, "query").label)}`;
+  const { queries, keys } = axes();
+  const [row, column] = [placeOf(queries, query), placeOf(keys, key)];
+  const weights = shownWeights(queries, keys, state.layer, state.head);
+  if (weights === null) return "";
+  const most = isWhole(state.layer, state.head) ? "" : "at most ";
+  const weight = weights[row * keys.length + column];
+  const said = isHidden(weight) ? "hidden" : most + value(weight);
+  return `${isolated(queries[row].label)} (${query}) → ${isolated(keys[column].label)} (${key}): ${said}`;
+}
