@@ -1,7 +1,9 @@
 // Matrix: one head as a heat map. Labels stay at the edges while the cells move under them.
 
+import { pointAway } from "./away.js";
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
+import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
 import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
 import { caption, isolated, kind, pooling, value } from "./captions.js";
@@ -16,7 +18,6 @@ const READABLE = 12; // pixels from one label to the next
 const NUMBERED = 36; // a cell with its weight in it
 export const SMALLEST_CELL = 1;
 export const LARGEST_CELL = 80;
-const LARGEST_FIT = 44;
 
 let drawn = { name: "", image: null, top: 1 };
 
@@ -26,7 +27,7 @@ function layout(width, height) {
   const label = Math.min(widest, 120, width * 0.25) + 2 * GAP;
   const top = CAPTION + label;
   const fit = Math.min((width - label - GAP) / both.keys.length, (height - top - GAP) / both.queries.length);
-  const cell = state.cell || Math.min(Math.max(fit, SMALLEST_CELL), LARGEST_FIT);
+  const cell = state.cell || Math.min(Math.max(fit, SMALLEST_CELL), LARGEST_CELL);
   return { ...both, label, top, cell };
 }
 
@@ -77,7 +78,17 @@ export function draw(painter, area, pointed, colours, dark) {
   const said = caption(`layer ${state.layer}`, `head ${state.head}`, kind(state.layer, state.head), pooling(state.layer, state.head));
   painter.text(cut(said, SIZE, area.width - BAR - 90 - (hidden ? SAMPLE : 0)), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
   drawBar();
+  if (whole) pointToPartner();
   return true;
+
+  /** The strongest partner of the token that is held, where it is out of sight. */
+  function pointToPartner() {
+    const [best] = state.token === null ? [] : strongest(partnersOf(state, [state.head]) ?? [], 1);
+    const middle = (start, place) => start + (place + 0.5) * cell;
+    const [x, y] = state.side === "query" ? [best?.place, row] : [column, best?.place];
+    const seen = { left, right: area.x + area.width, top: upper, bottom: area.y + area.height };
+    if (best) pointAway(painter, seen, middle(label, x), middle(top, y), best, colours);
+  }
 
   function drawCells() {
     for (let place = 0; place < weights.length; place++) {
