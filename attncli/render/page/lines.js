@@ -6,6 +6,7 @@ import { isHidden, shownWeights } from "./units.js";
 
 const LEAST = 1 / 255; // an opacity below this is none
 const MOST = 1000;
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // whose multiples lie everywhere between two whole numbers
 const ALL = 1 - 1e-6; // of a sum of many rounded numbers
 
 /** The heads that are drawn: those chosen of which the page holds all weights. */
@@ -72,8 +73,8 @@ function strongEnough(maps, cells, least) {
 function strongest(all, most) {
   const limit = Float32Array.from(all, (line) => line.weight).sort()[all.length - most];
   const [above, alike] = [all.filter((line) => line.weight > limit), all.filter((line) => line.weight === limit)];
-  const room = most - above.length;
-  return above.concat(Array.from({ length: room }, (_, number) => alike[Math.floor((number * alike.length) / room)]));
+  const scattered = alike.map((line, number) => ({ line, place: (number * GOLDEN) % 1 })).sort((a, b) => a.place - b.place);
+  return above.concat(scattered.slice(0, most - above.length).map(({ line }) => line));
 }
 
 /** All weight of these rows, whatever the filters leave of it: a word's row is the mean of those of its pieces. */

@@ -11,11 +11,12 @@ import { listen, onDrawn, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";
 import { decodeAhead, onDecoded } from "./data.js";
 import { listenToKeys } from "./keys.js";
-import { readOut } from "./readout.js";
+import { makeRoom, readOut } from "./readout.js";
 import { onChange, readHash, state } from "./state.js";
 
 makeControls();
 onChange(showState);
+onChange(makeRoom);
 onChange(redraw);
 onDrawn(readOut);
 onDecoded(() => {

@@ -18,11 +18,20 @@ const values = document.getElementById("values");
 
 let listed = ""; // what the table shows
 
+/** The heads that the panel has columns for. */
+function spokenOf() {
+  return state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
+}
+
+/** Give the panel the room for them, whether or not it says anything of them yet: the drawing stays where it is. */
+export function makeRoom() {
+  document.documentElement.style.setProperty("--columns", String(spokenOf().length));
+}
+
 /** Say what is drawn now, with the token `{token, side}` that is pointed at, if there is one. */
 export function readOut(pointed) {
   document.getElementById("about").textContent = about();
-  const heads = state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
-  document.documentElement.style.setProperty("--columns", String(heads.length));
+  const heads = spokenOf();
   const chosen = pointed ?? (state.view === "neuron" ? { token: shownQuery(), side: "query" } : state);
   const partners = chosen.token === null ? null : partnersOf(chosen, heads);
   if (Object.values(axes()).some((units) => !units.length)) tell([names(heads), "The filters leave nothing to draw."]);

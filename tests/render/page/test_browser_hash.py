@@ -68,7 +68,7 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.click("[data-view=model]")
     page.click("[data-thumbs=lines]")
     page.click("[data-view=matrix]")
-    page.click("[data-zoom=in]")
+    page.click("[data-zoom=out]")
     page.click("#theme")
     assert set(page.hash) == set(STATE) - {"corner"}
     before, hash_before = seen(page), page.hash
