@@ -91,8 +91,9 @@ export function draw(painter, area, pointed, colours) {
   drawLabels(painter, area, place, both.queries, "query", chosen, colours);
   drawLabels(painter, area, place, both.keys, "key", chosen, colours);
   const [best] = strongest(partners, 1);
-  const seen = { left: area.x, right: area.x + area.width, top: area.y + TOP, bottom: area.y + area.height };
-  if (best) pointAway(painter, seen, chosen.side === "query" ? place.to + place.right : place.from - place.left, place.middle(best.place), best, colours);
+  const seen = { left: area.x, right: place.from - GAP, top: area.y + TOP, bottom: area.y + area.height };
+  if (chosen?.side === "query") [seen.left, seen.right] = [place.to + GAP, area.x + area.width];
+  if (best) pointAway(painter, seen, chosen.side === "query" ? seen.left : seen.right, place.middle(best.place), best, colours);
   drawHeader(painter, area, place, found, chosen, colours);
   return true;
 }
@@ -104,10 +105,11 @@ function choice({ queries, keys }, pointed) {
   return place < 0 ? null : { token, side, place };
 }
 
-function carrying({ share }, chosen, scrolled) {
+function carrying({ lines, count, share }, chosen, scrolled) {
   if (Number.isNaN(share)) return "";
-  const whose = chosen ? `this ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the rows in sight" : "the weight";
-  return `drawn lines carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
+  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "drawn lines";
+  const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the rows in sight" : "the weight";
+  return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
 }
 
 function drawLines(painter, { row, from, to, middle }, { queries, keys }, { lines, full }, chosen) {
@@ -162,15 +164,14 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
 }
 
 /** Caption and headings stay while tokens move under them. */
-function drawHeader(painter, area, { from, to }, { lines, count, full }, chosen, colours) {
+function drawHeader(painter, area, { from, to }, { lines, full }, chosen, colours) {
   const heads = drawnHeads();
   const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
   const said = caption(`layer ${state.layer}`, `head${heads.length === 1 ? "" : "s"} ${numberList(heads) || "none"}`, ...others, chosen ? hatching() : "");
-  const some = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "";
   const opaque = chosen && lines.length ? `opaque: ${value(full)}` : "";
   const nothing = heads.length ? "" : "No head is on: switch one on above.";
   painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
-  [said, [nothing, some, carries, opaque].filter(Boolean).join(" · ")].forEach((line, number) => {
+  [said, [nothing, carries, opaque].filter(Boolean).join(" · ")].forEach((line, number) => {
     painter.text(cut(line, 12, area.width - 2 * GAP), GAP, area.y + 13 + 16 * number, { fill: colours.faint, size: 12 });
   });
   painter.text("query", from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });

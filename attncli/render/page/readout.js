@@ -7,7 +7,7 @@ import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
 import { partnersOf, strongest } from "./partners.js";
 import { change, state } from "./state.js";
-import { axes, unitOf } from "./units.js";
+import { axes, isHidden, unitOf } from "./units.js";
 import { about, isolated, kind, numberList, pooling, value } from "./captions.js";
 import { isWhole } from "./data.js";
 
@@ -75,22 +75,32 @@ function tell(parts) {
   if (said.textContent !== text) said.textContent = text;
 }
 
-/** The partners of a token on this side, a row each, with a column a head. */
+/** The partners of a token on this side, a row each; of several heads with the strongest weight and then a column each. */
 function list(side, partners, heads) {
   const name = JSON.stringify([side, heads, partners]);
   if (listed === name) return;
   listed = name;
   const focused = values.contains(document.activeElement);
-  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "looks at" : "is looked at by"), ...heads.map((head) => heading(heads.length > 1 ? head : "weight", head)));
+  values.classList.toggle("several", heads.length > 1);
+  const columns = heads.length > 1 ? [heading("strongest"), ...heads.map(headingOf)] : [heading("weight")];
+  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "looks at" : "is looked at by"), ...columns);
   values.tBodies[0].replaceChildren(...partners.map((one) => row(one, side === "query" ? "key" : "query")));
   if (focused) values.tBodies[0].querySelector("button")?.focus();
 }
 
-function heading(text, head) {
+function heading(text) {
   const cell = document.createElement("th");
   cell.scope = "col";
   cell.textContent = text;
-  if (text === head) cell.style.setProperty("--head", headColour(head));
+  return cell;
+}
+
+function headingOf(head) {
+  return inColour(heading(head), head);
+}
+
+function inColour(cell, head) {
+  cell.style.setProperty("--head", headColour(head));
   return cell;
 }
 
@@ -105,11 +115,8 @@ function row({ label, token, values: weights, best }, side) {
   button.title = `Go to ${side} ${token} and hold it`;
   button.append(name);
   line.insertCell().append(button, ` ${token}`);
-  for (const one of weights) {
-    const cell = line.insertCell();
-    cell.textContent = Number.isNaN(one.weight) ? "" : value(one.weight);
-    cell.classList.toggle("best", weights.length > 1 && one.head === best.head);
-  }
+  if (weights.length > 1) inColour(line.insertCell(), best.head).textContent = value(best.weight);
+  for (const { weight } of weights) line.insertCell().textContent = isHidden(weight) ? "" : value(weight);
   line.addEventListener("click", () => {
     change({ token, side });
     scrollToToken();

@@ -38,10 +38,10 @@ def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, r
     assert box["y"] + box["height"] == pytest.approx(window[0] + window[1], abs=1)
     [line] = [one for one in page.marks("line") if one["weight"] > 0.65]
     assert (box["x"] > line["x2"]) == (side == "query") and (box["x"] + box["width"] < line["x1"]) == (side == "key")
-    scroll(page, 0, 1200)
+    scroll(page, 0, 2000)
     assert arrows(page) == []
     page.go(f"#heads=0,1&side={side}&token=116")
-    scroll(page, 0, 1200)
+    scroll(page, 0, 2000)
     assert arrows(page) == [("↑", 3, 1, pytest.approx(weight, abs=2e-3))]
 
 

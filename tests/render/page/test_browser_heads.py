@@ -182,8 +182,7 @@ def test_the_table_lists_the_largest_weights_of_the_held_token(opened, minilm, s
 def share(page):
     """The share of the weight that is said to be in the lines, alike in the drawing and beside it."""
     drawn, said = (
-        re.search(r"rawn lines carry (all|[\d.]+ %) of", text)[1]
-        for text in (" ".join(page.texts()), page.text("said"))
+        re.search(r"lines carry (all|[\d.]+ %) of", text)[1] for text in (" ".join(page.texts()), page.text("said"))
     )
     assert drawn == said
     return 1 if said == "all" else float(said.removesuffix(" %")) / 100
@@ -265,14 +264,14 @@ def test_strips_of_many_heads_lie_side_by_side(opened, random_maps):
 
 def test_rows_letters_and_lines_grow_with_the_window_up_to_a_point(opened, record):
     lines, rows, sizes = [], [], []
-    for width, height in ((700, 260), (1000, 360), (1600, 1200)):
+    for width, height in ((1000, 280), (1000, 360), (1600, 1200)):
         page = opened(record, "#layer=0", width=width, height=height)
         labels = [y for text, _, y in page.labels() if text in record.tokens.text][:7]
         rows.append(np.diff(labels).mean())
         [line, *_] = page.marks("line")
         lines.append(line["x2"] - line["x1"])
         sizes.append(max(float(one.get("font-size")) for one in page.svg().iter("{http://www.w3.org/2000/svg}text")))
-    assert rows == sorted(rows) and rows[0] == 20 and rows[2] == 36 and sizes == [13, sizes[1], 18]
+    assert rows == sorted(rows) and rows[0] == pytest.approx(20) and rows[2] == 36 and sizes == [13, sizes[1], 18]
     assert lines == sorted(lines) and lines[2] < 200  # as short as can be read, for seven tokens
 
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from records import record_of
 
+from attncli.render.palette import head_colour
+
 pytestmark = pytest.mark.slow
 
 READ = """table => ({
   head: [...table.tHead.rows[0].cells].map((cell) => cell.textContent),
   rows: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)),
-  best: [...table.tBodies[0].rows].map((row) => [...row.cells].findIndex((cell) => cell.className === "best")),
+  colours: [...table.tBodies[0].rows].map((row) => row.cells[1].style.getPropertyValue("--head")),
 })"""
 
 
@@ -21,10 +23,10 @@ def record(random_maps):
 
 
 def panel(page):
-    """The table: its headings, its rows `(token, [weight, ...])`, and of each row the place of the largest."""
+    """The table: its headings, its rows `(token, [weight, ...])`, and of each row the colour of its first weight."""
     read = page.tab.eval_on_selector("#values", READ)
     rows = [(row[0], [float(weight) for weight in row[1:]]) for row in read["rows"]]
-    return read["head"], rows, [place - 1 for place in read["best"]]
+    return read["head"], rows, read["colours"]
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
@@ -32,12 +34,14 @@ def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(
     page = opened(record, f"#layer=1&token=4&side={side}&heads=0,2,3")
     weights = np.array([record.map(1, head).take(4, axis) for head in (0, 2, 3)]).T
     order = np.argsort(-weights.max(axis=1), kind="stable")[:10]
-    headings, rows, best = panel(page)
-    assert headings == ["looks at" if side == "query" else "is looked at by", "0", "2", "3"]
+    headings, rows, colours = panel(page)
+    assert headings == ["looks at" if side == "query" else "is looked at by", "strongest", "0", "2", "3"]
     assert [token for token, _ in rows] == [f"{record.tokens.text[place]} {place}" for place in order.tolist()]
-    assert [found for _, found in rows] == [pytest.approx(row.tolist(), abs=6e-4) for row in weights[order]]
-    assert best == weights[order].argmax(axis=1).tolist()
-    token, head = record.tokens.text[order[0]], (0, 2, 3)[best[0]]
+    expected = [[row.max(), *row.tolist()] for row in weights[order]]
+    assert [found for _, found in rows] == [pytest.approx(row, abs=6e-4) for row in expected]
+    heads = [(0, 2, 3)[place] for place in weights[order].argmax(axis=1)]
+    assert colours == [head_colour(head) for head in heads]
+    token, head = record.tokens.text[order[0]], heads[0]
     partner = "key" if side == "query" else "query"
     said = f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} “{token}” {weights.max():.3f} (head {head})."
     assert page.text("said").startswith(said)
@@ -98,9 +102,7 @@ def test_rows_can_be_walked_with_the_keyboard(opened, record):
 def share(page):
     """The share of the weight that lines are said to carry, alike in the drawing and in the panel."""
     texts = (*(text for text in page.texts() if "carry" in text), page.text("said"))
-    drawn, said = (
-        re.search(r"rawn lines carry (all|[\d.]+ %) of ([a-z' ]+?)( ·|\.|$)", text).groups() for text in texts
-    )
+    drawn, said = (re.search(r"lines carry (all|[\d.]+ %) of ([a-z' ]+?)( ·|\.|$)", text).groups() for text in texts)
     assert drawn[:2] == said[:2]
     return 1 if said[0] == "all" else float(said[0].removesuffix(" %")) / 100, said[1]
 
@@ -113,7 +115,7 @@ def carried(page):
 def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_rest_out(opened, record, filters):
     page = opened(record, f"#heads=1,4&token=3{filters}")
     said, whose = share(page)
-    assert whose == "this row's weight"
+    assert whose == "the row's weight"
     assert said == pytest.approx(carried(page) / 2, abs=6e-4)  # of each head a row, which sums to 1
     row = record.weights[0, [1, 4], 3]
     kept = row[:, 1:-1] if "special" in filters else row
@@ -126,7 +128,7 @@ def test_of_a_column_it_is_what_the_token_is_given(opened, record):
     page = opened(record, "#heads=1&token=3&side=key&threshold=0.05")
     said, whose = share(page)
     column = record.map(0, 1)[:, 3]
-    assert whose == "this column's weight"
+    assert whose == "the column's weight"
     assert said == pytest.approx(column[column >= 0.05].sum() / column.sum(), abs=6e-4)
 
 
