@@ -5,7 +5,7 @@ looks at the same token from everywhere (a sink: [CLS], [SEP], in a decoder the 
 beside what is usual, and counts by how far it is above.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +163,13 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
             if of_head:
                 found.append(sorted(of_head, key=lambda edge: -edge.above))
     return sorted(found, key=lambda of_head: -of_head[0].above)
+
+
+def telling_head(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> tuple[int, int]:
+    """The head to look at first, as (layer, head): that of the first of the strong edges `found` (`edges`), or, where
+    there is none, the first of the last layer.
+    """
+    return (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
 
 
 def clear_patterns(record: AttentionRecord) -> list[tuple[int, int, str, float]]:

@@ -183,7 +183,9 @@ def next_commands(context: typer.Context, record: "AttentionRecord", found: "lis
     """To look closer: at the head that stands out most, at all heads of its layer, at everything. None with --quiet."""
     if output.QUIET:
         return []
-    layer, head = (found[0][0].layer, found[0][0].head) if found else (record.layers[-1], record.heads[0])
+    from attncli.analysis.telling import telling_head
+
+    layer, head = telling_head(record, found)
     every = [
         typed(context, "run", {"layer": layer, "head": head}),
         typed(context, "run", {"layer": layer, "head": None}),

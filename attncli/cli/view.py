@@ -5,6 +5,7 @@ import shutil
 import sys
 import webbrowser
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
+    from attncli.cli.source import Source
     from attncli.record import AttentionRecord
 
 NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
@@ -119,7 +121,7 @@ def view(
     if any(map(in_stretches, records)):
         refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
-    made = document.page(records, opening, title)
+    made = document.page(records, replace(opening, head=telling(source, records[0])), title)
     document.save_page(made, output_path)
     output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
     output.data(str(output_path))
@@ -141,6 +143,17 @@ def with_masks(records: "list[AttentionRecord]", names: str | None, context: typ
     if set(wanted) == set(there):
         refuse(context, f"with --from, which takes what was saved: mask {', '.join(there)}", "masks")
     return [record for record in records if record.mask_name in wanted]
+
+
+def telling(source: "Source", record: "AttentionRecord") -> tuple[int, int]:
+    """The head that `run` puts first on this text: what the page opens on."""
+    from attncli.analysis.shares import row_shares
+    from attncli.analysis.telling import Usual, edges, telling_head
+    from attncli.cli.long_texts import in_stretches
+
+    record = row_shares(record)
+    over = Usual.with_text(record, None if in_stretches(record) else source.usual())
+    return telling_head(record, edges(record, over))
 
 
 def say_if_large(context: typer.Context, records: "Sequence[AttentionRecord]") -> None:

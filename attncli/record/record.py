@@ -207,7 +207,7 @@ class AttentionRecord:
         """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
 
         Options are those of `attncli view`: layers, heads (as for `select`), title, and how the page opens (view,
-        query, segments, special, words, threshold): see `attncli.render.page.Start`. Several texts or masks:
+        query, segments, special, words, threshold, head): see `attncli.render.page.Start`. Several texts or masks:
         `attncli.render.page.page` takes a list.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.

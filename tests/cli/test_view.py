@@ -10,6 +10,7 @@ from attncli.record import load_record, save_records
 from attncli.render.page import Start, page
 
 TEXT = "The cat sat on the mat."
+SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +38,20 @@ def test_the_path_is_the_output_and_the_page_is_there(attncli, folder):
     assert (folder / "attention.html").read_bytes() == (folder / "out.htm").read_bytes()
 
 
-def test_the_page_is_that_of_the_record(attncli, folder, minilm):
+def test_the_page_is_that_of_the_record(attncli, folder, minilm, described):
     attncli("view", "-l", "2,4", "-H", "1-3", "--vectors", "4.2", "--view", "matrix", "--query", "mat", TEXT)
     record = minilm.attend(TEXT, layers="2,4", heads="1-3", vectors="4.2")
-    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, Start(view="matrix", query="mat"))
+    opening = described()["start"]["opening"]
+    start = Start(view="matrix", query="mat", head=(opening["layer"], opening["head"]))
+    assert (folder / "attention.html").read_text(encoding="utf-8") == page(record, start)
+
+
+@pytest.mark.parametrize("options", [[], ["-l", "2,4"]])
+def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
+    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above what is usual")[2]
+    attncli("view", *options, SENTENCE)
+    opening = described()["start"]["opening"]
+    assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]
 
 
 def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
@@ -84,9 +95,9 @@ def test_a_pair_has_segments(attncli, described):
     )
     [text] = described()["texts"]
     assert set(text["segments"]) == {0, 1}
-    assert described()["start"] == {
-        "view": "heads", "segments": "AB", "special": False, "words": True, "threshold": 0.1
-    }  # fmt: skip
+    start = described()["start"]
+    assert start.pop("opening")["layer"] == 0
+    assert start == {"view": "heads", "segments": "AB", "special": False, "words": True, "threshold": 0.1}
 
 
 def test_the_title_is_the_users(attncli, folder):

@@ -27,6 +27,12 @@ let pending = false; // a drawing is asked for
 let placed = ""; // the view and text whose corner has been scrolled to
 let opened = "heads"; // the view that a click in Model goes back to
 let drawings = 0;
+let whenDrawn = () => {};
+
+/** `listener` is called after each drawing that lacks nothing, with the token that is pointed at. */
+export function onDrawn(listener) {
+  whenDrawn = listener;
+}
 
 /** Ask for a drawing with the next frame. */
 export function redraw() {
@@ -51,9 +57,12 @@ function draw() {
     [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
   }
   const complete = drawOn(canvas.getContext("2d"), area(), scale, pointed);
-  // For whoever waits for a drawing: which one this is, once nothing is missing in it.
-  if (complete) chart.dataset.drawn = String(++drawings);
-  else redraw();
+  if (!complete) {
+    redraw();
+    return;
+  }
+  whenDrawn(tokenOf(pointed));
+  chart.dataset.drawn = String(++drawings); // for whoever waits for a drawing: which one this is
 }
 
 /** Make the drawing as large as its view wants it; gives the size of the window onto it. */
@@ -106,7 +115,7 @@ export function asPixels() {
 
 // --- scrolling and zooming ---------------------------------------------------------------------------------
 
-/** When Matrix comes into sight, go where the state says; when another view does, to its head. */
+/** When Matrix comes into sight, go where the state says; when another view does, to its head or the token held. */
 function scrollToCorner(width, height) {
   const name = `${state.view} ${state.text}`;
   if (placed === name) return;
@@ -115,6 +124,7 @@ function scrollToCorner(width, height) {
   const [row, column] = state.corner.split(",").map(Number);
   const zoomed = state.view === "matrix";
   chart.scrollTo(zoomed ? column * cell : 0, zoomed ? row * cell : 0);
+  if (!zoomed) scrollToToken();
 }
 
 let settling = 0;
@@ -153,7 +163,7 @@ export function scrollToToken() {
   const row = units.findIndex((unit) => unit.members.includes(state.token));
   const seen = area();
   const upright = state.view === "matrix" && state.side === "key";
-  const { left, top, cell } = state.view === "matrix" ? matrix.grid(seen.width, seen.height) : heads.grid();
+  const { left, top, cell } = state.view === "matrix" ? matrix.grid(seen.width, seen.height) : heads.grid(seen.width, seen.height);
   const place = row * cell; // from the first cell on
   const [start, room] = upright ? [seen.x, seen.width - left] : [seen.y, seen.height - top];
   if (row < 0 || (place >= start && place + cell <= start + room)) return;
@@ -199,6 +209,13 @@ function point(event) {
   if (JSON.stringify(pointed) !== before) redraw();
 }
 
+/** The token of what is under a point, `{token, side}`: of a cell its query; null where there is none to hold. */
+function tokenOf(found) {
+  if (found === null || state.view === "model" || state.view === "neuron") return null;
+  const side = found.side ?? (found.query === undefined ? "key" : "query");
+  return { token: found.token ?? found[side], side };
+}
+
 /** A click holds a token, or lets go of it; in Model it opens a head. */
 function press(event) {
   const found = under(event);
@@ -212,8 +229,7 @@ function press(event) {
   } else if (state.view === "neuron") {
     if (found.key !== undefined) change({ token: found.key, side: "query" });
   } else {
-    const side = found.side ?? (found.query === undefined ? "key" : "query");
-    const token = found.token ?? found.query ?? found.key;
+    const { token, side } = tokenOf(found);
     const again = state.token === token && state.side === side;
     change({ token: again ? null : token, side });
   }

@@ -76,13 +76,16 @@ function makeHeads() {
     made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
     element("heads").append(made);
   }
+  choice("several", "heads", (one) => (one.dataset.several === "all" ? page.heads : []));
 }
 
 function isAlone(head) {
   return state.heads.length === 1 && state.heads[0] === head;
 }
 
+/** Switch a head on or off, but the last one that is on. */
 function toggle(head) {
+  if (isAlone(head)) return;
   const shown = state.heads.includes(head);
   change({
     head: shown ? state.head : head,
@@ -122,6 +125,7 @@ export function showState() {
   element("masks").hidden = page.texts[state.text].masks.length < 2;
   for (const one of element("masks").children) one.hidden = !maskOf(state.text, one.dataset.mask);
   element("heads").hidden = view !== "heads";
+  element("several").hidden = view !== "heads";
   element("one-head").hidden = view === "heads";
   element("thumbs").hidden = view !== "model";
   element("zooms").hidden = view !== "matrix";

@@ -48,7 +48,9 @@ def page(
     """
     records = [row_shares(one) for one in ([records] if isinstance(records, AttentionRecord) else records)]
     state = start.state(records[0] if records else None)
-    description, chunks = payload(records, state if kept is None else {**state, **kept.opening()}, kept)
+    if records:
+        state["opening"] = kept.opening() if kept is not None else start.opening(records[0])
+    description, chunks = payload(records, state, kept)
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
     style = (FOLDER / "style.css").read_text(encoding="utf-8")

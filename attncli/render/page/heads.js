@@ -1,168 +1,181 @@
 // Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
 
+import { pointAway } from "./away.js";
 import { headColour } from "./colour.js";
-import { isWhole, page, wholeHeads } from "./data.js";
+import { page, wholeHeads } from "./data.js";
+import { drawnHeads, linesOf } from "./lines.js";
 import { cut, textWidth } from "./paint.js";
+import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
-import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
+import { axes, placeOf, unitOf } from "./units.js";
 import { caption, hatching, isolated, numberList, value } from "./captions.js";
 
-const TOP = 46; // caption and headings
-const ROW = 20;
-const SIZE = 13; // of labels
+const TOP = 62; // caption, what the lines carry, headings
+const [ROW, TALLEST] = [20, 36]; // rows, and so letters, grow with the window
+const [SIZE, LARGEST] = [13, 18];
 const GAP = 6;
-const VALUE = 50; // width of a column of values
-const VALUES = 0.2; // of the width, for the values of each head; where they need more, the largest stands alone
-const WIDEST = 460; // of the lines
-const LEAST = 1 / 255; // a weight below this is no opacity at all
-const MOST_LINES = 2000;
+const LABELS = 0.3; // of the width, for labels and a value
+const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // a head's strip beside a partner; of the width, for those of all heads
+const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // of the lines, and how long they are for one high of rows
 
 /** The size of the whole drawing, in pixels, where so much can be seen at once. */
-export function measure(width) {
-  const { queries, keys } = axes();
-  return { width, height: TOP + ROW * Math.max(queries.length, keys.length) + GAP };
-}
-
-/** The heads that are drawn: those chosen of which the page holds all weights. */
-function drawnHeads() {
-  return state.heads.filter((head) => isWhole(state.layer, head));
-}
-
-function layout({ queries, keys }, width) {
-  const widest = (units) => Math.max(0, ...units.map((unit) => textWidth(unit.label, SIZE, true)));
-  const each = VALUE * Math.max(1, drawnHeads().length);
-  const values = each > VALUES * width ? VALUE : each;
-  const most = Math.max(40, width * 0.3 - values);
-  const [left, right] = [Math.min(widest(queries), most), Math.min(widest(keys), most)];
-  const lines = Math.min(WIDEST, Math.max(60, width - left - right - 2 * (values + 3 * GAP)));
-  const start = Math.max(0, (width - lines - left - right - 2 * (values + 3 * GAP)) / 2);
-  const from = start + values + 2 * GAP + left + GAP;
-  return { left, right, from, to: from + lines, values, outerLeft: from - left - 2 * GAP, outerRight: from + lines + right + 2 * GAP };
+export function measure(width, height) {
+  const both = axes();
+  return { width, height: TOP + rowHeight(both, height) * rowCount(both) + GAP };
 }
 
 /** Where rows begin and how high they are: what scrolling has to know. */
-export function grid() {
-  return { left: 0, top: TOP, cell: ROW };
+export function grid(width, height) {
+  return { left: 0, top: TOP, cell: rowHeight(axes(), height) };
+}
+
+function rowCount({ queries, keys }) {
+  return Math.max(queries.length, keys.length);
+}
+
+function rowHeight(both, height) {
+  return within((height - TOP - GAP) / rowCount(both), ROW, TALLEST);
+}
+
+function layout(both, width, height) {
+  const row = rowHeight(both, height);
+  const size = within(Math.min(0.55 * row, width / 40), SIZE, LARGEST);
+  const heads = Math.max(1, drawnHeads().length);
+  const strip = within((STRIPS * width) / heads, STRIP, WIDEST_STRIP);
+  const one = textWidth("0.00000", size - 1) + 2 * GAP;
+  const most = Math.max(40, LABELS * width - one);
+  const [left, right] = [both.queries, both.keys].map((units) => Math.min(most, Math.max(0, ...units.map((unit) => textWidth(unit.label, size, true)))));
+  const room = width - left - right - 2 * (strip * heads + 4 * GAP); // for lines, and values on both sides
+  const wished = within(SLOPE * Math.min(height - TOP, row * rowCount(both)), 2 * SHORTEST, LONGEST);
+  const values = one * (wished + 2 * one * heads <= room ? heads : 1);
+  const lines = Math.max(SHORTEST, Math.min(room - 2 * values, wished));
+  const beside = strip * heads + values + 3 * GAP; // of a column of labels, to its outer side
+  const from = Math.max(0, (room - 2 * values - lines) / 2) + beside + left + GAP;
+  return { row, size, strip, one, values, left, right, beside, from, to: from + lines, middle: (place) => TOP + (place + 0.5) * row };
+}
+
+function within(number, low, high) {
+  return Math.min(Math.max(number, low), high);
 }
 
 /** What is under a point: a token and its side. */
 export function at(x, y, width, height, area) {
   const both = axes();
-  const place = layout(both, width);
-  const row = Math.floor((y - TOP) / ROW);
+  const place = layout(both, width, height);
   const side = x < place.from ? "query" : x > place.to ? "key" : null;
-  const unit = side && y - area.y > TOP && (side === "query" ? both.queries : both.keys)[row];
-  const inside = x > place.outerLeft - place.values && x < place.outerRight + place.values;
+  const unit = side && y - area.y > TOP && (side === "query" ? both.queries : both.keys)[Math.floor((y - TOP) / place.row)];
+  const inside = x > place.from - place.left - place.beside && x < place.to + place.right + place.beside;
   return unit && inside ? { token: unit.members[0], side } : null;
+}
+
+let carries = "";
+
+/** What the lines that were drawn last carry of the weight, in words; "" where there is none. */
+export function carried() {
+  return carries;
 }
 
 /** Draw what is in `area`; false if something is not decoded yet. */
 export function draw(painter, area, pointed, colours) {
-  const { queries, keys } = axes();
-  const place = layout({ queries, keys }, area.width);
-  const chosen = pointed ?? (state.token === null ? null : state);
-  const held = chosen && placeOf(chosen.side === "query" ? queries : keys, chosen.token);
-  const found = lines(queries, keys, area, chosen?.side, held);
+  const both = axes();
+  const place = layout(both, area.width, area.height);
+  const chosen = choice(both, pointed);
+  const rows = [area.y, area.y + area.height - TOP].map((y) => within(Math.round(y / place.row), 0, rowCount(both)));
+  const found = linesOf(both, rows, chosen);
   if (found === null) return false;
+  carries = carrying(found, chosen, rows[1] - rows[0] < both.queries.length);
+  const partners = chosen ? (partnersOf(chosen, drawnHeads()) ?? []) : [];
+  drawLines(painter, place, both, found, chosen);
+  const shown = partners.filter((one) => Math.abs(place.middle(one.place) - area.y - area.height / 2) < area.height / 2 + place.row);
+  drawPartners(painter, place, shown, chosen?.side, found.full, colours);
+  drawLabels(painter, area, place, both.queries, "query", chosen, colours);
+  drawLabels(painter, area, place, both.keys, "key", chosen, colours);
+  const [best] = strongest(partners, 1);
+  const seen = { left: area.x, right: place.from - GAP, top: area.y + TOP, bottom: area.y + area.height };
+  if (chosen?.side === "query") [seen.left, seen.right] = [place.to + GAP, area.x + area.width];
+  if (best) pointAway(painter, seen, chosen.side === "query" ? seen.left : seen.right, place.middle(best.place), best, colours);
+  drawHeader(painter, area, place, found, chosen, colours);
+  return true;
+}
 
-  const middle = (row) => TOP + (row + 0.5) * ROW;
-  const shown = found.kept.length < found.count ? [`the strongest ${found.kept.length} of ${found.count} lines`] : [];
-  if (chosen && held >= 0) drawValues(painter, place, queries, keys, chosen.side, held, middle, colours);
-  for (const { query, key, head, weight } of found.kept) {
-    const shift = (state.heads.indexOf(head) - (state.heads.length - 1) / 2) * Math.min(2, (ROW * 0.7) / state.heads.length);
-    painter.line(place.from, middle(query) + shift, place.to, middle(key) + shift, {
+/** The token whose lines are drawn, that which is pointed at or held: `{token, side, place}`; null for all lines. */
+function choice({ queries, keys }, pointed) {
+  const { token, side } = pointed ?? state;
+  const place = placeOf(side === "query" ? queries : keys, token);
+  return place < 0 ? null : { token, side, place };
+}
+
+function carrying({ lines, count, share }, chosen, scrolled) {
+  if (Number.isNaN(share)) return "";
+  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "drawn lines";
+  const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the rows in sight" : "the weight";
+  return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
+}
+
+function drawLines(painter, { row, from, to, middle }, { queries, keys }, { lines, full }, chosen) {
+  const apart = Math.min(2, (row * 0.7) / state.heads.length);
+  for (const { query, key, head, weight } of lines) {
+    const shift = (state.heads.indexOf(head) - (state.heads.length - 1) / 2) * apart;
+    painter.line(from, middle(query) + shift, to, middle(key) + shift, {
       stroke: headColour(head),
-      alpha: Math.min(weight, 1),
+      alpha: Math.min(weight / full, 1),
       lineWidth: chosen ? 2.5 : 1.8,
       data: { layer: state.layer, head, query: queries[query].members[0], key: keys[key].members[0], weight: Number(weight.toPrecision(6)) },
     });
   }
-  drawLabels(painter, area, queries, "query", place.from - GAP, place.left, "right");
-  drawLabels(painter, area, keys, "key", place.to + GAP, place.right, "left");
-  drawHeader();
-  return true;
+}
 
-  /** Caption and headings stay while tokens move under them. */
-  function drawHeader() {
-    const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
-    const said = caption(`layer ${state.layer}`, `heads ${numberList(drawnHeads()) || "none"}`, ...others, ...shown, chosen && held >= 0 ? hatching() : "");
-    painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
-    painter.text(cut(said, 12, area.width - 2 * GAP), GAP, area.y + 13, { fill: colours.faint, size: 12 });
-    painter.text("query", place.from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
-    painter.text("key", place.to + GAP, area.y + TOP - 10, { fill: colours.faint, size: 12 });
-  }
-
-  function drawLabels(target, { y, height }, units, side, x, width, align) {
-    units.forEach((unit, row) => {
-      if (middle(row) < y - ROW || middle(row) > y + height + ROW) return;
-      const bold = chosen !== null && chosen.side === side && row === held;
-      if (bold) {
-        const left = align === "right" ? x - width - GAP / 2 : x - GAP / 2;
-        target.rect(left, middle(row) - ROW / 2, width + GAP, ROW, { fill: colours.mark, stroke: state.token === chosen.token ? colours.accent : undefined });
-      }
-      const fill = unit.special && !bold ? colours.faint : colours.ink;
-      target.text(cut(unit.label, SIZE, width), x, middle(row), { fill, size: SIZE, align, bold });
+/** Beside partners a strip a head, and their weights: of a few heads each, of many the largest; hatched, if hidden. */
+function drawPartners(painter, place, partners, side, full, colours) {
+  const { row, size, strip, one, values, left, right, from, to, middle } = place;
+  const [sign, align] = side === "query" ? [1, "left"] : [-1, "right"];
+  const edge = side === "query" ? to + 2 * GAP + right : from - 2 * GAP - left; // from here outwards
+  const rect = (x, y, width, height, look) => painter.rect(sign > 0 ? x : x - width, y, width, height, look);
+  for (const partner of partners) {
+    const [y, wide] = [middle(partner.place), strip * partner.values.length];
+    if (partner.hidden) painter.hatch(sign > 0 ? edge : edge - wide, y - row / 2, wide, row, colours);
+    if (!(partner.best.weight > 0 && partner.best.weight >= state.threshold)) continue;
+    partner.values.forEach(({ head, weight }, number) => {
+      if (!(weight >= state.threshold)) return; // which NaN is not
+      const data = { head, token: partner.token, weight: Number(weight.toPrecision(6)) };
+      rect(edge + sign * strip * number, y - row / 2 + 1, strip, row - 2, { fill: headColour(head), alpha: Math.min(weight / full, 1), data });
+    });
+    const written = one * partner.values.length > values ? [partner.best] : partner.values;
+    written.forEach(({ head, weight }, number) => {
+      const x = edge + sign * (wide + GAP + one * number);
+      rect(x, y - row / 4, 3, row / 2, { fill: headColour(head) });
+      painter.text(value(weight), x + sign * GAP, y, { fill: colours.ink, size: size - 1, align });
     });
   }
 }
 
-/** The lines to draw: `{kept: [{query, key, head, weight}], count}`, or null if maps are not decoded yet. */
-function lines(queries, keys, area, side, held) {
-  const visible = (row) => TOP + (row + 1) * ROW >= area.y && TOP + row * ROW <= area.y + area.height;
-  const seen = keys.map((_, key) => visible(key));
-  const [all, none, some] = [[0, keys.length], [0, 0], [Math.max(0, seen.indexOf(true)), seen.lastIndexOf(true) + 1]];
-  const columns = queries.map((_, query) => {
-    if (side === "query") return query === held ? all : none;
-    if (side === "key") return held < 0 ? none : [held, held + 1];
-    return visible(query) ? all : some; // a line is seen if one of its ends is
+function drawLabels(painter, { y, height }, { row, size, left, right, from, to, middle }, units, side, chosen, colours) {
+  const [x, width, align] = side === "query" ? [from - GAP, left, "right"] : [to + GAP, right, "left"];
+  units.forEach((unit, place) => {
+    if (middle(place) < y - row || middle(place) > y + height + row) return;
+    const bold = chosen?.side === side && place === chosen.place;
+    if (bold) {
+      const start = align === "right" ? x - width - GAP / 2 : x - GAP / 2;
+      painter.rect(start, middle(place) - row / 2, width + GAP, row, { fill: colours.mark, stroke: state.token === chosen.token ? colours.accent : undefined });
+    }
+    const fill = unit.special && !bold ? colours.faint : colours.ink;
+    painter.text(cut(unit.label, size, width), x, middle(place), { fill, size, align, bold });
   });
-  const least = Math.max(state.threshold, LEAST);
-  const found = [];
-  for (const head of drawnHeads()) {
-    const weights = shownWeights(queries, keys, state.layer, head);
-    if (weights === null) return null;
-    columns.forEach(([start, end], query) => {
-      for (let key = start; key < end; key++) {
-        const weight = weights[query * keys.length + key];
-        if (weight >= least) found.push({ query, key, head, weight });
-      }
-    });
-  }
-  const strongest = found.length <= MOST_LINES ? found : largest(found, MOST_LINES);
-  return { kept: strongest.sort((a, b) => a.weight - b.weight), count: found.length };
 }
 
-/** The so many lines with the largest weights; of those that are alike at the limit some from everywhere. */
-function largest(all, most) {
-  const limit = Float32Array.from(all, (line) => line.weight).sort()[all.length - most];
-  const [above, alike] = [all.filter((line) => line.weight > limit), all.filter((line) => line.weight === limit)];
-  const room = most - above.length;
-  return above.concat(Array.from({ length: room }, (_, number) => alike[Math.floor((number * alike.length) / room)]));
-}
-
-/** Beside every partner of the held token its weights: of a few heads each, of many the largest; hatched, if hidden. */
-function drawValues(painter, place, queries, keys, side, held, middle, colours) {
-  const maps = drawnHeads().map((head) => ({ head, weights: shownWeights(queries, keys, state.layer, head) }));
-  const partners = side === "query" ? keys : queries;
-  partners.forEach((_, row) => {
-    const cell = side === "query" ? held * keys.length + row : row * keys.length + held;
-    let values = maps.map(({ head, weights }) => ({ head, weight: weights[cell] }));
-    const strongest = values.reduce((best, one) => (one.weight > best.weight ? one : best), { weight: 0 });
-    if (values.length * VALUE > place.values) values = [strongest];
-    const background = side === "query" ? place.to + GAP / 2 : place.outerLeft + GAP / 2;
-    const wide = (side === "query" ? place.right : place.left) + GAP;
-    if (maps.length && maps.every(({ weights }) => isHidden(weights[cell]))) painter.hatch(background, middle(row) - ROW / 2, wide, ROW, colours);
-    if (!(strongest.weight >= Math.max(state.threshold, LEAST))) return;
-    const [x, step, align] = side === "query" ? [place.outerRight, VALUE, "left"] : [place.outerLeft, -VALUE, "right"];
-    painter.rect(background, middle(row) - ROW / 2, wide, ROW, {
-      fill: headColour(strongest.head),
-      alpha: Math.min(strongest.weight, 1) * 0.5,
-    });
-    values.forEach(({ head, weight }, number) => {
-      painter.rect(x + step * number + (align === "left" ? 0 : -3), middle(row) - ROW / 4, 3, ROW / 2, { fill: headColour(head) });
-      painter.text(value(weight), x + step * number + (align === "left" ? GAP : -GAP), middle(row), { fill: colours.ink, size: 12, align });
-    });
+/** Caption and headings stay while tokens move under them. */
+function drawHeader(painter, area, { from, to }, { lines, full }, chosen, colours) {
+  const heads = drawnHeads();
+  const others = wholeHeads(state.layer).length < page.heads.length ? ["heads without lines are here small only"] : [];
+  const said = caption(`layer ${state.layer}`, `head${heads.length === 1 ? "" : "s"} ${numberList(heads) || "none"}`, ...others, chosen ? hatching() : "");
+  const opaque = chosen && lines.length ? `opaque: ${value(full)}` : "";
+  const nothing = heads.length ? "" : "No head is on: switch one on above.";
+  painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
+  [said, [nothing, carries, opaque].filter(Boolean).join(" · ")].forEach((line, number) => {
+    painter.text(cut(line, 12, area.width - 2 * GAP), GAP, area.y + 13 + 16 * number, { fill: colours.faint, size: 12 });
   });
+  painter.text("query", from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
+  painter.text("key", to + GAP, area.y + TOP - 10, { fill: colours.faint, size: 12 });
 }
 
 /** What is said of a point. */

@@ -47,11 +47,11 @@ class Kept:
         return sorted(head for of, head in self.heads if of == layer)
 
     def opening(self) -> dict[str, Any]:
-        """Where the page opens: at the first head that is whole, or, where none is, at all of them."""
+        """The state where an address says nothing: the first head that is whole, or, where none is, all of them."""
         if not self.heads:
             return {"view": "model"}
         layer, head = self.heads[0]
-        return {"layer": layer, "head": head, "heads": self.of_layer(layer)}
+        return {"layer": layer, "head": head, "heads": [head]}
 
 
 def small_maps(record: AttentionRecord, side: int) -> list[Floats]:

@@ -4,23 +4,24 @@
 //   levels.js  how weights are stored
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
+//   partners.js  of a token    lines.js  of Heads    away.js   a partner out of sight
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
 //   map.js   one head's map, in Matrix and Model       scale.js    how strong a weight's colour is
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
 
-import { listen, redraw } from "./chart.js";
+import { listen, onDrawn, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";
 import { decodeAhead, onDecoded } from "./data.js";
 import { listenToKeys } from "./keys.js";
-import { readOut } from "./readout.js";
+import { makeRoom, readOut } from "./readout.js";
 import { onChange, readHash, state } from "./state.js";
 
 makeControls();
 onChange(showState);
-onChange(readOut);
+onChange(makeRoom);
 onChange(redraw);
+onDrawn(readOut);
 onDecoded(() => {
-  readOut();
   redraw();
   setTimeout(() => decodeAhead(state.text, state.mask, state.layer)); // after that drawing
 });

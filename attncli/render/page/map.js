@@ -1,7 +1,9 @@
 // One head as a heat map in a box. Labels stay at the edges of the box while the cells move under them.
 
+import { pointAway } from "./away.js";
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
+import { partnersOf, strongest } from "./partners.js";
 import { drawBar, largestOf, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, leastDrawn, placeOf, pooled, shownWeights, unitOf } from "./units.js";
@@ -12,6 +14,7 @@ const CAPTION = 26;
 const GAP = 6;
 const SIZE = 12;
 const READABLE = 12; // pixels from one label to the next
+const ROOM_FOR_BAR = 220;
 const NUMBERED = 36; // a cell with its weight in it
 export const LARGEST_CELL = 80;
 
@@ -66,9 +69,20 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
 
   drawLabels(queries, row, false);
   drawLabels(keys, column, true);
-  const end = drawBar(painter, box.x + box.width - GAP, box.y + 3, { largest, hidden }, colours, dark);
+  const right = Math.max(first + wide, box.x + textWidth(said, SIZE) + ROOM_FOR_BAR); // beside what is drawn, if the box is wider
+  const end = drawBar(painter, Math.min(right, box.x + box.width - GAP), box.y + 3, { largest, hidden }, colours, dark);
   painter.text(cut(said, SIZE, end - box.x - 2 * GAP), box.x + GAP, box.y + 13, { fill: colours.faint, size: SIZE });
+  if (whole) pointToPartner();
   return true;
+
+  /** The strongest partner of the token that is held, where it is out of sight. */
+  function pointToPartner() {
+    const [best] = state.token === null ? [] : strongest(partnersOf(state, [state.head]) ?? [], 1);
+    const middle = (start, place) => start + (place + 0.5) * cell;
+    const [x, y] = state.side === "query" ? [best?.place, row] : [column, best?.place];
+    const seen = { left, right: box.x + box.width, top: upper, bottom: box.y + box.height };
+    if (best) pointAway(painter, seen, middle(first, x), middle(highest, y), best, colours);
+  }
 
   /** Around a row or a column, to be seen on any colour. */
   function frame(x, y, width, height) {

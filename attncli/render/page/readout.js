@@ -1,71 +1,125 @@
 // Beside the chart, in words and as a table: what can be seen there, for whoever reads rather than looks.
 
+import { scrollToToken } from "./chart.js";
+import { headColour } from "./colour.js";
+import { carried } from "./heads.js";
+import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
-import { state } from "./state.js";
-import { axes, isHidden, placeOf, shownWeights, unitOf } from "./units.js";
-import { about, isolated, kind, pooling, value } from "./captions.js";
+import { partnersOf, strongest } from "./partners.js";
+import { change, state } from "./state.js";
+import { axes, isHidden, unitOf } from "./units.js";
+import { about, isolated, kind, numberList, pooling, value } from "./captions.js";
 import { isWhole } from "./data.js";
 
-const ROWS = 8;
+const ROWS = 10;
 
 const said = document.getElementById("said");
 const values = document.getElementById("values");
 
-/** Say what the state shows now. */
-export function readOut() {
+let listed = ""; // what the table shows
+
+/** The heads that the panel has columns for. */
+function spokenOf() {
+  return state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
+}
+
+/** Give the panel the room for them, whether or not it says anything of them yet: the drawing stays where it is. */
+export function makeRoom() {
+  document.documentElement.style.setProperty("--columns", String(spokenOf().length));
+}
+
+/** Say what is drawn now, with the token `{token, side}` that is pointed at, if there is one. */
+export function readOut(pointed) {
   document.getElementById("about").textContent = about();
-  const token = state.view === "neuron" ? shownQuery() : state.token;
-  const side = state.view === "neuron" ? "query" : state.side;
-  const found = token === null ? null : partnersOf(token, side);
-  values.hidden = found === null;
-  const head = `Layer ${state.layer}, head ${state.head}: ${kind(state.layer, state.head)}.`;
-  if (!isWhole(state.layer, state.head)) {
-    tell(`${head} It is here small only: ${pooling(state.layer, state.head)}. record.page("all.html") has all of it.`);
-    return;
-  }
-  if (found === null) {
-    tell(`${head} Point at a token, or hold one: j and k, or a click.`);
-    return;
-  }
+  const heads = spokenOf();
+  const chosen = pointed ?? (state.view === "neuron" ? { token: shownQuery(), side: "query" } : state);
+  const partners = chosen.token === null ? null : partnersOf(chosen, heads);
+  if (Object.values(axes()).some((units) => !units.length)) tell([names(heads), "The filters leave nothing to draw."]);
+  else tell([names(heads), partners === null ? invitation(heads) : sentence(chosen, partners, heads), share()]);
+  values.hidden = partners === null;
+  if (partners !== null) list(chosen.side, strongest(partners, ROWS), heads);
+}
+
+/** Which heads are spoken of. */
+function names(heads) {
+  if (heads.length > 1) return `Layer ${state.layer}, heads ${numberList(heads)}.`;
+  const [head] = heads.length ? heads : [state.head];
+  if (state.view === "heads" && !heads.length) return `Layer ${state.layer}, no head.`;
+  return `Layer ${state.layer}, head ${head}: ${kind(state.layer, head)}.`;
+}
+
+function invitation(heads) {
+  if (heads.length) return "Point at a token, or hold one: j and k, or a click.";
+  if (state.view === "heads" && !state.heads.length) return "Switch on a head above.";
+  return `It is here small only: ${pooling(state.layer, state.head)}. record.page("all.html") has all of it.`;
+}
+
+function sentence({ token, side }, partners, heads) {
+  const [best] = strongest(partners, 1);
+  const hidden = partners.filter((one) => one.hidden).length;
+  const by = best && heads.length > 1 ? ` (head ${best.best.head})` : "";
+  const found = best ? `“${isolated(best.label)}” ${value(best.best.weight)}${by}` : "none";
   const partner = side === "query" ? "key" : "query";
-  const shown = strongest(found);
-  const [best] = shown;
-  const hidden = found.filter((one) => isHidden(one.weight)).length;
-  const others = hidden ? ` Hidden: ${hidden} of ${found.length}.` : "";
-  tell(`${head} ${side} ${token} “${isolated(unitOf(token, side).label)}”: strongest ${partner} ${best ? `“${isolated(best.label)}” ${value(best.weight)}` : "none"}.${others}`);
-  values.tHead.rows[0].cells[0].textContent = side === "query" ? "looks at" : "is looked at by";
-  values.tBodies[0].replaceChildren(...shown.map(row));
+  return `${side} ${token} “${isolated(unitOf(token, side).label)}”: strongest ${partner} ${found}.${hidden ? ` Hidden: ${hidden} of ${partners.length}.` : ""}`;
+}
+
+/** How much of the weight the lines carry. */
+function share() {
+  const text = state.view === "heads" ? carried() : "";
+  return text && `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
 /** Text that has not changed is not said again. */
-function tell(text) {
+function tell(parts) {
+  const text = parts.filter(Boolean).join(" ");
   if (said.textContent !== text) said.textContent = text;
 }
 
-/** All partners, `[{label, place, weight}]`; null where the token is filtered out. */
-function partnersOf(token, side) {
-  const { queries, keys } = axes();
-  const place = placeOf(side === "query" ? queries : keys, token);
-  const weights = place < 0 || !isWhole(state.layer, state.head) ? null : shownWeights(queries, keys, state.layer, state.head);
-  if (weights === null) return null;
-  const cell = (other) => (side === "query" ? place * keys.length + other : other * keys.length + place);
-  return (side === "query" ? keys : queries).map((unit, other) => ({ label: unit.label, place: unit.members[0], weight: weights[cell(other)] }));
+/** The partners of a token on this side, a row each; of several heads with the strongest weight and then a column each. */
+function list(side, partners, heads) {
+  const name = JSON.stringify([side, heads, partners]);
+  if (listed === name) return;
+  listed = name;
+  const focused = values.contains(document.activeElement);
+  values.classList.toggle("several", heads.length > 1);
+  const columns = heads.length > 1 ? [heading("strongest"), ...heads.map(headingOf)] : [heading("weight")];
+  values.tHead.rows[0].replaceChildren(heading(side === "query" ? "looks at" : "is looked at by"), ...columns);
+  values.tBodies[0].replaceChildren(...partners.map((one) => row(one, side === "query" ? "key" : "query")));
+  if (focused) values.tBodies[0].querySelector("button")?.focus();
 }
 
-/** Those with the largest weights. */
-function strongest(partners) {
-  return partners
-    .filter((one) => one.weight > 0 && one.weight >= state.threshold)
-    .sort((a, b) => b.weight - a.weight)
-    .slice(0, ROWS);
+function heading(text) {
+  const cell = document.createElement("th");
+  cell.scope = "col";
+  cell.textContent = text;
+  return cell;
 }
 
-function row({ label, place, weight }) {
+function headingOf(head) {
+  return inColour(heading(head), head);
+}
+
+function inColour(cell, head) {
+  cell.style.setProperty("--head", headColour(head));
+  return cell;
+}
+
+/** A row that goes to its token and holds it. */
+function row({ label, token, values: weights, best }, side) {
   const line = document.createElement("tr");
   const name = document.createElement("bdi");
   name.dir = "ltr"; // as it is drawn
   name.textContent = label;
-  line.insertCell().append(name, ` ${place}`);
-  line.insertCell().textContent = value(weight);
+  const button = document.createElement("button");
+  button.type = "button";
+  button.title = `Go to ${side} ${token} and hold it`;
+  button.append(name);
+  line.insertCell().append(button, ` ${token}`);
+  if (weights.length > 1) inColour(line.insertCell(), best.head).textContent = value(best.weight);
+  for (const { weight } of weights) line.insertCell().textContent = isHidden(weight) ? "" : value(weight);
+  line.addEventListener("click", () => {
+    change({ token, side });
+    scrollToToken();
+  });
   return line;
 }

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.analysis.filters import check_segments, kept
+from attncli.analysis.telling import Usual, edges, telling_head
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
-from attncli.record.selection import select_token
+from attncli.record.selection import number_list, select_token
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Start:
     segments: "AB" shows from the first text to the second, and so on; "all".
     special: whether [CLS], [SEP] and [PAD] are shown; words: whether pieces are put together to words.
     threshold: weights below it are not drawn.
+    head: (layer, head); by default the one that tells most of the first text (`telling_head`), by that text alone.
 
     Raises RequestError when one of them is none of these.
     """
@@ -29,6 +31,7 @@ class Start:
     special: bool = True
     words: bool = False
     threshold: float = 0.0
+    head: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         choices.check("view", self.view, choices.PageView)
@@ -53,3 +56,14 @@ class Start:
             if self.query is not None:
                 found["token"] = select_token(str(self.query), record.tokens)
         return found
+
+    def opening(self, record: AttentionRecord) -> dict[str, Any]:
+        """The state where an address says nothing: that one head.
+
+        Raises RequestError when the record does not have it.
+        """
+        layer, head = self.head or telling_head(record, edges(record, Usual.of_text(record)))
+        if layer not in record.layers or head not in record.heads:
+            here = f"layers are {number_list(record.layers)}, heads {number_list(record.heads)}"
+            raise RequestError(f"head {layer}.{head} is not in this record: {here}")
+        return {"layer": layer, "head": head, "heads": [head]}

@@ -47,7 +47,9 @@ function longest() {
   return Math.max(...[...page.texts.keys()].flatMap((text) => [countOf(text, "query"), countOf(text, "key")]));
 }
 
-/** How a page begins where its hash says nothing. */
+const { opening, ...start } = page.start;
+
+/** What a part of the state is that the hash does not name. */
 export const START = {
   text: 0,
   mask: page.texts[0].masks[0].name,
@@ -67,11 +69,14 @@ export const START = {
   cell: 0,
   corner: "0,0",
   theme: "system",
-  ...page.start,
+  ...start,
 };
 
+// How the page begins where there is no hash: on the one head that tells most of the text.
+const OPENING = { ...START, ...opening };
+
 /** The state itself: read it anywhere, change it with `change`. */
-export const state = { ...START };
+export const state = { ...OPENING };
 
 const listeners = [];
 
@@ -114,12 +119,17 @@ export function hasPair(text) {
   return ["query", "key"].some((side) => tokensOf(text, side).segments.includes(1));
 }
 
-/** The state as "#layer=3&head=1": only what differs from the start. */
+/** The state as "#layer=3&head=1": only what differs from START; "" as the page opens. */
 export function hash() {
-  const parts = Object.keys(READERS)
-    .filter((name) => written(state[name]) !== written(START[name]))
-    .map((name) => `${name}=${encodeURIComponent(written(state[name])).replaceAll("%2C", ",")}`);
-  return parts.length ? `#${parts.join("&")}` : "";
+  if (differing(OPENING).length === 0) return "";
+  const named = differing(START);
+  const parts = (named.length ? named : ["layer"]).map((name) => `${name}=${encodeURIComponent(written(state[name])).replaceAll("%2C", ",")}`);
+  return `#${parts.join("&")}`;
+}
+
+/** The parts of the state that are not as they are there. */
+function differing(other) {
+  return Object.keys(READERS).filter((name) => written(state[name]) !== written(other[name]));
 }
 
 function written(value) {
@@ -128,13 +138,13 @@ function written(value) {
   return String(value);
 }
 
-/** Go to what the hash says; what it does not say is as at the start. */
+/** Go to what the hash says; what it does not say is as in START. A hash that says nothing is none. */
 export function readHash() {
-  const changes = { ...START };
+  const found = {};
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
     const value = Object.hasOwn(READERS, name) ? READERS[name](text) : undefined;
-    if (value !== undefined) changes[name] = value;
+    if (value !== undefined) found[name] = value;
   }
-  settle(changes);
+  settle({ ...(Object.keys(found).length ? START : OPENING), ...found });
   for (const listener of listeners) listener();
 }

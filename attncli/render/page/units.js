@@ -25,6 +25,9 @@ function units(side, letter) {
     .filter((unit) => letter === undefined || "AB"[segments[unit.members[0]]] === letter);
 }
 
+const KEPT = 48; // of 512 tokens a megabyte each
+const filtered = new Map(); // everything that a map depends on -> what the filters leave of it
+
 /**
  * The weights of one head between queries and keys, [query * keys.length + key], or null if not decoded yet.
  * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1); of a head that
@@ -33,9 +36,18 @@ function units(side, letter) {
 export function shownWeights(queries, keys, layer, head) {
   const weights = weightsOf(state.text, state.mask, layer, head);
   if (weights === null) return null;
+  if (queries.length === countOf(state.text, "query") && keys.length === countOf(state.text, "key")) return weights;
+  const name = [state.text, state.mask, state.segments, state.special, state.words, layer, head].join();
+  if (!filtered.has(name)) {
+    if (filtered.size >= KEPT) filtered.delete(filtered.keys().next().value);
+    filtered.set(name, between(queries, keys, weights, isWhole(layer, head)));
+  }
+  return filtered.get(name);
+}
+
+/** What the filters leave of these weights, by the rule of `shownWeights`. */
+function between(queries, keys, weights, whole) {
   const all = countOf(state.text, "key");
-  if (queries.length === countOf(state.text, "query") && keys.length === all) return weights;
-  const whole = isWhole(layer, head);
   const shown = new Float32Array(queries.length * keys.length).fill(NaN);
   queries.forEach((query, row) => {
     for (const from of query.members) {

@@ -116,14 +116,14 @@ def test_words_of_minilm_are_those_of_the_analysis(opened, minilm):
 
 
 def test_the_filters_can_be_how_a_page_begins(opened, record):
-    page = opened(record, view="matrix", segments="ab", special=False, threshold=0.1, query="cats")
+    page = opened(record, view="matrix", segments="ab", special=False, threshold=0.1, query="cats", head=(0, 1))
     queries, keys = kept(record.tokens, False, "AB")
     assert list(cells(page)) == [(query, key) for query in queries for key in keys]
     assert page.hash == {}
     assert page.tab.input_value("#token") == "4"
     page.filter("special", True)
     page.choose("segments", "all")
-    assert page.hash == {"segments": "all", "special": "yes"}
+    assert page.hash == {"head": "1", "heads": "1", "segments": "all", "special": "yes"}
 
 
 def test_a_text_that_is_no_pair_has_no_menu_of_segments(opened, random_maps):

@@ -47,9 +47,9 @@ PRESSES = [
 def test_every_key_does_what_the_page_says_of_it(opened, records):
     page = opened(records)
     for keys, state in PRESSES:
-        page.go("")
+        page.go("#layer=0")
         page.press(*keys.split())
-        assert page.hash == state, keys
+        assert page.hash == (state or {"layer": "0"}), keys
 
 
 @pytest.mark.parametrize("key, larger", [("+", True), ("=", True), ("-", False)])
@@ -62,12 +62,12 @@ def test_keys_zoom_in_matrix(opened, records, key, larger):
 
 
 def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
-    page = opened(records)
+    page = opened(records, "#layer=0")
     page.press("?")
     said = page.text("keys")
     assert all(key in said for key in ("1 2 3 4", "← →", "↑ ↓", "k j", "Esc", "Enter", "+ - 0"))
     page.press("3", "j", "d")
-    assert page.hash == {}
+    assert page.hash == {"layer": "0"}
     page.press("Escape")
     assert page.tab.is_hidden("#keys")
     page.press("3")
@@ -105,7 +105,7 @@ def test_tab_reaches_every_control(opened, records):
 
 
 def test_buttons_work_by_space_and_enter(opened, records):
-    page = opened(records)
+    page = opened(records, "#layer=0")
     for key, selector, state in (
         ("Space", "[data-view=matrix]", {"view": "matrix"}),
         ("Enter", "[data-zoom=in]", {"view": "matrix", "cell": None}),
@@ -147,7 +147,7 @@ def test_which_buttons_are_pressed_is_told(opened, records):
 
 
 def test_what_can_be_seen_is_said(opened, records):
-    page = opened(records)
+    page = opened(records, "#layer=0")
     assert page.tab.get_attribute("#said", "aria-live") == "polite"
     assert page.tab.get_attribute("#chart", "aria-describedby") == "said"
     page.press("3", "ArrowDown", "j", "j")

@@ -115,7 +115,7 @@ def test_a_click_opens_the_head_in_the_view_that_was_there_before(opened, record
 
 
 def test_enter_opens_the_head_that_the_arrows_marked(opened, record):
-    page = opened(record, width=700)
+    page = opened(record, "#layer=0", width=700)
     page.press("2", "ArrowDown", "ArrowRight", "ArrowRight")
     marked = [place for place, thumb in thumbs(page).items() if thumb["stroke-width"] > 2]
     assert marked == [(1, 2)]

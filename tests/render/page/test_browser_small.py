@@ -25,6 +25,8 @@ def small(record, opened):
 def test_it_opens_at_the_first_head_that_is_whole(small):
     shown = small()
     assert (shown.tab.input_value("#layer"), shown.tab.input_value("#head")) == ("1", "2")
+    assert {mark["head"] for mark in shown.marks("line")} == {2}
+    shown.click("[data-several=all]")
     assert {mark["head"] for mark in shown.marks("line")} == {0, 2}
     assert 'record.page("all.html")' in shown.text("about") and "1.0, 1.2" in shown.text("about")
 
@@ -72,7 +74,7 @@ def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     assert len(shown.marks("rect")) == 6
     corner = {(mark["layer"], mark["head"]): mark for mark in shown.marks("rect")}[0, 0]
     shown.point(corner["x"] + 5, corner["y"] + 5, click=True)
-    assert shown.hash["view"] == "matrix" and (shown.hash["layer"], shown.hash["head"]) == ("0", "0")
+    assert shown.hash == {"view": "matrix", "heads": "0"}  # of layer 0
     shown.press("2")
     corner = {(mark["layer"], mark["head"]): mark for mark in shown.marks("rect")}[0, 1]
     shown.point(corner["x"] + 5, corner["y"] + 5, click=True)

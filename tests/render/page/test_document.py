@@ -68,9 +68,11 @@ def test_a_page_is_whole_and_has_nothing_to_ask_for(record):
 
 
 def test_how_a_page_begins_is_in_it(record):
-    document = page(record, Start("matrix", query="cat", special=False, words=True, threshold=0.25), title="A <title>")
+    start = Start("matrix", query="cat", special=False, words=True, threshold=0.25, head=(1, 0))
+    document = page(record, start, title="A <title>")
     assert described(document)["start"] == {
-        "view": "matrix", "segments": "all", "special": False, "words": True, "threshold": 0.25, "token": 1
+        "view": "matrix", "segments": "all", "special": False, "words": True, "threshold": 0.25, "token": 1,
+        "opening": {"layer": 1, "head": 0, "heads": [0]},
     }  # fmt: skip
     assert "<title>A &lt;title&gt;</title>" in document
     assert "<title>made-up: cat##s中[x]é</title>" in page(record)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from records import record_of
 
+from attncli.analysis.telling import Usual, edges
 from attncli.base.errors import RequestError
 from attncli.render.page import Start
 
@@ -37,3 +38,20 @@ def test_a_token_is_found_by_its_name_and_segments_in_any_case():
     assert Start(query="cat").state(RECORD)["token"] == 1
     assert "token" not in Start().state(RECORD)
     assert Start(segments="ab").state(None)["segments"] == "AB"
+
+
+def test_it_opens_on_the_head_that_run_would_put_first(random_maps):
+    record = record_of(random_maps(3, 4, 9))
+    first = edges(record, Usual.of_text(record))[0][0]
+    assert (first.layer, first.head) != (0, 0)
+    assert Start().opening(record) == {"layer": first.layer, "head": first.head, "heads": [first.head]}
+    assert Start(head=(2, 3)).opening(record) == {"layer": 2, "head": 3, "heads": [3]}
+
+
+def test_where_no_head_stands_out_it_opens_on_the_first_of_the_last_layer():
+    assert Start().opening(record_of(np.full((2, 3, 5, 5), 0.2))) == {"layer": 1, "head": 0, "heads": [0]}
+
+
+def test_a_head_that_is_not_there_is_refused():
+    with pytest.raises(RequestError, match=re.escape("head 1.0 is not in this record: layers are 0, heads 0")):
+        Start(head=(1, 0)).opening(RECORD)
