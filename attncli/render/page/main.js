@@ -2,7 +2,8 @@
 //
 //   data.js    what the page holds                    units.js    tokens or words, after the filters
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
-//   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
+//   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js; scores.js computes for
+//                                                     Neuron, and lacking.js is what it shows of a head without q and k
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
 
