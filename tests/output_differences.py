@@ -95,8 +95,11 @@ def page(text: str) -> dict[str, Any]:
             mask["maps"][layer] = Rounded(((low + 256 * high) / levels) ** power, power / levels)
         mask["allowed"] = unpacked(chunks[mask["allowed"]])
         vectors = mask["vectors"] = mask.pop("neurons", None) or mask["vectors"]  # neurons: as 0.1 had it
-        if vectors["chunk"] is not None:
+        if vectors.get("chunk") is not None:  # as 0.2 had it
             vectors["chunk"] = unpacked(chunks[vectors["chunk"]]).view("<f4")
+        for layer, name in vectors.get("chunks", {}).items():
+            low, high = unpacked(chunks[name]).reshape(2, -1).astype(np.float64)
+            vectors["chunks"][layer] = low + 256 * high - vectors["levels"]
     return {**known, "version": None, "title": re.search(r"<title>(.*?)</title>", text, flags=re.DOTALL)[1]}
 
 

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
-from attncli.cli.view import NEURON_BYTES, PACKED
+from attncli.cli.view import NEURONS
 from attncli.models.collecting import vectors_within
 from attncli.record import AttentionRecord, Request
 from attncli.render.page import page, save_page
@@ -127,7 +127,7 @@ def make_records() -> dict[str, AttentionRecord]:
 
     def attend(length: int) -> AttentionRecord:
         beginning = text[: ends[length - 2]]  # after it comes [SEP]
-        vectors = vectors_within(model, [model.tokenizer.encode(beginning)], Request(), NEURON_BYTES / PACKED)
+        vectors = vectors_within(model, [model.tokenizer.encode(beginning)], Request(), NEURONS)
         return model.attend(beginning, vectors=vectors)
 
     short, long = attend(128), attend(512)

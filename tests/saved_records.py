@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from records import attention_records, cross_records
 
 from attncli.record import AttentionRecord, Vectors
+from attncli.record.parts import Turning
 
 NATIVE = (".npz", ".safetensors")
 
@@ -44,7 +45,19 @@ def any_records(draw) -> AttentionRecord:
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
     terms = draw(st.lists(st.sampled_from(["position", "position to content", "β→"]), unique=True))
-    return with_vectors(record, neurons, head_dim, terms) if neurons else record
+    if not neurons:
+        return record
+    record = with_vectors(record, neurons, head_dim, terms)
+    return turned(record) if draw(st.booleans()) else record
+
+
+def turned(record: AttentionRecord) -> AttentionRecord:
+    """With how its vectors were turned: the pairs (1, 0), (3, 2), ... as far as there are elements."""
+    vectors = record.vectors
+    pairs = np.arange(vectors.query.shape[-1] // 2 * 2).reshape(-1, 2)[:, ::-1].copy()
+    rates = 0.1 + np.arange(float(len(vectors.heads) * len(pairs))).reshape(len(vectors.heads), len(pairs))
+    places = (2 * np.arange(array.shape[1]) for array in (vectors.query, vectors.key))
+    return dataclasses.replace(record, vectors=dataclasses.replace(vectors, turning=Turning(rates, pairs, *places)))
 
 
 def with_vectors(
@@ -73,7 +86,7 @@ def same_fields(found: object, expected: object) -> None:
         here, there = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(there, np.ndarray):
             assert here.dtype == there.dtype and np.array_equal(here, there), field.name
-        elif isinstance(there, Vectors):
+        elif isinstance(there, Vectors | Turning):
             same_fields(here, there)
         elif field.name == "terms":
             assert list(here) == list(there) and all(np.array_equal(here[name], there[name]) for name in there)

@@ -33,10 +33,11 @@ class Where(NamedTuple):
 class PositionalScore(nn.Module):
     """The scaled dot product. What knows of positions turns the vectors, or adds terms.
 
-    names: of the terms.
+    names: of the terms; by_offset: whether these say the same of all queries and keys that stand as far apart.
     """
 
     names: tuple[str, ...] = ()
+    by_offset = False
 
     @property
     def has_terms(self) -> bool:

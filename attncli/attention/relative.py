@@ -50,6 +50,7 @@ class RelativeBias(PositionalScore):
     """
 
     names = ("position",)
+    by_offset = True
 
     def __init__(
         self, heads: int, buckets: int = 32, furthest: int = 128, embedding: type[nn.Embedding] = nn.Embedding
@@ -98,6 +99,7 @@ class Alibi(PositionalScore):
     """
 
     names = ("distance",)
+    by_offset = True
 
     def __init__(self, heads: int) -> None:
         super().__init__()

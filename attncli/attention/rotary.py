@@ -35,9 +35,18 @@ class Rotary:
         networks were trained with the first.
         """
         wide = torch.float64 if dtype == torch.float64 else torch.float32
-        pair = torch.arange(0, self.rotated, 2, dtype=wide, device=positions.device)
-        angles = positions[:, None].to(wide) * (1.0 / self.base ** (pair / self.rotated))
+        angles = positions[:, None].to(wide) * self.rates(wide, positions.device)
         return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def rates(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+        """By which angle every pair is turned from one position to the next, `[rotated / 2]`, in radians."""
+        pair = torch.arange(0, self.rotated, 2, dtype=dtype, device=device)
+        return 1.0 / self.base ** (pair / self.rotated)
+
+    def pairs(self) -> Tensor:
+        """The two elements of every pair, int `[rotated / 2, 2]`."""
+        elements = torch.arange(self.rotated)
+        return elements.view(-1, 2) if self.interleaved else elements.view(2, -1).mT
 
     def turn(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """x `[..., token, head_dim]`, turned by what `angles` gave."""

@@ -145,8 +145,9 @@ def save(aligner: "Aligner", alignments: "list[Alignment]", which: str, path: Pa
     suffix = path.suffix.lower()
     if suffix == PAGE:
         from attncli.render.page import page, save_page
+        from attncli.render.page.advice import ALIGN
 
-        save_page(page(every), path)
+        save_page(page(every, advice=ALIGN), path)
     elif suffix in PICTURES:
         from attncli.render.figures.heatmap import heatmap
         from attncli.render.figures.saving import save_figure

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from attncli.cli.source import Source
     from attncli.record import AttentionRecord
 
-NEURON_BYTES = 200_000  # of a page, for q and k, where nobody says of which heads
-PACKED = 4 * 4 / 3  # characters of a page for one number of q or k
+NEURONS = 75_000  # numbers of q and k in a page of long texts, where nobody says of which heads: 0.2 MB
 LARGE = 20_000_000  # of a page: more is told before it is built, which takes long, and few mails take it
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
 SHARE = 0.1  # of a page, from which on it is told that q and k take it
@@ -53,7 +52,7 @@ def view(
     vectors: Annotated[
         str | None,
         options.vectors(
-            "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it one, or as many as take 0.2 MB."
+            "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
         ),
     ] = None,
     engine: options.Engine = "auto",
@@ -113,7 +112,7 @@ def view(
         from attncli.models.collecting import under_masks
 
         names = choices.several("mask", masks or "padding", choices.Mask)
-        texts = under_masks(source.engine, source.inputs, source.request, names, NEURON_BYTES / PACKED, COPIES)
+        texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
         found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
         found = with_masks(list(source.records()), masks, context)
@@ -121,15 +120,30 @@ def view(
     if any(map(in_stretches, records)):
         refuse(context, "on stretches of a long text, which have no q and k: give --tokens", "vectors")
     say_if_large(context, records)
-    made = document.page(records, replace(opening, head=telling(source, records[0])), title)
+    opening = replace(opening, head=telling(source, records[0]))
+    made = document.page(records, opening, title, advice=advice(source, records[0]))
     document.save_page(made, output_path)
-    output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records)}")
+    output.say(f"attncli: {output_path} takes {len(made) / 1e6:.1f} MB{cost(records, made)}")
     output.data(str(output_path))
     if open_it and not webbrowser.open(output_path.resolve().as_uri()):
         output.say(f"attncli: no browser could be opened: open {output_path} yourself")
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     if not open_it and shutil.which(opener):
         output.hint(f"look at it: {opener} {shlex.quote(str(output_path))}")
+
+
+def advice(source: "Source", record: "AttentionRecord") -> str:
+    """What the page says of a head whose q and k it has not: how to make one that has them."""
+    from attncli.cli.source import Texts
+    from attncli.render.page import advice
+
+    if not isinstance(source, Texts):
+        return advice.of_saved(record)
+    from attncli.models.model import Model
+
+    if record.measure != "weight":
+        return advice.NORMS
+    return advice.VIEW if isinstance(source.engine, Model) else advice.OTHER_ENGINE
 
 
 def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":
@@ -158,7 +172,7 @@ def telling(source: "Source", record: "AttentionRecord") -> tuple[int, int]:
 
 def say_if_large(context: typer.Context, records: "Sequence[AttentionRecord]") -> None:
     """How large the page of these records will be, and what makes it smaller, before it takes its time."""
-    from attncli.render.page import expected_size
+    from attncli.render.page.size import expected_size, vectors_size
 
     size = expected_size(records)
     if size <= LARGE:
@@ -172,22 +186,18 @@ def say_if_large(context: typer.Context, records: "Sequence[AttentionRecord]") -
     }
     fewer = ", ".join(name for name, count in counts.items() if count > 1)
     ways = [f"fewer {fewer}"] if fewer else []
-    if context.params["saved"] is None and vectors_size(records) > SHARE * size:
+    if context.params["saved"] is None and vectors_size(records, size) > SHARE * size:
         ways.append("without q and k (--vectors none)")
     smaller = f"; smaller with {' or '.join(ways)}" if ways else ""
     output.say(f"attncli: the page will take about {size / 1e6:.0f} MB{smaller}")
 
 
-def vectors_size(records: "Sequence[AttentionRecord]") -> float:
-    """The characters of a page for q and k."""
-    kept = [record.vectors for record in records if record.vectors is not None]
-    return sum(vectors.size for vectors in kept) * PACKED
+def cost(records: "Sequence[AttentionRecord]", made: str) -> str:
+    """What q and k take of the page that was made of these records, in words."""
+    from attncli.render.page import document
 
-
-def cost(records: "Sequence[AttentionRecord]") -> str:
-    """What q and k take of a page, in words."""
     kept = [record.vectors for record in records if record.vectors is not None]
     if not kept:
         return ", without q and k"
-    heads, size = len(kept[0].heads), vectors_size(records)
+    heads, size = len(kept[0].heads), document.vectors_size(made)
     return f", of which q and k of {heads} head{'s' if heads > 1 else ''} {size / 1e6:.1f} MB (--vectors)"

@@ -10,23 +10,27 @@ from attncli.record import AttentionRecord, Input, Request
 from attncli.record.selection import select
 from attncli.text.tokens import Tokens
 
+SHORT = 128  # tokens of a text, at most, all of whose heads bring their queries and keys
+ALWAYS = 600_000  # of their numbers in a page, whose maps may be as many more
+
 
 def under_masks(
     engine: Engine, inputs: Sequence[Input], request: Request, masks: Sequence[str], most: float, copies: float = 0
 ) -> Iterator[list[AttentionRecord]]:
     """Every text's records, one a mask, in the order of `masks`; a text is cut into tokens once.
 
-    Of weights for which the request names no vectors, those heads bring theirs whose queries and keys together are no
-    more than `most` numbers. Norms have none, nor has another engine.
+    Of weights for which the request names no vectors, those heads bring theirs that `vectors_within` finds. Norms have
+    none, nor has another engine.
 
     Raises RequestError as the engine does, and for several masks of a model that transformers runs: what it hides
     from a decoder it hides under any of them.
     """
     if isinstance(engine, Model):
         engine.check(request)
-        texts = list(engine.fitting([engine.tokenize(inputs, request.pad_to)], request, len(masks), copies))
+        texts = list(engine.tokenize(inputs, request.pad_to))
         if request.vectors is None and request.measure == "weight":
-            request = replace(request, vectors=vectors_within(engine, texts, request, most / len(masks)))
+            request = replace(request, vectors=vectors_within(engine, texts, request, most, len(masks)))
+        texts = list(engine.fitting([texts], request, len(masks), copies))
         runs = [engine.attend_tokens(texts, replace(request, mask=mask)) for mask in masks]
     elif len(masks) > 1:
         raise RequestError("transformers takes one --mask a page: give padding or none")
@@ -36,14 +40,23 @@ def under_masks(
         yield list(records)
 
 
-def vectors_within(model: Model, texts: Sequence[Tokens], request: Request, most: float) -> str:
-    """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers; one at least.
+def vectors_within(model: Model, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
+    """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers under all these
+    masks; one at least. Of SHORT texts they may be as many as their weights, and ALWAYS, which are all heads of BERT.
 
     Written as `Request.vectors` takes it.
     """
     layers = select(request.layers, model.config.layers, "layer")
     heads = select(request.heads, model.config.heads, "head")
     every = [f"{layer}.{head}" for layer in layers for head in heads]
-    terms = max(len(model.network.layer(layer).score.names) for layer in layers)
-    of_one = 2 * sum(map(len, texts)) * model.config.head_dim + terms * sum(len(text) ** 2 for text in texts)
+    terms = max(sum(term_numbers(model, layer, text) for text in texts) for layer in layers)
+    of_one = masks * (2 * sum(map(len, texts)) * model.config.head_dim + terms)
+    if max(map(len, texts), default=0) <= SHORT:
+        most = max(most, ALWAYS + masks * len(every) * sum(len(text) ** 2 for text in texts))
     return ",".join(every[: max(1, int(most / of_one))])
+
+
+def term_numbers(model: Model, layer: int, text: Tokens) -> int:
+    """How many numbers the terms of a head's scores are, each said once."""
+    score = model.network.layer(layer).score
+    return len(score.names) * (2 * len(text) - 1 if score.by_offset else len(text) ** 2)

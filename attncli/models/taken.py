@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.attention import RotaryScore
 from attncli.base.arrays import Floats
 from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
 from attncli.models.grouping import KeepGrouped, grouped_masks
@@ -14,6 +15,7 @@ from attncli.models.rows import Rows, Run, of_layers
 from attncli.models.walk import Attend, Ending, walk
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of
+from attncli.record.parts import Turning
 from attncli.record.prediction import Said
 from attncli.text.tokens import Tokens
 
@@ -127,7 +129,8 @@ def as_record(model: "Model", taken: Taken, request: Request) -> AttentionRecord
     check_finite(model, "norms" if norms else "scores", weights, taken.asked)
     check_vectors_finite(model, [query, key, *terms.values()], heads)
     scale = np.array([model.network.layer(layer).score.scale(model.config.head_dim) for layer, _ in heads])
-    vectors = Vectors(list(heads), query, key, scale, terms) if heads and not norms else None
+    turning = turning_of(model, heads, len(taken.tokens))
+    vectors = Vectors(list(heads), query, key, scale, terms, turning) if heads and not norms else None
     queries, keys, part = taken.axes
     spoken = taken.said if taken.axes.whole or taken.said is None else taken.said.between(queries.groups)
     return AttentionRecord(
@@ -143,6 +146,20 @@ def as_record(model: "Model", taken: Taken, request: Request) -> AttentionRecord
         prediction=spoken,
         part=part,
     )
+
+
+def turning_of(model: "Model", heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
+    """How the queries and keys of these heads were turned, if they were: in a network all in the same pairs."""
+    scores = [model.network.layer(layer).score for layer, _ in heads]
+    turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
+    if not turned:
+        return None
+    pairs, places = turned[0].pairs().numpy(), np.arange(tokens)
+    rates = np.zeros((len(heads), len(pairs)))
+    for number, score in enumerate(scores):
+        if isinstance(score, RotaryScore):
+            rates[number] = score.rotary.rates(torch.float64)
+    return Turning(rates, pairs, places, places)
 
 
 def check_finite(model: "Model", what: str, weights: Floats, asked: Asked) -> None:

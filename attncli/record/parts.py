@@ -1,7 +1,7 @@
 """What a record is made of beside its weights: the model that it is of, and the vectors of its heads."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,8 @@ from attncli.base.arrays import Doubles, Floats, Ints
 from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
-SCORE_ARRAYS = ("scale", "terms")  # and what else makes their scores, which older files don't say
+TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # how positions turned them, where they did
+SCORE_ARRAYS = ("scale", "terms", *TURNING_ARRAYS)  # and what else makes their scores, which older files don't say
 Places = slice | Ints
 CONTENT = "content"  # the part of a score that is made of q and k
 
@@ -60,6 +61,32 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Turning:
+    """How positions turned queries and keys: pair p of a vector at place t by the angle t · rates[head, p].
+
+    A pair (a, b) became (a cos - b sin, b cos + a sin)   (Su et al. 2021, equation 34).
+
+    rates: float64 `[head, pair]`, radians; pairs: int64 `[pair, 2]`, the elements of each, none twice, in the same
+    way in all heads; queries, keys: int64 `[token]`, the places of these tokens in the text.
+    """
+
+    rates: Doubles
+    pairs: Ints
+    queries: Ints
+    keys: Ints
+
+    def back(self, vectors: Floats, head: int, places: Ints) -> Floats:
+        """Vectors `[token, head_dim]` of the head at this place in `rates`, as they were before."""
+        angles = places[:, None] * self.rates[head]
+        cos, sin = np.cos(angles), np.sin(angles)
+        one, other = (vectors[:, elements] for elements in self.pairs.T)
+        before = vectors.copy()
+        before[:, self.pairs[:, 0]] = one * cos + other * sin
+        before[:, self.pairs[:, 1]] = other * cos - one * sin
+        return before
+
+
+@dataclass(frozen=True)
 class Vectors:
     """The queries and keys of some heads: what their scores are made of.
 
@@ -70,6 +97,7 @@ class Vectors:
     in the order of `heads`, as they meet: turned where positions turn them (rotary), and not scaled yet.
     scale: float64 `[head]`, what q k^T is multiplied with; by default 1 / sqrt(head_dim).
     terms: what positions add then, by name, float32 `[head, query, key]`; 0 for a head that has no such term.
+    turning: how positions turned them, if they did and it is known.
     """
 
     heads: list[tuple[int, int]]
@@ -77,6 +105,7 @@ class Vectors:
     key: Floats
     scale: Doubles = field(default_factory=lambda: np.empty(0))
     terms: dict[str, Floats] = field(default_factory=dict)
+    turning: Turning | None = None
 
     def __post_init__(self) -> None:
         if not len(self.scale):
@@ -89,6 +118,14 @@ class Vectors:
         """
         place = self.place(layer, head)
         return self.query[place], self.key[place]
+
+    def before(self, layer: int, head: int) -> tuple[Floats, Floats]:
+        """The same before positions turned them; the same where they don't. Raises KeyError as `of` does."""
+        query, key = self.of(layer, head)
+        if self.turning is None:
+            return query, key
+        place, turning = self.place(layer, head), self.turning
+        return turning.back(query, place, turning.queries), turning.back(key, place, turning.keys)
 
     def place(self, layer: int, head: int) -> int:
         """Of a head along the first axes. Raises KeyError for a head whose vectors are not here."""
@@ -109,7 +146,10 @@ class Vectors:
     def between(self, queries: Places, keys: Places) -> "Vectors":
         """The same of some queries and some keys, by their places."""
         terms = {name: term[:, queries][..., keys] for name, term in self.terms.items()}
-        return replace(self, query=self.query[:, queries], key=self.key[:, keys], terms=terms)
+        turning = self.turning
+        if turning is not None:
+            turning = replace(turning, queries=turning.queries[queries], keys=turning.keys[keys])
+        return replace(self, query=self.query[:, queries], key=self.key[:, keys], terms=terms, turning=turning)
 
     @property
     def size(self) -> int:
@@ -127,6 +167,7 @@ class Vectors:
             self.key[places],
             self.scale[places],
             {name: term[places] for name, term in self.terms.items()},
+            None if self.turning is None else replace(self.turning, rates=self.turning.rates[places]),
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -137,7 +178,12 @@ class Vectors:
             "key": np.ascontiguousarray(self.key),
             "scale": self.scale,
         }
-        return made | ({"terms": np.stack(list(self.terms.values()))} if self.terms else {})
+        if self.terms:
+            made["terms"] = np.stack(list(self.terms.values()))
+        if self.turning is not None:
+            turning = (getattr(self.turning, one.name) for one in fields(self.turning))
+            made |= dict(zip(TURNING_ARRAYS, turning, strict=True))
+        return made
 
 
 def build_vectors(
@@ -170,7 +216,30 @@ def build_vectors(
         raise ValueError(f"terms are {terms.dtype} {list(terms.shape)} for {wanted}")
     if len({CONTENT, *names}) <= len(names) or not np.isfinite(terms).all():
         raise ValueError("terms have no names of their own, or hold what is not a number")
-    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)))
+    turning = build_turning(numbers, len(pairs), queries, keys, query.shape[-1])
+    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), turning)
+
+
+def build_turning(numbers: dict[str, Any], heads: int, queries: int, keys: int, size: int) -> Turning | None:
+    """How vectors of this size were turned, from arrays under TURNING_ARRAYS; None without any.
+
+    Raises ValueError where they don't fit.
+    """
+    if not numbers.keys() & {*TURNING_ARRAYS}:
+        return None
+    for name in TURNING_ARRAYS:
+        if name not in numbers:
+            raise ValueError(f"its vectors were turned and it has no {name}")
+    rates, pairs, *places = (numbers[name] for name in TURNING_ARRAYS)
+    elements = set(pairs.ravel().tolist())
+    if pairs.dtype != np.int64 or pairs.shape != (len(elements) // 2, 2) or not elements <= set(range(size)):
+        raise ValueError(f"pairs are {pairs.dtype} {list(pairs.shape)}, not pairs of {size} elements, each once")
+    if rates.dtype != np.float64 or rates.shape != (heads, len(pairs)) or not np.isfinite(rates).all():
+        raise ValueError(f"rates are {rates.dtype} {list(rates.shape)} for {heads} heads, or not all numbers")
+    for name, array, length in zip(TURNING_ARRAYS[2:], places, (queries, keys), strict=True):
+        if array.dtype != np.int64 or array.shape != (length,) or (array < 0).any():
+            raise ValueError(f"{name} are {array.dtype} {list(array.shape)} for {length} tokens, or below 0")
+    return Turning(rates, pairs, *places)
 
 
 def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:

@@ -96,9 +96,10 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     """
     from attncli.analysis.finding import by_content
     from attncli.render import page as pages
+    from attncli.render.page.advice import WHOLE
     from attncli.render.page.kept import Kept
 
-    with_vectors = "" if record.vectors is None else ", with q and k"
+    with_vectors, advice = ("", None) if record.vectors is None else (", with q and k", WHOLE)
     record = replace(row_shares(record), vectors=None)
     kept = Kept.within(record, by_content(record), ROOM)
     names = ", ".join(f"{layer}.{head}" for layer, head in kept.heads) or "none"
@@ -110,4 +111,4 @@ def small(record: AttentionRecord) -> tuple[str, str]:
         f"record.select(layers={layer}, heads={head}) shows one in full; "
         f'record.page("all.html") makes a page of all{with_vectors}.'
     )
-    return said, pages.page(record, kept=kept)
+    return said, pages.page(record, kept=kept, advice=advice)

@@ -137,6 +137,7 @@ def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
     assert attncli("align", *options, "-o", page).code == 0
     html = page.read_text(encoding="utf-8")
     assert all(f'"attention":"{kind}"' in html for kind in kinds)
+    assert "The networks of attncli align keep no q and k" in html and "attncli view --vectors" not in html
     for kind in kinds:
         picture = tmp_path / f"{kind}.svg"
         assert attncli("align", *options, "--which", kind, "-o", picture).code == 0

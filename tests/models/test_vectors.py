@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from vectors import OTHER, TEXT, vectors_make_the_maps
 
 from attncli import RequestError, load_model
+from attncli.models.head import one_head
 
 
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
@@ -39,6 +40,22 @@ def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
     for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, vectors=vectors):
         assert record.vectors.heads == vectors
         vectors_make_the_maps(record)
+
+
+@pytest.mark.parametrize("family", ["modernbert", "bert"])
+def test_what_positions_turned_can_be_turned_back(family, tiny):
+    """To what the projections gave: x W + b, of every token, of some, and of a file."""
+    model = load_model(str(tiny(family)), "cpu")
+    record = model.attend("the cat sat on it", vectors="all", layers=[0, 1])
+    assert (record.vectors.turning is not None) == (family == "modernbert")
+    few = record.vectors.between(slice(1, 4), np.array([2, 4]))
+    for layer, head in record.vectors.heads:
+        taken = one_head(model, record.tokens, layer, head, "padding")
+        unturned = [taken.unturned("query"), taken.unturned("key")]
+        for found, expected in zip(record.vectors.before(layer, head), unturned, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+        for found, expected, some in zip(few.before(layer, head), unturned, ([1, 2, 3], [2, 4]), strict=True):
+            np.testing.assert_allclose(found, expected[some], atol=1e-5)
 
 
 def test_keeping_queries_and_keys_changes_nothing_else(minilm):

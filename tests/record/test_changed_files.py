@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated, mutated_array
 from records import record_of
-from saved_records import same, with_vectors
+from saved_records import same, turned, with_vectors
 
 from attncli import RequestError, load_record
 from attncli.base import choices
@@ -18,9 +18,8 @@ from attncli.record.measures import MEASURES
 from attncli.record.record import document_text
 
 WEIGHTS = np.tril(np.ones((2, 3, 5, 5))) / np.arange(1, 6)[:, None]
-GOOD = with_vectors(
-    record_of(WEIGHTS, mask=np.tril(np.ones((5, 5), dtype=bool)), mask_name="causal"), [(1, 2)], terms=["position"]
-)
+MADE = record_of(WEIGHTS, mask=np.tril(np.ones((5, 5), dtype=bool)), mask_name="causal")
+GOOD = turned(with_vectors(MADE, [(1, 2)], terms=["position"]))
 
 NUMBERS = {**GOOD.contents().numbers, "tokens": np.array(GOOD.tokens.text)}
 LABELS = json.loads(json.dumps(GOOD.contents().labels))

@@ -157,13 +157,13 @@ export function zoomToFit() {
 
 /** Bring the token that is held into sight. */
 export function scrollToToken() {
-  if (state.token === null || state.view === "model" || state.view === "neuron") return;
+  if (state.token === null || state.view === "model") return;
   const { queries, keys } = axes();
   const units = state.side === "query" ? queries : keys;
   const row = units.findIndex((unit) => unit.members.includes(state.token));
   const seen = area();
   const upright = state.view === "matrix" && state.side === "key";
-  const { left, top, cell } = state.view === "matrix" ? matrix.grid(seen.width, seen.height) : heads.grid(seen.width, seen.height);
+  const { left, top, cell } = views[state.view].grid(seen.width, seen.height);
   const place = row * cell; // from the first cell on
   const [start, room] = upright ? [seen.x, seen.width - left] : [seen.y, seen.height - top];
   if (row < 0 || (place >= start && place + cell <= start + room)) return;
@@ -227,7 +227,7 @@ function press(event) {
   if (state.view === "model" && found.layer !== undefined) {
     show(found);
   } else if (state.view === "neuron") {
-    if (found.key !== undefined) change({ token: found.key, side: "query" });
+    neuron.press(found);
   } else {
     const { token, side } = tokenOf(found);
     const again = state.token === token && state.side === side;

@@ -133,24 +133,39 @@ function bit(bytes, place) {
 }
 
 /**
- * What makes the scores of one head, `{size, query, key, scale, terms}`, q and k each Float32Array
- * [token * size + element], and of each term Float32Array [query * keys + key]; null if not decoded yet.
+ * What makes the scores of one head, `{size, query, key, scale, terms, steps, error, turning}`, q and k each Float32Array
+ * [token * size + element], and of each term Float32Array [query * keys + key]; null if not decoded yet. The weights that
+ * these make are within `error` of those of the record's own q and k, of which each number is within half a step.
+ * Of each layer there are the low bytes of all levels and then the high bytes, both in the order [head][q, k, terms]:
+ * number = (level - levels) * step.
  */
 export function vectorsOf(text, name, layer, head) {
   const vectors = maskOf(text, name).vectors;
-  const place = vectors.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
-  const bytes = bytesOf(vectors.chunk);
+  const bytes = bytesOf(vectors.chunks[layer]);
   if (bytes === null) return null;
-  const [queries, keys] = ["query", "key"].map((side) => countOf(text, side) * vectors.size); // numbers of one head
-  const numbers = (start, length) => new Float32Array(bytes.buffer, start * 4, length);
-  const count = vectors.heads.length;
-  const cells = countOf(text, "query") * countOf(text, "key");
+  const place = vectors.heads.findIndex((pair) => pair[0] === layer && pair[1] === head);
+  const here = vectors.heads.filter((pair) => pair[0] === layer);
+  const [queries, keys] = ["query", "key"].map((side) => countOf(text, side));
+  const sizes = [queries * vectors.size, keys * vectors.size, ...vectors.terms.map(() => queries * keys)];
+  const count = sizes.reduce((sum, size) => sum + size);
+  const high = here.length * count;
+  let start = here.findIndex((pair) => pair[1] === head) * count;
+  const numbers = sizes.map((size, part) => {
+    const step = vectors.steps[place][part];
+    const found = new Float32Array(size);
+    for (let one = 0; one < size; one++, start++) found[one] = ((bytes[start] | (bytes[high + start] << 8)) - vectors.levels) * step;
+    return found;
+  });
+  const { turning } = vectors;
   return {
     size: vectors.size,
-    query: numbers(place * queries, queries),
-    key: numbers(count * queries + place * keys, keys),
+    query: numbers[0],
+    key: numbers[1],
+    terms: numbers.slice(2),
     scale: vectors.scale[place],
-    terms: vectors.terms.map((_, number) => numbers(count * (queries + keys) + (number * count + place) * cells, cells)),
+    steps: vectors.steps[place],
+    error: vectors.errors[place],
+    turning: turning && { ...turning, rates: turning.rates[turning.whose[place]] },
   };
 }
 

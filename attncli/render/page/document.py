@@ -17,9 +17,10 @@ from attncli.analysis.shares import row_shares
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
+from attncli.render.page.advice import of_record
 from attncli.render.page.kept import Kept
 from attncli.render.page.modules import FOLDER, script
-from attncli.render.page.payload import payload
+from attncli.render.page.payload import VECTORS, payload
 from attncli.render.page.start import Start
 
 SUFFIXES = (".html", ".htm")
@@ -33,6 +34,7 @@ def page(
     start: Start = Start(),
     title: str | None = None,
     kept: Kept | None = None,
+    advice: str | None = None,
 ) -> str:
     """One HTML document with all heads of these records. The same records give the same document.
 
@@ -42,6 +44,7 @@ def page(
     start: how the page opens; all of it can be changed there.
     title: the document's; by default the model and the first text.
     kept: what the page holds of their weights, where that is not all; it says so.
+    advice: what it says of a head whose q and k it has not (`attncli.render.page.advice`).
 
     Raises RequestError when there is no record, they are of different models, layers or heads, or `start` asks for
     what is not there.
@@ -51,6 +54,7 @@ def page(
     if records:
         state["opening"] = kept.opening() if kept is not None else start.opening(records[0])
     description, chunks = payload(records, state, kept)
+    description["advice"] = of_record(records[0]) if advice is None else advice
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
     style = (FOLDER / "style.css").read_text(encoding="utf-8")
@@ -78,6 +82,11 @@ def save_page(document: str, path: str | Path) -> None:
     path = Path(path)
     check_suffix(path, SUFFIXES, "a page")
     write_whole(path, lambda file: file.write_text(document, encoding="utf-8", newline="\n"))
+
+
+def vectors_size(document: str) -> int:
+    """The characters that q and k take of a page."""
+    return sum(len(chunk[1]) for chunk in re.finditer(rf'id="{VECTORS}\d+">([^<]*)', document))
 
 
 def frame(document: str, height: int = FRAME_HEIGHT) -> str:

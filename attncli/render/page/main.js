@@ -3,7 +3,8 @@
 //   data.js    what the page holds                    units.js    tokens or words, after the filters
 //   levels.js  how weights are stored
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
-//   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
+//   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js; scores.js computes for
+//                                                     Neuron, and lacking.js is what it shows of a head without q and k
 //   partners.js  of a token    lines.js  of Heads    away.js   a partner out of sight
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
 //   map.js   one head's map, in Matrix and Model       scale.js    how strong a weight's colour is

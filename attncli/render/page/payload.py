@@ -15,11 +15,14 @@ from attncli.record import AttentionRecord
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
 from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pack_layers, packed, pick_scale
+from attncli.render.page.vectors import store
 from attncli.render.palette import HEAD_COLOURS, WEIGHTS
 from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_texts
 
 LONGEST_TITLE = 60
+VECTORS = "vectors"  # how the names of chunks of q and k begin
+NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
 
 class Chunks:
@@ -28,8 +31,8 @@ class Chunks:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
-    def add(self, text: str) -> str:
-        name = f"chunk{len(self.texts)}"
+    def add(self, text: str, kind: str = "chunk") -> str:
+        name = f"{kind}{len(self.texts)}"
         self.texts[name] = text
         return name
 
@@ -48,7 +51,11 @@ def payload(
     first = records[0]
     scale = WHOLE if kept else pick_scale([record.weights for record in records])
     chunks = Chunks()
-    texts = [text_entry(group, scale, chunks, kept) for group in by_text(records)]
+    groups = by_text(records)
+    texts = [text_entry(group, scale, chunks, kept) for group in groups]
+    masks = (mask for text in texts for mask in text["masks"])
+    for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
+        mask["vectors"] = vectors
     description = {
         "version": __version__,
         "model": {
@@ -150,7 +157,7 @@ def words_of(tokens: Tokens) -> str:
 
 
 def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
-    """The maps of one text under one mask: weights, what may be attended to, what each head does, q and k."""
+    """The maps of one text under one mask: weights, what may be attended to, what each head does."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
     return {
@@ -170,7 +177,6 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
             ]
             for row in kinds
         ],
-        "vectors": vectors_entry(record, chunks),
     }
 
 
@@ -216,18 +222,12 @@ def allowed_entry(masks: Bools, chunks: Chunks) -> str | list[str]:
     return chunks.add(packed(np.packbits(masks).tobytes()))
 
 
-def vectors_entry(record: AttentionRecord, chunks: Chunks) -> dict[str, Any]:
-    """q of every head that the record has it of, then k: float32, `[head, token, head_dim]`; then each of the terms
-    that are added to their scores, `[head, query, key]`.
-    """
-    vectors = record.vectors
-    if vectors is None:
-        return {"heads": [], "size": 0, "scale": [], "terms": [], "chunk": None}
-    arrays = (vectors.query, vectors.key, *vectors.terms.values())
-    return {
-        "heads": vectors.heads,
-        "size": vectors.query.shape[-1],
-        "scale": vectors.scale.tolist(),
-        "terms": [printable(name) for name in vectors.terms],
-        "chunk": chunks.add(packed(b"".join(array.astype("<f4").tobytes() for array in arrays))),
-    }
+def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks) -> list[dict[str, Any]]:
+    """q and k of every head that the records have them of, as finely as the weights that are there leave room."""
+    levels, every = store(records, sum(map(len, chunks.texts.values())))
+    return [
+        NO_VECTORS
+        if stored is None
+        else stored.entry({layer: chunks.add(text, VECTORS) for layer, text in stored.of_layers.items()}, levels)
+        for stored in every
+    ]

@@ -7,10 +7,10 @@ from attncli.analysis.shares import row_shares
 from attncli.record import AttentionRecord
 from attncli.render.page.modules import FOLDER, script
 from attncli.render.page.pack import pack_layers, pick_scale, some_rows
+from attncli.render.page.vectors import LEAST, MOST, ROOM
 
 ENOUGH = 5_000_000  # weights that are packed to find out how much all take, or those of a head of every layer
 # Characters that a page takes for what is not weights, as they were measured.
-VECTOR = 4.95  # a number of q or k: float32, compressed a little, in base64
 TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
 
 
@@ -25,12 +25,18 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
     samples = [layer[number % min(step, len(layer)) :: step] for number, layer in enumerate(chain.from_iterable(rows))]
     share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
     frame = len(script()) + sum(len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "template.html"))
-    return round(frame + share * sum(one.size for one in maps) + sum(map(without_weights, records)))
+    weights = share * sum(one.size for one in maps)
+    return round(frame + weights + sum(map(without_weights, records)) + vectors_size(records, weights))
+
+
+def vectors_size(records: Sequence[AttentionRecord], weights: float) -> float:
+    """The characters of q and k in a page whose weights take so many (`attncli.render.page.vectors.store`)."""
+    numbers = sum(record.vectors.size for record in records if record.vectors is not None)
+    return max(LEAST * numbers, min(MOST * numbers, max(weights, ROOM)))
 
 
 def without_weights(record: AttentionRecord) -> float:
-    """The characters of a record beside its weights: tokens, what each head does, q and k."""
+    """The characters of a record beside its weights, q and k: tokens, what each head does."""
     layers, heads = record.weights.shape[:2]
     tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
-    numbers = 0 if record.vectors is None else record.vectors.size
-    return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2) + VECTOR * numbers
+    return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2)

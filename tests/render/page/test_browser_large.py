@@ -105,7 +105,7 @@ def test_neuron_shows_512_keys(opened, record, document):
     bars = [bar for bar in page.marks("rect") if "score" in bar]
     assert len(bars) > 20
     for bar in bars:
-        assert bar["score"] == pytest.approx(float(key[int(bar["key"])] @ query[400]), abs=1e-4)
+        assert bar["score"] == pytest.approx(float(key[int(bar["key"])] @ query[400]), abs=1e-2)
 
 
 def test_it_says_how_exact_the_weights_are(opened, record, document):
