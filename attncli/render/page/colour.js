@@ -28,6 +28,11 @@ export function headColour(head) {
   return page.colours[head % page.colours.length];
 }
 
+/** [red, green, blue] of "#3f7fe0". */
+export function channels(colour) {
+  return [1, 3, 5].map((place) => Number.parseInt(colour.slice(place, place + 2), 16));
+}
+
 /** [red, green, blue] of a share from 0 to 1: nothing is the lightest on light paper, the darkest on dark. */
 export function shareColour(share, dark) {
   const place = Math.min(Math.max(dark ? share : 1 - share, 0), 1) * (MAGMA.length - 1);

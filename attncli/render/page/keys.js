@@ -61,6 +61,8 @@ function press(event) {
   if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they have keys of their own
   if (event.key === "Enter" && state.view === "model" && (tagName === "DIV" || tagName === "BODY")) {
     open(state);
+  } else if (event.key === "Escape" && document.querySelector(":popover-open")) {
+    return; // which it closes
   } else if (Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();

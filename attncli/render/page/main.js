@@ -5,6 +5,7 @@
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
+//   toolbar.js    what has no room, what is filtered
 
 import { listen, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";

@@ -63,7 +63,7 @@ function strongest(partners) {
 function row({ label, place, weight }) {
   const line = document.createElement("tr");
   const name = document.createElement("bdi");
-  name.dir = "ltr"; // as it is drawn
+  name.dir = "auto"; // as it is drawn
   name.textContent = label;
   line.insertCell().append(name, ` ${place}`);
   line.insertCell().textContent = value(weight);

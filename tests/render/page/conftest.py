@@ -119,6 +119,11 @@ def number(text):
         return text
 
 
+def without_isolates(text):
+    """A text without the marks that keep the direction of a token to itself."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
 INSIDE = {None: 3, "middle": 0, "end": -3}
 
 
@@ -167,13 +172,18 @@ class Opened:
         self.tab.select_option(f"#{menu}", str(value))
         self.settle()
 
+    def reveal(self, name):
+        """Open the menu of what has no room in the toolbar, if the control of this id is in it."""
+        if self.tab.query_selector(f"#rest #{name}") and self.tab.is_hidden("#rest"):
+            self.tab.click("#more")
+
     def filter(self, name, on):
-        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.reveal(name)
         self.tab.set_checked(f"#{name}", on)
         self.settle()
 
     def threshold(self, value):
-        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.reveal("threshold")
         self.tab.fill("#threshold", str(value))
         self.settle()
 
@@ -236,8 +246,8 @@ class Opened:
         return image(base64.b64decode(address.partition(",")[2]))
 
     def text(self, name):
-        """What an element says, by its id; without the marks that keep the direction of a token to itself."""
-        return self.tab.inner_text(f"#{name}").replace("\u2066", "").replace("\u2069", "")
+        """What an element says, by its id."""
+        return without_isolates(self.tab.inner_text(f"#{name}"))
 
     def tip(self):
         return None if self.tab.is_hidden("#tip") else self.text("tip")
@@ -252,4 +262,5 @@ class Opened:
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""
-        return self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
+        found = self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
+        return [[value, without_isolates(label)] for value, label in found]

@@ -128,7 +128,6 @@ def test_the_filters_can_be_how_a_page_begins(opened, record):
 
 def test_a_text_that_is_no_pair_has_no_menu_of_segments(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 5)), "#segments=AB")
-    page.tab.click("summary")
     assert page.tab.is_hidden("#segments") and page.hash == {"segments": "AB"}
     assert len({line["query"] for line in page.marks("line")}) == 5
 

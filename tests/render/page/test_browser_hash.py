@@ -64,7 +64,6 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.press("k", "k", "o", "s", "w", "m")
     page.threshold(0.125)
     page.choose("segments", "AB")
-    page.tab.click("summary")  # whether the filters are open is no part of it
     page.click("[data-view=model]")
     page.click("[data-thumbs=lines]")
     page.click("[data-view=matrix]")

@@ -85,7 +85,6 @@ CONTROLS = """all => all.filter((one) => one.checkVisibility()).map((one) => {
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_as_wide_as_the_window_and_its_controls_are_in_it(opened, record, width):
     page = opened([record, replace(record, mask_name="causal")], width=width)
-    page.tab.click("summary")
     for view in VIEWS:
         page.go(f"#view={view}")
         assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
