@@ -13,10 +13,11 @@ let fitted = ""; // the width and the controls that the toolbar was made to fit 
 
 /** Put what has room into the toolbar and the rest into its menu. */
 export function fit() {
-  const now = [innerWidth, controls.map((one) => one.hidden)].join();
+  const now = [innerWidth, controls.map((one) => one !== chips && one.hidden)].join();
   if (fitted === now) return;
   fitted = now;
-  const focused = document.activeElement;
+  const [focused, cleared] = [document.activeElement, chips.hidden];
+  chips.hidden = true; // they take a row of their own where they have no room
   bar.append(...controls);
   more.hidden = true;
   for (const one of movable.filter(({ hidden }) => !hidden)) {
@@ -24,6 +25,7 @@ export function fit() {
     more.hidden = false;
     rest.prepend(one);
   }
+  chips.hidden = cleared;
   focused.focus({ preventScroll: true }); // which is lost where its element moved
 }
 
@@ -39,8 +41,10 @@ function rows() {
 
 /** A button for every filter that is on, which takes it away. */
 export function showFilters() {
-  chips.hidden = filters().length === 0;
-  chips.replaceChildren(...filters().map(chip));
+  const on = filters();
+  if (on.map(({ said }) => said).join() === [...chips.children].map((one) => one.textContent).join()) return;
+  chips.hidden = on.length === 0;
+  chips.replaceChildren(...on.map(chip));
 }
 
 function chip({ said, undo }) {

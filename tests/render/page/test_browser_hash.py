@@ -57,7 +57,7 @@ def seen(page):
 
 
 def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records):
-    page = opened(records)
+    page = opened(records, height=1000)  # where a map that is a step larger need not be scrolled
     page.choose("text", 1)
     page.choose("layer", 3)
     page.tab.click("#heads button >> text=5")
