@@ -8,6 +8,7 @@ const MAGMA = [
   [0, 0, 4], [20, 14, 54], [59, 15, 112], [100, 26, 128], [140, 41, 129], [183, 55, 121],
   [222, 73, 104], [247, 112, 92], [254, 159, 109], [254, 207, 146], [252, 253, 191],
 ];
+const LIGHT = 0.179; // luminance on which black and white can be read alike
 
 /** Whether the page is dark now: by its switch, else by the system. */
 export function isDark() {
@@ -58,7 +59,8 @@ export function rgb([red, green, blue]) {
   return `rgb(${red},${green},${blue})`;
 }
 
-/** A colour that can be read on [red, green, blue]. */
-export function inkOn([red, green, blue]) {
-  return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#1d2126" : "#ffffff";
+/** Black or white, whichever has more contrast with [red, green, blue]: at least 4.5 : 1 (WCAG 2, relative luminance). */
+export function inkOn(colour) {
+  const [red, green, blue] = colour.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return red * 0.2126 + green * 0.7152 + blue * 0.0722 > LIGHT ? "#000000" : "#ffffff";
 }

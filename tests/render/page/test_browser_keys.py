@@ -91,8 +91,7 @@ def test_combinations_belong_to_the_browser(opened, records):
 def test_tab_reaches_every_control(opened, records):
     page = opened(records)
     controls = page.tab.evaluate(
-        "[...document.querySelectorAll('button, select, input, #chart')]"
-        ".filter(one => one.checkVisibility()).length"
+        "[...document.querySelectorAll('button, select, input, #chart')].filter(one => one.checkVisibility()).length"
     )
     page.tab.evaluate("document.activeElement.blur()")
     reached = set()
