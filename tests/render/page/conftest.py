@@ -228,10 +228,11 @@ class Opened:
 
     def labels(self):
         """The texts of the saved SVG, with where they stand: `[(text, x, y)]`; x is 3 pixels inside."""
-        return [
-            (element.text or "", float(element.get("x")) + INSIDE[element.get("text-anchor")], float(element.get("y")))
-            for element in self.svg().iter(SVG + "text")
-        ]
+        found = []
+        for element in self.svg().iter(SVG + "text"):
+            inside = INSIDE[element.get("text-anchor")] * (-1 if element.get("direction") == "rtl" else 1)
+            found.append((element.text or "", float(element.get("x")) + inside, float(element.get("y"))))
+        return found
 
     def texts(self):
         return [text for text, _, _ in self.labels()]

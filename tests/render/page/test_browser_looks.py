@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import INSIDE
 from contrast import channels, contrast, mixed
 from records import record_of
 
@@ -69,25 +68,25 @@ def test_what_is_drawn_can_be_read_on_what_lies_under_it(opened, masked, scheme)
     page = opened(masked, scheme=scheme)
     for at in ("view=heads", "view=heads&token=3", "view=model", "view=matrix&cell=40&token=3", "view=neuron&token=3"):
         page.go(f"#{at}")
-        for text, ink, ground in written(page.svg()):
+        for text, ink, ground in inks(page):
             assert contrast(channels(ink), ground) >= 4.5, (at, text, ink, ground)
 
 
-def written(svg):
-    """Every text of a picture, its ink, and the colour that lies under where it begins."""
-    rects = []
-    for element in svg.iter():
+def inks(page):
+    """Every text of the picture, its ink, and the colour that lies under where it begins."""
+    rects, labels = [], iter(page.labels())
+    for element in page.svg().iter():
         kind, at = element.tag.rpartition("}")[2], element.attrib
         if kind == "rect" and at.get("fill", "none")[0] in "#r":
             left, top, wide, high = (float(at[name]) for name in ("x", "y", "width", "height"))
             rects.append((left, top, left + wide, top + high, channels(at["fill"]), float(at.get("opacity", 1))))
         if kind == "text":
-            x, y = float(at["x"]) + INSIDE[at.get("text-anchor")], float(at["y"]) - 4
+            text, x, y = next(labels)
             ground = None
             for left, top, right, bottom, colour, share in rects:
-                if left <= x <= right and top <= y <= bottom:
+                if left <= x <= right and top <= y - 4 <= bottom:
                     ground = mixed(colour, share, colour if ground is None else ground)
-            yield element.text, at["fill"], ground
+            yield text, at["fill"], ground
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,4 +1,4 @@
-"""The toolbar in a real browser: two rows at most and a menu, filters that say that they are on, and what fingers do."""
+"""The toolbar in a real browser: two rows at most and a menu, filters that say they are on, and what fingers do."""
 
 from dataclasses import replace
 
