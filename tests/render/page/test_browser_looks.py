@@ -177,6 +177,24 @@ def test_a_token_from_right_to_left_does_not_turn_the_sentence_around_it(opened,
     assert reading(page, "said", ["query", "5", "strongest"]) == [0, 1, 2], said
 
 
+def test_a_piece_of_a_word_from_right_to_left_is_marked_on_its_right_as_in_the_pictures(opened, random_maps):
+    pieces = ["[CLS]", "ל", "##ל", "s", "##s", "[SEP]"]
+    made = record_of(random_maps(1, 1, len(pieces)))
+    page = opened(replace(made, tokens=replace(made.tokens, shown=[], text=pieces)))
+    texts = {text.text: text for text in page.svg().iter("{http://www.w3.org/2000/svg}text")}
+    assert texts["##ל"].get("direction") == "rtl" and texts["##s"].get("direction") is None
+
+    def begins(token):  # how a key's label begins on the screen
+        x, y = page.place(token, 1)
+        return page.pixels()[int(y) - 8 : int(y) + 8, int(x) - 3 : int(x) + 2]
+
+    assert (begins("##ל") == begins("ל")).all() and begins("ל").min() < 128
+    assert (begins("##s") != begins("s")).any()
+    page.point(*page.place("##ל", 1))
+    assert page.tip() == "key 2: ##ל"
+    assert reading(page, "tip", ["##", "ל"]) == [1, 0]
+
+
 def reading(page, element, parts):
     """The order, from line to line and left to right, in which parts of an element's text stand on the screen."""
     places = page.tab.evaluate(
