@@ -144,6 +144,7 @@ def stretch_tokens(tokens: Tokens, groups: list[list[int]]) -> Tokens:
         special=[all(tokens.special[place] for place in group) for group in groups],
         padding=[all(tokens.padding[place] for place in group) for group in groups],
         shown=[f"{name} {text}" for name, text in zip(names, begin, strict=True)],
+        written=["".join(tokens.written[place] for place in group) for group in groups],
     )
 
 

@@ -53,7 +53,7 @@ SHOWN = {"shown": each(text())}  # which older files don't have
 
 def tokens(value: Any, what: str) -> None:
     """The fields of `Tokens`, an entry a token."""
-    fields(TOKENS_OF, SHOWN)(value, what)
+    fields(TOKENS_OF, {**SHOWN, "written": each(text())})(value, what)
     lengths = {field: len(entries) for field, entries in value.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{what}: not every token has one of each: {lengths}")

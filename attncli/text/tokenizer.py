@@ -134,6 +134,7 @@ class Tokenizer:
             special=tokens.special + [True] * more,
             padding=tokens.padding + [True] * more,
             shown=tokens.shown + [self.pad_token] * more,
+            written=tokens.written + [""] * more,
         )
 
     @classmethod

@@ -1,7 +1,8 @@
 """Tokens: one text, or a pair of texts, as a model sees it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
@@ -32,6 +33,8 @@ class Tokens:
     padding: True for [PAD].
     shown: how a reader sees it (`attncli.text.shown`): " grüßt" for "ĠgrÃ¼ÃŁt", "[UNK:猫]" for "[UNK]". Where none are
     given they are made of `text` alone.
+    written: what its text says from where the token begins to where the next one does, so that together they are the
+    text as it was written; "" of special tokens, and where it is not known.
     """
 
     text: list[str]
@@ -42,10 +45,13 @@ class Tokens:
     special: list[bool]
     padding: list[bool]
     shown: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.shown:
             object.__setattr__(self, "shown", by_themselves(self.text, self.special))
+        if not self.written:
+            object.__setattr__(self, "written", [""] * len(self.text))
 
     def __len__(self) -> int:
         return len(self.text)
@@ -87,7 +93,22 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
         special=special,
         padding=[False] * len(special),
         shown=shown,
+        written=written(encoding, texts),
     )
+
+
+def written(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
+    """What was written for each token of these texts: the first has what the tokenizer passed over before it, too."""
+    found = [""] * len(encoding)
+    parts, offsets = encoding.sequence_ids, encoding.offsets
+    for number, text in enumerate(texts):
+        places = [place for place, part in enumerate(parts) if part == number]
+        if text is None or not places:
+            continue
+        bounds = [0, *(offsets[place][0] for place in places[1:]), offsets[places[-1]][1]]
+        for place, (start, end) in zip(places, pairwise(bounds), strict=True):
+            found[place] = text[start:end]
+    return found
 
 
 def check_text(text: str) -> None:

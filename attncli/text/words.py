@@ -64,4 +64,5 @@ def word_tokens(tokens: Tokens) -> Tokens:
         special=[tokens.special[start] for start in starts],
         padding=[tokens.padding[start] for start in starts],
         shown=texts,
+        written=["".join(tokens.written[place] for place in group) for group in groups],
     )

@@ -74,7 +74,7 @@ def test_several_texts_are_a_menu_and_each_has_every_mask(attncli, described, fo
     (folder / "texts.txt").write_text("A cat.\nTwo dogs ran.\nIt rains.\n", encoding="utf-8")
     attncli("view", "-l", "0", "-f", "texts.txt", "--mask", "none,causal")
     texts = described()["texts"]
-    assert [text["title"] for text in texts] == ["a cat.", "two dogs ran.", "it rains."]
+    assert [text["title"] for text in texts] == ["A cat.", "Two dogs ran.", "It rains."]
     assert all([mask["name"] for mask in text["masks"]] == ["none", "causal"] for text in texts)
 
 

@@ -1,5 +1,7 @@
 """Tokens of which no more is known than their names, beside what the tokenizer says of them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,4 +46,4 @@ def test_what_an_encoding_does_not_attend_to_is_padding(minilm):
     encoding.pad(16)
     tokens = encoded(encoding)
     expected = minilm.tokenizer.encode("The cat sat.", "It is big.", 16)
-    assert tokens == expected
+    assert tokens == replace(expected, written=[""] * 16)  # an encoding does not have its text

@@ -61,7 +61,7 @@ def test_padding_goes_up_to_the_length(text, length, directories):
         return
     padded, more = tokenizer.encode(text, pad_to=length), length - len(plain)
     pad = {"text": "[PAD]", "ids": 0, "segments": 0, "words": None, "offsets": (0, 0), "special": True, "padding": True}
-    pad["shown"] = pad["text"]
+    pad |= {"shown": pad["text"], "written": ""}
     assert asdict(padded) == {name: part + [pad[name]] * more for name, part in asdict(plain).items()}
 
 

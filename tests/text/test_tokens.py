@@ -13,6 +13,21 @@ from attncli import RequestError
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=texts, pair=st.none() | texts)
+@settings(max_examples=30)
+def test_what_was_written_is_the_text_up_to_the_end_of_its_last_token(kind, text, pair, both):
+    tokenizer, _ = both[kind]
+    parts = tokenizer.backend.encode(text, pair)
+    assume(not all(parts.special_tokens_mask))
+    tokens = tokenizer.encode(text, pair)
+    for number, one in enumerate([text] if pair is None else [text, pair]):
+        places = [place for place, part in enumerate(parts.sequence_ids) if part == number]
+        written = "".join(tokens.written[place] for place in places)
+        assert written == (one[: tokens.offsets[places[-1]][1]] if places else "")
+    assert not any(written for written, part in zip(tokens.written, parts.sequence_ids, strict=True) if part is None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=texts, pair=st.none() | texts)
 @settings(max_examples=60)
 def test_tokens_are_those_of_transformers(kind, text, pair, both):
     tokenizer, theirs = both[kind]

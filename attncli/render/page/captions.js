@@ -2,6 +2,7 @@
 
 import { countOf, isWhole, kindOf, maskOf, page, wholeHeads } from "./data.js";
 import { isRough } from "./levels.js";
+import { PART } from "./paint.js";
 import { state } from "./state.js";
 import { leastStored } from "./units.js";
 
@@ -42,22 +43,26 @@ function percent(share) {
   return `${upwards(100 * share)} %`;
 }
 
-/** A token within a sentence: one that is written from right to left does not turn what stands around it. */
+/** A token within a sentence, in its own direction: one that is written from right to left does not turn what stands around it. */
 export function isolated(token) {
-  return `\u2066${token}\u2069`;
+  return `\u2068${token}\u2069`;
+}
+
+/** The filters that are on, `[{said, undo}]`: in words, and the change that takes each away. */
+export function filters() {
+  return [
+    { on: state.segments !== "all", said: [...state.segments].join(" → "), undo: { segments: "all" } },
+    { on: !state.special, said: "without special tokens", undo: { special: true } },
+    { on: state.words, said: "words", undo: { words: false } },
+    { on: state.threshold > 0, said: `weights from ${state.threshold}`, undo: { threshold: 0 } },
+  ].filter(({ on }) => on);
 }
 
 /** "minilm · layer 3 · heads 0, 2 · mask padding" */
 export function caption(...parts) {
-  const filters = [
-    state.segments === "all" ? "" : [...state.segments].join(" → "),
-    state.special ? "" : "without special tokens",
-    state.words ? "words" : "",
-    state.threshold > 0 ? `weights from ${state.threshold}` : "",
-  ];
   const { attention } = page.texts[state.text];
   const unusual = [attention === "encoder" ? "" : `${attention} attention`, page.measure === "weight" ? "" : page.measure];
-  return [page.model.name, ...unusual, ...parts, `mask ${state.mask}`, ...filters].filter(Boolean).join(" · ");
+  return [page.model.name, ...unusual, ...parts, `mask ${state.mask}`, ...filters().map(({ said }) => said)].filter(Boolean).join(PART);
 }
 
 /** What hatching means, where the mask hides anything. */

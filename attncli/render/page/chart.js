@@ -8,7 +8,7 @@ import * as matrix from "./matrix.js";
 import * as model from "./model.js";
 import * as neuron from "./neuron.js";
 import { CanvasPainter, SvgPainter } from "./paint.js";
-import { change, state } from "./state.js";
+import { change, state, visit } from "./state.js";
 import { axes } from "./units.js";
 
 const views = { heads, model, matrix, neuron };
@@ -21,11 +21,13 @@ const extent = document.getElementById("extent");
 const canvas = document.getElementById("canvas");
 const tip = document.getElementById("tip");
 
-let pointer = null; // where the pointer is, while it is over the chart
+let pointer = null; // where the pointer is, while it is over the chart; of a finger, where it tapped last
 let pointed = null; // what is under it
+let touched = false; // whether the last press was a finger's
 let pending = false; // a drawing is asked for
 let placed = ""; // the view and text whose corner has been scrolled to
 let opened = "heads"; // the view that a click in Model goes back to
+let left = [0, 0]; // where Model was scrolled to when a head was opened
 let drawings = 0;
 let whenDrawn = () => {};
 
@@ -115,16 +117,16 @@ export function asPixels() {
 
 // --- scrolling and zooming ---------------------------------------------------------------------------------
 
-/** When Matrix comes into sight, go where the state says; when another view does, to its head or the token held. */
+/** When Matrix comes into sight, go where the state says; Model, to where it was left; another, to its head or the token held. */
 function scrollToCorner(width, height) {
   const name = `${state.view} ${state.text}`;
   if (placed === name) return;
   placed = name;
   const { cell } = matrix.grid(width, height);
   const [row, column] = state.corner.split(",").map(Number);
-  const zoomed = state.view === "matrix";
-  chart.scrollTo(zoomed ? column * cell : 0, zoomed ? row * cell : 0);
-  if (!zoomed) scrollToToken();
+  const place = { matrix: [column * cell, row * cell], model: left }[state.view] ?? [0, 0];
+  chart.scrollTo(...place);
+  if (state.view !== "matrix") scrollToToken();
 }
 
 let settling = 0;
@@ -198,7 +200,9 @@ function aim() {
   const { clientX, clientY } = pointer;
   tip.textContent = views[state.view].tip(pointed);
   tip.style.left = `${Math.min(clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
-  tip.style.top = `${clientY + 18 + tip.offsetHeight > innerHeight ? clientY - 10 - tip.offsetHeight : clientY + 18}px`;
+  const above = clientY - (touched ? 24 : 10) - tip.offsetHeight; // a finger hides what is below it
+  const isAbove = above >= 0 && (touched || clientY + 18 + tip.offsetHeight > innerHeight);
+  tip.style.top = `${isAbove ? above : clientY + 18}px`;
 }
 
 /** The pointer is here now, or has left (null). */
@@ -216,9 +220,13 @@ function tokenOf(found) {
   return { token: found.token ?? found[side], side };
 }
 
-/** A click holds a token, or lets go of it; in Model it opens a head. */
+/** A click holds a token, or lets go of it; in Model it opens a head. A finger's first tap only points. */
 function press(event) {
   const found = under(event);
+  if (touched && JSON.stringify(found) !== JSON.stringify(pointed)) {
+    point(event);
+    return;
+  }
   pressed = found;
   if (found === null) {
     if (state.token !== null && state.view === "heads") change({ token: null });
@@ -242,9 +250,11 @@ export function show({ layer, head }) {
   else open({ layer, head });
 }
 
-/** Go from Model to one head, in the view that was there before; one that is not whole has no lines. */
+/** Go from Model to one head, in the view that was there before; one that is not whole has no lines. Back returns. */
 export function open({ layer, head }) {
-  change({ layer, head, heads: [head], view: opened === "heads" && !isWhole(layer, head) ? "matrix" : opened });
+  left = [chart.scrollLeft, chart.scrollTop];
+  pointer = null; // the thumbnail under it is gone
+  visit({ layer, head, heads: [head], view: opened === "heads" && !isWhole(layer, head) ? "matrix" : opened });
 }
 
 function wheel(event) {
@@ -287,10 +297,13 @@ export function listen() {
     drag(event);
     if (event.pointerType !== "touch") point(event);
   });
-  chart.addEventListener("pointerdown", () => {
+  chart.addEventListener("pointerdown", ({ pointerType }) => {
     dragged = 0;
+    touched = pointerType === "touch";
   });
-  chart.addEventListener("pointerleave", () => point(null));
+  chart.addEventListener("pointerleave", () => touched || point(null));
+  chart.addEventListener("pointercancel", () => point(null)); // a finger that scrolls takes away what it had tapped
+  document.addEventListener("pointerdown", ({ target }) => chart.contains(target) || point(null));
   chart.addEventListener("click", (event) => {
     const second = state.view === "model" && event.detail > 1; // of a double click: what lies here now was not aimed at
     if (dragged < A_CLICK && !second) press(event);

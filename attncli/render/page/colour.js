@@ -3,7 +3,7 @@
 import { page } from "./data.js";
 import { state } from "./state.js";
 
-const RAMP = page.ramp.map((colour) => [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)));
+const RAMP = page.ramp.map(channels);
 const LIGHT = 0.179; // luminance on which black and white can be read alike
 
 /** Whether the page is dark now: by its switch, else by the system. */
@@ -23,6 +23,11 @@ export function theme() {
 /** The colour of a head's lines, the same in every view and in attncli's pictures. */
 export function headColour(head) {
   return page.colours[head % page.colours.length];
+}
+
+/** [red, green, blue] of "#3f7fe0". */
+export function channels(colour) {
+  return [1, 3, 5].map((place) => Number.parseInt(colour.slice(place, place + 2), 16));
 }
 
 /** [red, green, blue] of a share from 0 to 1: nothing is white on light paper, nearly black on dark. */

@@ -1,12 +1,13 @@
 // The buttons and menus above the chart: they show the state and change it.
 
 import { scrollToToken, zoom, zoomToFit } from "./chart.js";
-import { headColour, isDark } from "./colour.js";
+import { channels, headColour, inkOn, isDark } from "./colour.js";
 import { isWhole, maskOf, page } from "./data.js";
 import { saveSvg, savePng } from "./save.js";
 import { change, hasPair, SCALES, state } from "./state.js";
 import { axes, placeOfThreshold, THRESHOLDS, thresholdAt, unitOf } from "./units.js";
-import { kind } from "./captions.js";
+import { isolated, kind } from "./captions.js";
+import { fit, listenToToolbar, showFilters } from "./toolbar.js";
 
 const element = (name) => document.getElementById(name);
 const MASKS = ["none", "causal", "padding"];
@@ -40,6 +41,7 @@ export function makeControls() {
   makeHeads();
   for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
   choice("masks", "mask", (one) => one.dataset.mask);
+  listenToToolbar();
 }
 
 function fill(name, options) {
@@ -71,6 +73,7 @@ function makeHeads() {
   for (const head of page.heads) {
     const made = button(String(head), { head: String(head) });
     made.style.setProperty("--head", headColour(head));
+    made.style.setProperty("--on-head", inkOn(channels(headColour(head))));
     made.style.borderColor = headColour(head);
     made.addEventListener("click", () => toggle(head));
     made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
@@ -152,6 +155,8 @@ export function showState() {
   element("threshold").value = placeOfThreshold(state.threshold);
   element("least").textContent = state.threshold;
   showTokens();
+  showFilters();
+  fit();
 }
 
 let listed = ""; // what the menu of tokens was made for
@@ -162,7 +167,7 @@ function showTokens() {
     listed = name;
     const { queries, keys } = axes();
     const units = state.side === "query" ? queries : keys;
-    fill("token", [["none", "none"], ...units.map((unit) => [unit.members[0], `${unit.members[0]} ${unit.label}`])]);
+    fill("token", [["none", "none"], ...units.map((unit) => [unit.members[0], `${unit.members[0]} ${isolated(unit.label)}`])]);
   }
   const unit = unitOf(state.token, state.side);
   element("token").value = unit ? unit.members[0] : "none";

@@ -68,6 +68,8 @@ function press(event) {
   if (event.key === "Enter" && state.view === "model" && (tagName === "DIV" || tagName === "BODY")) {
     if (state.detail) open(state);
     else show(state);
+  } else if (event.key === "Escape" && document.querySelector(":popover-open")) {
+    return; // which it closes
   } else if (Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();

@@ -9,6 +9,7 @@
 //   chart.js   the canvas and the pointer             controls.js, keys.js   buttons, menus, keyboard
 //   map.js   one head's map, in Matrix and Model       scale.js    how strong a weight's colour is
 //   captions.js   captions and values                 readout.js, save.js    the side panel, SVG and PNG
+//   toolbar.js    what has no room, what is filtered
 
 import { listen, onDrawn, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";

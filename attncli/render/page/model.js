@@ -79,7 +79,7 @@ export function draw(painter, area, pointed, colours, dark) {
       complete = drawThumb(painter, x, y, side, layer, head, colours, dark, until) && complete;
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
-      painter.rect(x, y, side, side, { stroke: under || current ? colours.accent : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
+      painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
       if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });

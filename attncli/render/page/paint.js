@@ -3,9 +3,17 @@
 
 export const FONT = "system-ui, sans-serif";
 const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // of what is hidden: a square of it, its lines, how strong
+export const PART = " · "; // between the parts of a caption
+// Letters that are written from right to left: Unicode's blocks for their scripts.
+const FROM_RIGHT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 const MIDDLE = 0.35; // of a font's size: from a line's middle down to its baseline
 
 const measuring = document.createElement("canvas").getContext("2d");
+
+/** The direction of a text, which is its first letter's: "##" goes before a piece of Hebrew, and that is on its right. */
+function direction(text) {
+  return FROM_RIGHT.test(text) ? "rtl" : "ltr";
+}
 
 /** How wide a text is, in pixels. */
 export function textWidth(text, size, bold = false) {
@@ -13,7 +21,7 @@ export function textWidth(text, size, bold = false) {
   return measuring.measureText(text).width;
 }
 
-/** `text`, or as much of its head as fits into `width` pixels with "…". */
+/** `text`, or as much of its head as fits into `width` pixels with "…"; of a caption whole parts. */
 export function cut(text, size, width) {
   if (textWidth(text, size) <= width) return text;
   const characters = [...text];
@@ -23,7 +31,9 @@ export function cut(text, size, width) {
     if (textWidth(`${characters.slice(0, middle).join("")}…`, size) <= width) low = middle;
     else high = middle - 1;
   }
-  return `${characters.slice(0, low).join("")}…`;
+  const head = characters.slice(0, low).join("");
+  const parts = head.lastIndexOf(PART);
+  return `${parts > 0 ? head.slice(0, parts + PART.length) : head}…`;
 }
 
 /** Pixels [rows * columns] as a picture that both painters can place. */
@@ -73,6 +83,7 @@ export class CanvasPainter {
     context.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
     context.textAlign = align;
     context.textBaseline = "middle";
+    context.direction = direction(text);
     context.save();
     context.translate(x, y);
     context.rotate((turn * Math.PI) / 180);
@@ -136,13 +147,14 @@ export class SvgPainter {
   }
 
   text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha } = {}) {
-    const anchor = { left: undefined, center: "middle", right: "end" }[align];
+    const rtl = direction(text) === "rtl"; // then a text begins on its right
+    const anchor = { left: rtl ? "end" : undefined, center: "middle", right: rtl ? undefined : "end" }[align];
     this.shape(
       "text",
       {
         x, y: y + MIDDLE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined, "fill-opacity": alpha,
         transform: turn ? `rotate(${turn} ${written(x)} ${written(y)})` : undefined,
-        "xml:space": "preserve",
+        "xml:space": "preserve", direction: rtl ? "rtl" : undefined,
       },
       {},
       text,

@@ -135,11 +135,19 @@ def tokens_entry(tokens: Tokens) -> dict[str, Any]:
 
 
 def title_of(record: AttentionRecord) -> str:
-    """The words of a text, for the menu of texts; of a decoder or a cross-attention also which it is."""
-    title = words_of(record.tokens)
+    """A text as it was written, for the menu of texts; of a decoder or a cross-attention also which it is."""
+    title = text_of(record.tokens)
     if record.key_tokens is not None:
-        title = f"{words_of(record.key_tokens)} → {title}"
+        title = f"{text_of(record.key_tokens)} → {title}"
     return title if record.kind == "encoder" else f"{record.kind}: {title}"
+
+
+def text_of(tokens: Tokens) -> str:
+    """A text, or a pair of texts, on one line as it was written; where that is not known, its words."""
+    parts = [""] * (max(tokens.segments) + 1)
+    for segment, written in zip(tokens.segments, tokens.written, strict=True):
+        parts[segment] += written
+    return printable(" ".join(" ".join(parts).split())) or words_of(tokens)
 
 
 def words_of(tokens: Tokens) -> str:

@@ -108,7 +108,7 @@ function inColour(cell, head) {
 function row({ label, token, values: weights, best }, side) {
   const line = document.createElement("tr");
   const name = document.createElement("bdi");
-  name.dir = "ltr"; // as it is drawn
+  name.dir = "auto"; // as it is drawn
   name.textContent = label;
   const button = document.createElement("button");
   button.type = "button";

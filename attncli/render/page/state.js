@@ -87,9 +87,18 @@ export function onChange(listener) {
 
 /** Change some of the state, write it into the hash, and tell everyone. */
 export function change(changes) {
+  write(changes, "replaceState");
+}
+
+/** `change` to somewhere else: the browser's Back returns from there. */
+export function visit(changes) {
+  write(changes, "pushState");
+}
+
+function write(changes, how) {
   settle(changes);
   try {
-    history.replaceState(null, "", location.pathname + location.search + hash());
+    history[how](null, "", location.pathname + location.search + hash());
   } catch {
     // a page in a frame without an address of its own has no hash to keep
   }

@@ -120,6 +120,11 @@ def number(text):
         return text
 
 
+def without_isolates(text):
+    """A text without the marks that keep the direction of a token to itself."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
 INSIDE = {None: 3, "middle": 0, "end": -3}
 
 
@@ -168,13 +173,18 @@ class Opened:
         self.tab.select_option(f"#{menu}", str(value))
         self.settle()
 
+    def reveal(self, name):
+        """Open the menu of what has no room in the toolbar, if the control of this id is in it."""
+        if self.tab.query_selector(f"#rest #{name}") and self.tab.is_hidden("#rest"):
+            self.tab.click("#more")
+
     def filter(self, name, on):
-        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.reveal(name)
         self.tab.set_checked(f"#{name}", on)
         self.settle()
 
     def threshold(self, value):
-        self.tab.evaluate("document.getElementById('filters').open = true")
+        self.reveal("threshold")
         self.tab.fill("#threshold", str(value))
         self.settle()
 
@@ -219,10 +229,11 @@ class Opened:
 
     def labels(self):
         """The texts of the saved SVG, with where they stand: `[(text, x, y)]`; x is 3 pixels inside."""
-        return [
-            (element.text or "", float(element.get("x")) + INSIDE[element.get("text-anchor")], float(element.get("y")))
-            for element in self.svg().iter(SVG + "text")
-        ]
+        found = []
+        for element in self.svg().iter(SVG + "text"):
+            inside = INSIDE[element.get("text-anchor")] * (-1 if element.get("direction") == "rtl" else 1)
+            found.append((element.text or "", float(element.get("x")) + inside, float(element.get("y"))))
+        return found
 
     def texts(self):
         return [text for text, _, _ in self.labels()]
@@ -237,8 +248,8 @@ class Opened:
         return image(base64.b64decode(address.partition(",")[2]))
 
     def text(self, name):
-        """What an element says, by its id; without the marks that keep the direction of a token to itself."""
-        return self.tab.inner_text(f"#{name}").replace("\u2066", "").replace("\u2069", "")
+        """What an element says, by its id."""
+        return without_isolates(self.tab.inner_text(f"#{name}"))
 
     def tip(self):
         return None if self.tab.is_hidden("#tip") else self.text("tip")
@@ -253,4 +264,5 @@ class Opened:
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""
-        return self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
+        found = self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
+        return [[value, without_isolates(label)] for value, label in found]

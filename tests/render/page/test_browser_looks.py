@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contrast import channels, contrast, mixed
 from records import record_of
+
+from attncli.record import Vectors
+from attncli.render.page.modules import add
 
 pytestmark = pytest.mark.slow
 
@@ -15,6 +19,17 @@ SCRIPTS = ["[CLS]", "中文", "猫", "🐈", "👩‍👩‍👧", "שלום", "
 @pytest.fixture
 def record(random_maps):
     return record_of(random_maps(2, 12, 12))
+
+
+@pytest.fixture
+def masked(record):
+    """With a token that nobody looks at, one that nobody may, and q and k of the first head."""
+    masks = np.ones((12, 12), dtype=bool)
+    masks[:, 11] = False
+    weights = record.weights * masks
+    weights /= weights.sum(axis=-1, keepdims=True)
+    vectors = Vectors([(0, 0)], *np.random.default_rng(0).normal(size=(2, 1, 12, 4)))
+    return replace(record_of(weights, masks, padding=1), vectors=vectors)
 
 
 def paper(page):
@@ -47,33 +62,65 @@ def test_the_switch_goes_against_the_system(opened, record, scheme, other, back)
     assert paper(page) == back
 
 
-@pytest.mark.parametrize("scheme, ground", [("light", LIGHT[1]), ("dark", DARK[1])])
-def test_what_is_written_can_be_read_on_its_ground(opened, record, scheme, ground):
-    page = opened(record, scheme=scheme)
-    for view in VIEWS:
-        page.go(f"#view={view}&token=3&cell=20")  # cells without numbers: those have grounds of their own
-        for ink in {text.get("fill") for text in page.svg().iter("{http://www.w3.org/2000/svg}text")}:
-            assert contrast(rgb(ink), ground) >= 4.5
-    written = "all => all.map(one => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor])"
-    for ink, panel in page.tab.eval_on_selector_all("button:not([data-head]), select", written):
-        assert contrast(rgb(ink), rgb(panel)) >= 4.5
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_drawn_can_be_read_on_what_lies_under_it(opened, masked, scheme):
+    """Labels, values, numbers on cells: on whatever the picture has drawn there before."""
+    page = opened(masked, scheme=scheme)
+    for at in ("view=heads", "view=heads&token=3", "view=model", "view=matrix&cell=40&token=3", "view=neuron&token=3"):
+        page.go(f"#{at}")
+        for text, ink, ground in inks(page):
+            assert contrast(channels(ink), ground) >= 4.5, (at, text, ink, ground)
 
 
-def rgb(colour):
-    if colour.startswith("#"):
-        return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-    return [int(part) for part in colour[4:-1].split(",")]
+def inks(page):
+    """Every text of the picture, its ink, and the colour that lies under where it begins."""
+    rects, labels = [], iter(page.labels())
+    for element in page.svg().iter():
+        kind, at = element.tag.rpartition("}")[2], element.attrib
+        if kind == "rect" and at.get("fill", "none")[0] in "#r":
+            left, top, wide, high = (float(at[name]) for name in ("x", "y", "width", "height"))
+            rects.append((left, top, left + wide, top + high, channels(at["fill"]), float(at.get("opacity", 1))))
+        if kind == "text":
+            text, x, y = next(labels)
+            ground = None
+            for left, top, right, bottom, colour, share in rects:
+                if left <= x <= right and top <= y - 4 <= bottom:
+                    ground = mixed(colour, share, colour if ground is None else ground)
+            yield text, at["fill"], ground
 
 
-def contrast(one, other):
-    """WCAG 2.2's contrast ratio, from 1 to 21; text asks for 4.5."""
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_stands_in_the_controls_can_be_read(opened, record, scheme, width):
+    page = opened([record, replace(record, mask_name="causal")], "#special=no&words=yes", scheme=scheme, width=width)
+    style = """all => all.filter((one) => one.checkVisibility() && !one.disabled).map((one) => {
+      let ground = one;
+      while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
+      return [one.textContent, getComputedStyle(one).color, getComputedStyle(ground).backgroundColor];
+    })"""
+    if width == 390:
+        page.click("#more")
+    found = page.tab.eval_on_selector_all("button, select, label, output, p, th, td", style)
+    assert len(found) > 20
+    for text, ink, ground in found:
+        assert contrast(channels(ink), channels(ground)) >= 4.5, text
 
-    def luminance(colour):
-        shares = np.array(colour) / 255
-        return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
 
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+@pytest.mark.parametrize("dark", [False, True])
+def test_numbers_can_be_read_on_every_colour_of_a_cell(opened, record, dark):
+    page = opened(record)
+    modules = {}
+    add("colour", modules)
+    found = page.tab.evaluate(
+        f"""() => {{
+          {" ".join(modules.values())}
+          return Array.from({{ length: 1001 }}, (_, step) => {{
+            const ground = $colour.shareColour(step / 1000, {str(dark).lower()});
+            return [$colour.inkOn(ground), ground];
+          }});
+        }}"""
+    )
+    assert min(contrast(channels(ink), ground) for ink, ground in found) >= 4.5
 
 
 CONTROLS = """all => all.filter((one) => one.checkVisibility()).map((one) => {
@@ -85,9 +132,10 @@ CONTROLS = """all => all.filter((one) => one.checkVisibility()).map((one) => {
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_as_wide_as_the_window_and_its_controls_are_in_it(opened, record, width):
     page = opened([record, replace(record, mask_name="causal")], width=width)
-    page.tab.click("summary")
     for view in VIEWS:
         page.go(f"#view={view}")
+        if page.tab.is_visible("#more") and page.tab.is_hidden("#rest"):
+            page.click("#more")
         assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
         boxes = page.tab.eval_on_selector_all("button, select, input, #canvas", CONTROLS)
         assert len(boxes) > 15
@@ -127,6 +175,24 @@ def test_a_token_from_right_to_left_does_not_turn_the_sentence_around_it(opened,
     page.press("1", *"jjjjjj")
     said = page.text("said")
     assert reading(page, "said", ["query", "5", "strongest"]) == [0, 1, 2], said
+
+
+def test_a_piece_of_a_word_from_right_to_left_is_marked_on_its_right_as_in_the_pictures(opened, random_maps):
+    pieces = ["[CLS]", "ל", "##ל", "s", "##s", "[SEP]"]
+    made = record_of(random_maps(1, 1, len(pieces)))
+    page = opened(replace(made, tokens=replace(made.tokens, shown=[], text=pieces)))
+    texts = {text.text: text for text in page.svg().iter("{http://www.w3.org/2000/svg}text")}
+    assert texts["##ל"].get("direction") == "rtl" and texts["##s"].get("direction") is None
+
+    def begins(token):  # how a key's label begins on the screen
+        x, y = page.place(token, 1)
+        return page.pixels()[int(y) - 8 : int(y) + 8, int(x) - 3 : int(x) + 2]
+
+    assert (begins("##ל") == begins("ל")).all() and begins("ל").min() < 128
+    assert (begins("##s") != begins("s")).any()
+    page.point(*page.place("##ל", 1))
+    assert page.tip() == "key 2: ##ל"
+    assert reading(page, "tip", ["##", "ל"]) == [1, 0]
 
 
 def reading(page, element, parts):

@@ -14,7 +14,7 @@ from records import attention_records, layered_records, record_of
 from attncli.analysis.patterns import summarise
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
-from attncli.record import Vectors
+from attncli.record import Vectors, load_record
 from attncli.render.page.pack import SCALES, unpack_layer
 from attncli.render.page.payload import payload, scale_entry
 
@@ -127,9 +127,19 @@ def test_the_title_of_a_text_is_how_it_begins():
     assert payload([nothing], {})[0]["texts"][0]["title"] == "(no words)"
 
 
+def test_a_title_is_the_text_as_it_was_written_with_or_without_a_file_between(minilm, tmp_path):
+    record = minilm.attend("The Café\nof unfathomable 🐈 cats!", pair="SHE  slept", layers=0, heads=0, pad_to=20)
+    record.save(tmp_path / "r.safetensors")
+    for one in (record, load_record(tmp_path / "r.safetensors"), merge_words(record)):
+        title = payload([one], {})[0]["texts"][0]["title"]
+        assert title == "The Café of unfathomable 🐈 cats! SHE slept"
+
+
 def test_a_title_has_spaces_where_the_text_has_them(minilm):
     record = minilm.attend("Don't  panic, honeypots.", layers=0, heads=0)
-    assert payload([record], {})[0]["texts"][0]["title"] == "don't panic, honeypots."
+    assert payload([record], {})[0]["texts"][0]["title"] == "Don't panic, honeypots."
+    words = replace(record.tokens, written=[""] * len(record.tokens))  # as in files of before
+    assert payload([replace(record, tokens=words)], {})[0]["texts"][0]["title"] == "don't panic, honeypots."
     spaced = replace(
         record_of(np.eye(3)).tokens,
         text=["the", "Ġcat", "s"],

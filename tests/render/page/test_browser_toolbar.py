@@ -1,0 +1,222 @@
+"""The toolbar in a real browser: two rows at most and a menu, filters that say they are on, and what fingers do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from records import record_of
+
+from attncli.record import Vectors
+
+pytestmark = pytest.mark.slow
+
+VIEWS = ["heads", "model", "matrix", "neuron"]
+ROW = 28 + 6  # pixels of a button, and the gap to the next row
+# Every control that is seen, with how much wider what stands in it is than its room.
+CUT = """all => all.filter((one) => one.checkVisibility()).map((one) => [
+  one.id || one.textContent.trim() || one.title, one.scrollWidth - one.clientWidth, one.getBoundingClientRect().right,
+])"""
+
+
+@pytest.fixture
+def record(random_maps):
+    made = record_of(random_maps(3, 12, 8))
+    return replace(made, vectors=Vectors([(0, 0)], *np.random.default_rng(0).normal(size=(2, 1, 8, 4))))
+
+
+@pytest.fixture
+def records(record):
+    """One text under three masks, then a pair: with everything that a toolbar can have."""
+    pair = replace(record, tokens=replace(record.tokens, segments=[0] * 4 + [1] * 4))
+    return [replace(one, mask_name=mask) for one in (record, pair) for mask in ("none", "causal", "padding")]
+
+
+# --- what has room ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [390, 600, 1024, 1600])
+def test_the_toolbar_takes_two_rows_at_most_and_nothing_in_it_is_cut(opened, records, width):
+    page = opened(records, "#text=1", width=width)
+    for view in VIEWS:
+        page.go(f"#text=1&view={view}")
+        assert page.tab.eval_on_selector("header", "one => one.clientHeight") < 3 * ROW
+        for name, over, right in page.tab.eval_on_selector_all("header button, header label", CUT):
+            assert over <= 0 and right <= width, name
+
+
+def test_a_wide_window_has_room_for_everything(opened, records):
+    page = opened(records, "#text=1&view=matrix", width=1600)
+    assert page.tab.is_hidden("#more")
+    assert page.tab.eval_on_selector("#rest", "one => one.children.length") == 0
+
+
+def test_what_has_no_room_stands_in_the_menu_and_works_there(opened, records):
+    page = opened(records, "#view=matrix", width=390, height=700)
+    assert page.tab.is_hidden("#save-png") and page.tab.is_hidden("[data-mask=causal]")
+    page.click("#more")
+    page.click("[data-mask=causal]")
+    assert page.hash["mask"] == "causal" and page.tab.is_visible("[data-mask=padding]")  # the menu is still there
+    page.press("j")
+    page.press("Escape")
+    assert page.tab.is_hidden("#rest") and page.hash["token"] == "0"  # which the next Escape lets go of
+    page.press("Escape")
+    assert "token" not in page.hash
+
+
+def test_controls_come_back_in_their_order_when_the_window_grows(opened, records):
+    order = "[...document.querySelectorAll('#bar > *')].map(one => one.id || one.textContent.trim())"
+    page = opened(records, width=1600)
+    wide = page.tab.evaluate(order)
+    for width in (390, 1600):
+        page.tab.set_viewport_size({"width": width, "height": 800})
+        page.settle()
+    assert page.tab.evaluate(order) == wide and page.tab.is_hidden("#more")
+
+
+def test_a_threshold_can_be_dragged_in_the_menu(opened, records):
+    page = opened(records, width=390)
+    page.click("#more")
+    box = page.tab.locator("#threshold").bounding_box()
+    page.tab.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
+    page.tab.mouse.down()
+    page.tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=5)
+    page.tab.mouse.up()
+    page.settle()
+    assert float(page.hash["threshold"]) == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_control_that_has_the_focus_keeps_it(opened, records):
+    page = opened(records, width=1600)
+    page.tab.focus("[data-mask=causal]")
+    page.tab.set_viewport_size({"width": 1000, "height": 800})
+    page.settle()
+    assert page.tab.evaluate("document.activeElement.dataset.mask") == "causal"
+
+
+# --- filters that are on ------------------------------------------------------------------------------------
+
+
+def test_every_filter_that_is_on_says_so_and_a_click_clears_it(opened, records):
+    on = {"segments": "AB", "special": "no", "words": "yes", "threshold": "0.05"}
+    said = ["A → B", "without special tokens", "words", "weights from 0.05"]
+    page = opened(records, "#text=1&" + "&".join(f"{name}={value}" for name, value in on.items()), width=390)
+    for _ in said:
+        assert page.tab.eval_on_selector_all("#chips button", "all => all.map(one => one.textContent)") == said
+        assert page.hash == {"text": "1", **on}
+        page.click("#chips button")
+        del on[next(iter(on))]
+        said = said[1:]
+    assert page.tab.is_hidden("#chips") and page.hash == {"text": "1"}
+
+
+def test_after_a_chip_is_gone_the_keyboard_is_on_the_next(opened, record):
+    page = opened(record, "#special=no&words=yes")
+    page.tab.focus("#chips button")
+    page.press("Enter")
+    assert page.tab.evaluate("document.activeElement.textContent") == "words"
+    page.press("j", "Enter")  # the chip is still the one that has the focus
+    assert page.hash == {"token": "0"} and page.tab.evaluate("document.activeElement.id") == "chart"
+
+
+# --- what is chosen, and what has the focus -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_chosen_is_filled_and_what_has_the_focus_has_a_ring(opened, record, scheme):
+    page = opened(record, "#view=matrix", scheme=scheme)
+    look = """name => { const style = getComputedStyle(document.querySelector(name));
+      return [style.backgroundColor, style.outlineStyle]; }"""
+    page.tab.focus("[data-view=heads]")
+    page.tab.keyboard.press("Tab")
+    plain, focused, chosen = (page.tab.evaluate(look, f"[data-view={view}]") for view in ("neuron", "model", "matrix"))
+    assert plain[1] == chosen[1] == "none" and focused[1] == "solid"
+    assert plain[0] == focused[0] != chosen[0]
+
+
+def test_the_head_that_is_marked_in_model_is_not_framed_as_the_one_that_is_pointed_at(opened, record):
+    page = opened(record, "#view=model&layer=1&head=2")
+    page.point(5, 300)
+    boxes = {(box["layer"], box["head"]): box for box in page.marks("rect") if "kind" in box}
+    frame = lambda box: page.pixels()[int(box["y"]), int(box["x"] + box["width"] / 2)].tolist()  # noqa: E731
+    marked, other = boxes[1, 2], boxes[2, 5]
+    page.point(other["x"] + 9, other["y"] + 9)
+    colours = page.tab.evaluate(
+        "['--accent', '--ink'].map(name => getComputedStyle(document.documentElement).getPropertyValue(name))"
+    )
+    assert ["#{:02x}{:02x}{:02x}".format(*frame(box)) for box in (marked, other)] == colours
+
+
+# --- fingers ------------------------------------------------------------------------------------------------
+
+
+def tap(page, x, y):
+    page.tab.touchscreen.tap(*page.in_window(x, y))
+    page.settle()
+
+
+def test_a_tap_tells_the_value_of_a_cell_and_the_next_one_holds_its_query(opened, record):
+    page = opened(record, "#view=matrix", width=390, touch=True)
+    cell = next(one for one in page.marks("rect") if (one["query"], one["key"]) == (3, 5))
+    x, y = cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2
+    tap(page, x, y)
+    names = record.tokens.text
+    assert page.tip() == f"{names[3]} (3) → {names[5]} (5): {record.map(0, 0)[3, 5]:.3f}"
+    assert page.hash == {"view": "matrix"}
+    bottom = page.tab.eval_on_selector("#tip", "one => one.getBoundingClientRect().bottom")
+    assert bottom < page.in_window(x, y)[1] - 10  # where the finger does not hide it
+    tap(page, x, y)
+    assert page.hash == {"view": "matrix", "token": "3"}
+
+
+def test_a_tap_beside_everything_takes_the_value_away(opened, record):
+    page = opened(record, "#view=matrix", width=390, touch=True)
+    cell = next(one for one in page.marks("rect") if (one["query"], one["key"]) == (3, 5))
+    tap(page, cell["x"] + 5, cell["y"] + 5)
+    assert page.tip() is not None
+    page.tab.touchscreen.tap(*page.in_window(5, 5))
+    page.settle()
+    assert page.tip() is None
+    tap(page, cell["x"] + 5, cell["y"] + 5)
+    page.tab.tap("[data-view=model]")
+    page.settle()
+    assert page.tip() is None
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_in_every_view_the_first_tap_only_shows(opened, record, view):
+    page = opened(record, f"#view={view}", width=390, touch=True)
+    if view == "heads":
+        x, y = page.place("cat")
+    elif view == "neuron":
+        x, y = page.place("cat")
+        x += 20  # in its k
+    else:
+        box = next(one for one in page.marks("rect") if "kind" in one or "weight" in one)
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    before = page.hash
+    tap(page, x, y)
+    assert page.tip() and page.hash == before
+    tap(page, x, y)
+    assert page.hash != before
+
+
+# --- Back ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", ["heads", "matrix"])
+def test_back_returns_from_the_head_that_a_thumbnail_opened(opened, record, before):
+    page = opened(record, f"#view={before}", width=390, height=500)
+    page.press("2", "ArrowDown", "ArrowDown", "ArrowRight")
+    page.tab.evaluate("document.getElementById('chart').scrollTop = 30")
+    page.settle()
+    model, scrolled = page.hash, page.tab.evaluate("document.getElementById('chart').scrollTop")
+    page.press("Enter")
+    assert page.hash != model
+    page.press("j", "d")  # which are no places to return to
+    page.tab.go_back()
+    page.settle()
+    assert page.hash == model
+    assert page.tab.evaluate("document.getElementById('chart').scrollTop") == scrolled
+    page.tab.go_forward()
+    page.settle()
+    assert page.hash["token"] == "0" and page.hash.get("view", "heads") == before
