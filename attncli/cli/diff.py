@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
+PAGE = ".html"
+ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # where there is none to list
 WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B, --measures A,B or --without L.H"
 
 
@@ -73,7 +75,7 @@ def diff(
         int,
         options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10,
-    output_path: options.Picture = None,
+    output_path: Annotated[Path | None, options.into("Draw .png, .svg, .pdf, .html; save .json, .csv.")] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -95,9 +97,9 @@ def diff(
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "a difference")
-        if suffix == ".csv" and not json:
-            refuse(context, "on .csv, which has a row a head", "top")
+        suffix = check_suffix(output_path, (*PICTURES, PAGE, *DOCUMENTS), "a difference")
+        if suffix in ALL_CELLS and not json:
+            refuse(context, f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
     both = saved_sides(context) if any(map(is_record, (first, second))) else computed_sides(context)
     if words:
         from attncli.analysis.words import merge_words
@@ -114,19 +116,32 @@ def diff(
 
         output.show(*difference_view(found, top, output.canvas()))
     if output_path is not None:
-        if output_path.suffix.lower() in DOCUMENTS:
-            made = document(found, top)
-            save_document(made, made["heads"], output_path)
-        else:
-            from attncli.render.figures.difference import difference_figure
-            from attncli.render.figures.saving import save_figure
-
-            save_figure(difference_figure(found, top), output_path)
+        save(found, top, output_path)
         output.file(output_path, json)
     else:
         worst = found.heads()[0]
         what = "where they differ most, as a picture"
         hints.offer(context, what, "diff", layer=worst[0], head=worst[1], output_path="diff.svg")
+
+
+def save(found: "Difference", top: int, path: Path) -> None:
+    """A page, a picture, or what --json prints."""
+    suffix = path.suffix.lower()
+    if suffix in DOCUMENTS:
+        from attncli.analysis.difference import document
+
+        made = document(found, top)
+        save_document(made, made["heads"], path)
+    elif suffix == PAGE:
+        from attncli.render.page.compare import difference_page
+        from attncli.render.page.document import save_page
+
+        save_page(difference_page(found), path)
+    else:
+        from attncli.render.figures.difference import difference_figure
+        from attncli.render.figures.saving import save_figure
+
+        save_figure(difference_figure(found, top), path)
 
 
 def is_record(name: str | None) -> bool:

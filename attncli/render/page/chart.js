@@ -3,15 +3,12 @@
 
 import { isDark, theme } from "./colour.js";
 import { isWhole, page } from "./data.js";
-import * as heads from "./heads.js";
-import * as matrix from "./matrix.js";
-import * as model from "./model.js";
-import * as neuron from "./neuron.js";
+import { LARGEST_CELL, SMALLEST_CELL } from "./matrix.js";
 import { CanvasPainter, SvgPainter } from "./paint.js";
 import { change, state } from "./state.js";
 import { axes } from "./units.js";
 
-const views = { heads, model, matrix, neuron };
+const views = {}; // modules that draw, by the names that the state has for them
 const WHEEL = 0.0015; // how much a wheel's step zooms
 const SETTLED = 250; // milliseconds after which a place scrolled to is worth keeping
 const FINE = 2; // pixels of a saved PNG for one on the screen
@@ -111,7 +108,7 @@ function scrollToCorner(width, height) {
   const name = `${state.view} ${state.text}`;
   if (placed === name) return;
   placed = name;
-  const { cell } = matrix.grid(width, height);
+  const { cell } = views.matrix.grid(width, height);
   const [row, column] = state.corner.split(",").map(Number);
   const zoomed = state.view === "matrix";
   chart.scrollTo(zoomed ? column * cell : 0, zoomed ? row * cell : 0);
@@ -123,15 +120,15 @@ function keepCorner() {
   clearTimeout(settling);
   settling = setTimeout(() => {
     if (state.view !== "matrix") return;
-    const { cell } = matrix.grid(chart.clientWidth, chart.clientHeight);
+    const { cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight);
     change({ corner: `${Math.round(chart.scrollTop / cell)},${Math.round(chart.scrollLeft / cell)}` });
   }, SETTLED);
 }
 
 /** Make the cells of Matrix so many times larger; the point (x, y) of the window stays where it is. */
 export function zoom(factor, x = chart.clientWidth / 2, y = chart.clientHeight / 2) {
-  const { left, top, cell } = matrix.grid(chart.clientWidth, chart.clientHeight);
-  const larger = Math.min(Math.max(cell * factor, matrix.SMALLEST_CELL), matrix.LARGEST_CELL);
+  const { left, top, cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight, x, y);
+  const larger = Math.min(Math.max(cell * factor, SMALLEST_CELL), LARGEST_CELL);
   const column = (chart.scrollLeft + x - left) / cell;
   const row = (chart.scrollTop + y - top) / cell;
   change({ cell: Math.round(larger * 100) / 100 });
@@ -153,7 +150,7 @@ export function scrollToToken() {
   const row = units.findIndex((unit) => unit.members.includes(state.token));
   const seen = area();
   const upright = state.view === "matrix" && state.side === "key";
-  const { left, top, cell } = state.view === "matrix" ? matrix.grid(seen.width, seen.height) : heads.grid();
+  const { left, top, cell } = state.view === "matrix" ? views.matrix.grid(seen.width, seen.height) : views.heads.grid();
   const place = row * cell; // from the first cell on
   const [start, room] = upright ? [seen.x, seen.width - left] : [seen.y, seen.height - top];
   if (row < 0 || (place >= start && place + cell <= start + room)) return;
@@ -199,7 +196,9 @@ function press(event) {
     if (state.token !== null && state.view === "heads") change({ token: null });
     return;
   }
-  if (state.view === "model") {
+  if (views[state.view].press) {
+    views[state.view].press(found);
+  } else if (state.view === "model") {
     open(found);
   } else if (state.view === "neuron") {
     if (found.key !== undefined) change({ token: found.key, side: "query" });
@@ -249,8 +248,9 @@ function drag(event) {
 let dragged = 0; // pixels since the button went down: a drag is no click
 const A_CLICK = 4;
 
-/** Begin to listen. */
-export function listen() {
+/** Draw with these modules, and begin to listen. */
+export function listen(modules) {
+  Object.assign(views, modules);
   chart.addEventListener("pointermove", (event) => {
     drag(event);
     if (event.pointerType !== "touch") point(event);

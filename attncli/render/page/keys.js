@@ -1,10 +1,10 @@
 // The keyboard. The dialog in template.html tells the user of these keys.
 
-import { open, scrollToToken } from "./chart.js";
+import { open } from "./chart.js";
 import { allMasks, switchTheme, zoomBy } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
-import { axes } from "./units.js";
+import { goToToken, next } from "./stepping.js";
 
 const KEYS = {
   1: () => change({ view: VIEWS[0] }),
@@ -30,24 +30,10 @@ const KEYS = {
   "?": () => document.getElementById("keys").showModal(),
 };
 
-/** The neighbour of `now` in a list, `step` further, and no further than its ends. */
-function next(list, now, step) {
-  return list[Math.min(Math.max(list.indexOf(now) + step, 0), list.length - 1)];
-}
-
 function goToHead(step) {
   const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
   if (head === undefined) return;
   change({ head, heads: [head] });
-}
-
-function goToToken(step) {
-  const { queries, keys } = axes();
-  const units = state.side === "query" ? queries : keys;
-  const now = units.findIndex((unit) => unit.members.includes(state.token));
-  const place = now < 0 ? (step > 0 ? 0 : units.length - 1) : Math.min(Math.max(now + step, 0), units.length - 1);
-  if (units.length) change({ token: units[place].members[0] });
-  scrollToToken();
 }
 
 function nextMask() {

@@ -27,8 +27,8 @@ function units(side, letter) {
  * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1); of a head that
  * is not whole the largest is taken. NaN is hidden: of words, where it is so of all their pieces.
  */
-export function shownWeights(queries, keys, layer, head) {
-  const weights = weightsOf(state.text, state.mask, layer, head);
+export function shownWeights(queries, keys, layer, head, text = state.text, mask = state.mask) {
+  const weights = weightsOf(text, mask, layer, head);
   if (weights === null) return null;
   const all = countOf(state.text, "key");
   if (queries.length === countOf(state.text, "query") && keys.length === all) return weights;
