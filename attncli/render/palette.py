@@ -6,14 +6,14 @@ HEAD_COLOURS = (
 )  # fmt: skip
 
 # Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which
-# begins at the paper's colour. [red, green, blue]
+# has the dark page's own colour in its middle.
 CHANGES_LIGHT = (
-    (5, 48, 97), (33, 102, 172), (67, 147, 195), (146, 197, 222), (209, 229, 240), (247, 247, 247),
-    (253, 219, 199), (244, 165, 130), (214, 96, 77), (178, 24, 43), (103, 0, 31),
+    "#053061", "#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b",
+    "#67001f",
 )  # fmt: skip
 CHANGES_DARK = (
-    (209, 229, 240), (146, 197, 222), (67, 147, 195), (33, 102, 172), (24, 58, 98), (20, 22, 26),
-    (98, 24, 36), (178, 24, 43), (214, 96, 77), (244, 165, 130), (253, 219, 199),
+    "#d1e5f0", "#92c5de", "#4393c3", "#2166ac", "#183a62", "#14161a", "#621824", "#b2182b", "#d6604d", "#f4a582",
+    "#fddbc7",
 )  # fmt: skip
 
 

@@ -5,17 +5,16 @@ from typing import Any
 
 from attncli import __version__
 from attncli.analysis.difference import Difference
-from attncli.base.printable import printable
 from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.records import model_name
 from attncli.render.page.document import assembled
 from attncli.render.page.modules import script
 from attncli.render.page.pack import pick_scale
-from attncli.render.page.payload import Chunks, text_entry
-from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS
+from attncli.render.page.payload import Chunks, describe, text_entry
+from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
 
 MAIN = "compare"
-DIGITS = 4  # of how much moved
+DIGITS = 6  # of how much moved
 
 
 def difference_page(found: Difference) -> str:
@@ -23,7 +22,7 @@ def difference_page(found: Difference) -> str:
     the same document.
     """
     description, chunks = payload(found)
-    title = f"{model_name(found.first.model.shown)}: {' and '.join(description['sides'][:2])}"
+    title = " · ".join(f"{name}: {side}" for name, side in zip("AB", told_apart(found), strict=True))
     return assembled("compare.html", ["style.css", "compare.css"], script(MAIN), title, description, chunks)
 
 
@@ -32,15 +31,9 @@ def payload(found: Difference) -> tuple[dict[str, Any], dict[str, str]]:
     both = [replace(record, vectors=None) for record in (found.first, found.second)]
     scale, chunks = pick_scale([record.weights for record in both]), Chunks()
     layer, head = found.heads()[0]
-    description = {
-        "version": __version__,
-        "model": {"name": " and ".join(dict.fromkeys(model_name(record.model.shown) for record in both))},
-        "layers": both[0].layers,
-        "heads": both[0].heads,
-        "measure": both[0].measure,
-        "colours": list(HEAD_COLOURS),
+    texts = [text_entry([record], scale, chunks) for record in both]
+    description = describe(both[0], texts, {"view": "matrix", "layer": layer, "head": head}) | {
         "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
-        "texts": [text_entry([record], scale, chunks) for record in both],
         "sides": [*told_apart(found), ""],
         "moved": found.moved.round(DIGITS).tolist(),
         "about": [
@@ -50,8 +43,7 @@ def payload(found: Difference) -> tuple[dict[str, Any], dict[str, str]]:
             ),
             MEANING,
             f"A and B are stored within {scale.error:.1g} of the true numbers, B − A within {2 * scale.error:.1g}",
-            f"made by attncli {printable(__version__)}",
+            f"made by attncli {__version__}",
         ],
-        "start": {"view": "matrix", "layer": layer, "head": head},
     }
     return description, chunks.texts

@@ -14,7 +14,6 @@ const CAPTION = 24;
 const [TITLE, SCALE] = [18, 18]; // above each map: what it is, and what its colours are
 const GAP = 6;
 const BETWEEN = 14; // maps
-const LEAST_WIDTH = 150; // of a map with its heading, where there is room
 const SIZE = 12;
 const SMALL = 11;
 const BAR = 70;
@@ -26,8 +25,8 @@ const MOST_SHAPES = 4096; // cells of a map that a saved picture has as shapes
 let images = { name: "" };
 
 /**
- * Where everything goes in the window: `columns` maps a row, as many as make them largest; of each, `whole` pixels large,
- * a part is `seen`, from `places` on, under headings of the width `room`.
+ * Where everything goes in the window: `columns` maps a row, as many as make them largest. Each has its place, `wide`
+ * pixels and no more, whatever the zoom; of all its pixels, `whole`, as many are `seen` as have room there.
  */
 function layout(width, height) {
   const { queries, keys } = axes();
@@ -45,12 +44,11 @@ function layout(width, height) {
   const cell = state.cell || Math.min(Math.max(fit, SMALLEST_CELL), LARGEST_FIT, LARGEST_CELL);
   const whole = { wide: keys.length * cell, high: queries.length * cell };
   const seen = { wide: Math.max(Math.min(wide, whole.wide), cell), high: Math.max(Math.min(high, whole.high), cell) };
-  const room = Math.max(seen.wide, Math.min(wide, LEAST_WIDTH));
   const places = NAMES.map((_, number) => ({
-    x: label + (number % columns) * (room + BETWEEN),
-    y: CAPTION + above + Math.floor(number / columns) * (above + seen.high + BETWEEN),
+    x: label + (number % columns) * (wide + BETWEEN),
+    y: CAPTION + above + Math.floor(number / columns) * (above + high + BETWEEN),
   }));
-  return { queries, keys, names, label, upright, cell, whole, seen, room, places, columns };
+  return { queries, keys, names, label, upright, cell, whole, seen, wide, places, columns };
 }
 
 export function measure(width, height) {
@@ -98,7 +96,7 @@ export function press({ query = null, key = null }) {
 export function draw(painter, area, pointed, colours, dark) {
   const all = maps();
   if (all === null) return false;
-  const { queries, keys, names, label, upright, cell, whole, seen, room, places, columns } = layout(area.width, area.height);
+  const { queries, keys, names, label, upright, cell, whole, seen, wide, places, columns } = layout(area.width, area.height);
   const pictures = mapImages(all, queries.length, keys.length, dark);
   const cursor = pointed ?? { query: state.token, key: state.partner };
   const [row, column] = [placeOf(queries, cursor.query ?? null), placeOf(keys, cursor.key ?? null)];
@@ -121,11 +119,11 @@ export function draw(painter, area, pointed, colours, dark) {
     const shown = numbers ? numbers[number] : "";
     const taken = shown ? textWidth(shown, SIZE, true) + GAP : 0;
     const title = [NAMES[number], page.sides[number]].filter(Boolean).join(" · ");
-    painter.text(cut(title, SIZE, room - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
-    if (shown) painter.text(shown, x + room, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
+    painter.text(cut(title, SIZE, wide - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
+    if (shown) painter.text(shown, x + wide, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
     const [low, high] = number < 2 ? ["0", value(all.most)] : [signedValue(-all.largest), signedValue(all.largest)];
     const [before, after] = [low, high].map((text) => textWidth(text, SMALL) + 4);
-    const bar = Math.max(10, Math.min(BAR, room - before - after));
+    const bar = Math.max(10, Math.min(BAR, wide - before - after));
     const level = y + TITLE + SCALE / 2 - 2;
     painter.text(low, x, level, { fill: colours.faint, size: SMALL });
     if (number < 2) for (let step = 0; step < bar; step += 2) painter.rect(x + before + step, level - 5, 2.3, 10, { fill: rgb(shareColour(step / bar, dark)) });

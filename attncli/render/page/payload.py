@@ -48,7 +48,15 @@ def payload(
     scale = WHOLE if kept else pick_scale([record.weights for record in records])
     chunks = Chunks()
     texts = [text_entry(group, scale, chunks, kept) for group in by_text(records)]
-    description = {
+    description = describe(first, texts, start)
+    if kept is not None:
+        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
+    return description, chunks.texts
+
+
+def describe(first: AttentionRecord, texts: list[dict[str, Any]], start: dict[str, Any]) -> dict[str, Any]:
+    """What every page has: its texts, how it opens, and of the first record what is the same for all."""
+    return {
         "version": __version__,
         "model": {
             "name": printable(first.model.shown),
@@ -63,9 +71,6 @@ def payload(
         "texts": texts,
         "start": start,
     }
-    if kept is not None:
-        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
-    return description, chunks.texts
 
 
 def check_alike(records: Sequence[AttentionRecord]) -> None:

@@ -4,13 +4,15 @@
 import { inkOn, rgb } from "./colour.js";
 import { page } from "./data.js";
 
+const parts = (colour) => [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
+const [LIGHT, DARK] = [page.signed.light.map(parts), page.signed.dark.map(parts)];
 const HALF = 255; // colours on each side of 0
 const LEAST = 0.1; // of the largest: what is smaller is so pale that its sign is of no account
 const ARM = 0.22; // of a cell, the half of a sign's stroke
 
 /** [red, green, blue] of a share from -1 to 1. */
 export function signedColour(share, dark) {
-  const stops = dark ? page.signed.dark : page.signed.light;
+  const stops = dark ? DARK : LIGHT;
   const place = ((Math.min(Math.max(share, -1), 1) + 1) / 2) * (stops.length - 1);
   const low = Math.min(Math.floor(place), stops.length - 2);
   return stops[low].map((value, part) => Math.round(value + (stops[low + 1][part] - value) * (place - low)));
