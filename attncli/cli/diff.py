@@ -87,13 +87,13 @@ def diff(
     They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
     two masks or two measures, or with heads silenced in B. Tokens are paired by their places. For each head: how much
     weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared as
-    shares of their rows.
+    shares of their rows. -o x.html makes a page: A, B and B - A side by side with one cursor.
 
     \b
     Examples:
       attncli diff "The cat sat on the mat." "The dog sat on the mat."
       attncli diff --masks padding,causal "The cat sat on the mat."
-      attncli diff --masks none,causal -l 2 -o diff.png "The cat sat on the mat."
+      attncli diff --masks none,causal -o diff.html "The cat sat on the mat."
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
     if output_path is not None:

@@ -180,6 +180,7 @@ WAYS = {
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
         "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
         "diff maps.npz others.npz --json", f"diff {M} @ @@ -o a.csv", f"diff {M} @ @@ -o a.json",
+        f"diff {M} @ @@ -o a.html", "diff maps.npz others.npz -o a.html",
     ],
     "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
         f"compare {M} --weights random @", f"compare {M} -o a.csv @",

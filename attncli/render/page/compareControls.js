@@ -42,7 +42,7 @@ export function makeControls() {
     element(name).addEventListener("change", (event) => change({ [name]: Number(event.target.value) }));
   }
   const pressed = {
-    more: KEYS.p, less: KEYS.n, larger: KEYS["+"], smaller: KEYS["-"], fit: KEYS[0],
+    "more-different": KEYS.p, "less-different": KEYS.n, larger: KEYS["+"], smaller: KEYS["-"], fit: KEYS[0],
     theme: KEYS.d, help: KEYS["?"], "save-svg": saveSvg, "save-png": savePng,
   };
   for (const [name, press] of Object.entries(pressed)) element(name).addEventListener("click", () => press());

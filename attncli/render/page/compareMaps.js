@@ -134,7 +134,7 @@ export function draw(painter, area, pointed, colours, dark) {
   function drawMap(number, { x, y }, left, top) {
     const map = [all.a, all.b, all.change][number];
     painter.clip(left, top, seen.wide, seen.high);
-    if (map.some(isHidden)) painter.hatch(x, y, whole.wide, whole.high, colours);
+    if (all.hidden[number]) painter.hatch(x, y, whole.wide, whole.high, colours);
     if (painter.vector && map.length <= MOST_SHAPES) drawShapes(map, number, x, y);
     else painter.image(pictures[number], x, y, whole.wide, whole.high);
     if (cell >= NUMBERED || (number === 2 && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(map[place], number, cellX, cellY), { x, y });
@@ -207,9 +207,12 @@ function mapImages(all, rows, columns, dark) {
   const name = `${all.name} ${dark}`;
   if (images.name !== name) {
     const table = pixelTable(dark);
-    const weights = [all.a, all.b].map((map) => Uint32Array.from(map, (weight) => pixelOf(table, weight / all.most)));
-    const changes = signedPixels(all.change.map((one) => one / all.largest), dark);
-    images = { name, list: [...weights, changes].map((pixels) => picture(pixels, rows, columns)) };
+    const weights = [all.a, all.b].map((map) => {
+      const pixels = new Uint32Array(map.length);
+      for (let place = 0; place < map.length; place++) pixels[place] = pixelOf(table, map[place] / all.most);
+      return pixels;
+    });
+    images = { name, list: [...weights, signedPixels(all.change, all.largest, dark)].map((pixels) => picture(pixels, rows, columns)) };
   }
   return images.list;
 }

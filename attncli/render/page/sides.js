@@ -11,8 +11,9 @@ export const NAMES = ["A", "B", "B − A"];
 let found = { name: "" };
 
 /**
- * What is drawn of the head that is chosen: `{a, b, change, most, largest}`, three maps [query * keys + key] with NaN
- * where a mask hides, the largest weight of A and B, and the largest size of a change; null if not decoded yet.
+ * What is drawn of the head that is chosen: `{a, b, change, most, largest, hidden}`, three maps [query * keys + key] with
+ * NaN where a mask hides and whether it does, the largest weight of both, and the largest size of a change; null if not
+ * decoded yet.
  * In B - A what one of the two hides counts as 0, which its weight is; hidden is what both hide.
  */
 export function maps() {
@@ -21,9 +22,20 @@ export function maps() {
   const { queries, keys } = axes();
   const [a, b] = page.texts.map((text, number) => shownWeights(queries, keys, state.layer, state.head, number, text.masks[0].name));
   if (a === null || b === null) return null;
-  const change = a.map((weight, cell) => (isHidden(weight) && isHidden(b[cell]) ? NaN : (b[cell] || 0) - (weight || 0)));
-  const largest = (map) => map.reduce((most, one) => Math.max(most, Math.abs(one) || 0), 0) || 1;
-  found = { name, a, b, change, most: Math.max(largest(a), largest(b)), largest: largest(change) };
+  found = { name, a, b, change: new Float32Array(a.length), most: 0, largest: 0, hidden: [false, false, false] };
+  for (let cell = 0; cell < a.length; cell++) {
+    const [noA, noB] = [isHidden(a[cell]), isHidden(b[cell])];
+    const change = noA && noB ? NaN : (noB ? 0 : b[cell]) - (noA ? 0 : a[cell]);
+    found.change[cell] = change;
+    if (a[cell] > found.most) found.most = a[cell];
+    if (b[cell] > found.most) found.most = b[cell];
+    if (Math.abs(change) > found.largest) found.largest = Math.abs(change);
+    found.hidden[0] ||= noA;
+    found.hidden[1] ||= noB;
+    found.hidden[2] ||= noA && noB;
+  }
+  found.most ||= 1;
+  found.largest ||= 1;
   return found;
 }
 

@@ -18,12 +18,16 @@ export function signedColour(share, dark) {
   return stops[low].map((value, part) => Math.round(value + (stops[low + 1][part] - value) * (place - low)));
 }
 
-/** Shares from -1 to 1 as pixels; of what is hidden (NaN) none, for it is hatched below. */
-export function signedPixels(shares, dark) {
+/** Numbers from -`most` to `most` as pixels; of what is hidden (NaN) none, for it is hatched below. */
+export function signedPixels(numbers, most, dark) {
   const table = new Uint32Array(2 * HALF + 1);
   const bytes = new Uint8ClampedArray(table.buffer);
   for (let step = 0; step <= 2 * HALF; step++) bytes.set([...signedColour(step / HALF - 1, dark), 255], step * 4);
-  return Uint32Array.from(shares, (share) => (Number.isNaN(share) ? 0 : table[Math.round(HALF * (share + 1))]));
+  const pixels = new Uint32Array(numbers.length);
+  for (let place = 0; place < numbers.length; place++) {
+    pixels[place] = Number.isNaN(numbers[place]) ? 0 : table[Math.round(HALF * (numbers[place] / most + 1))];
+  }
+  return pixels;
 }
 
 /** The sign of a share in the middle of its cell, where it is large enough to have one. */

@@ -124,7 +124,7 @@ def test_pointing_at_a_cell_of_one_tells_all_three_numbers_and_marks_it_in_the_o
     assert page.tip() == f"{names[3]} (3) → {names[6]} (6)\n{said}"
     changed = (page.pixels() != plain).any(axis=-1)
     for one in MAPS:
-        row, column, neither = (drawn[one, *place] for place in ((3, 2), (6, 6), (6, 2)))
+        row, column, neither = (drawn[(one, *place)] for place in ((3, 2), (6, 6), (6, 2)))
 
         def edges(cell):  # a little of its upper and of its left edge, where the frames of a row and a column run
             x, y = int(cell["x"]), int(cell["y"])
@@ -194,7 +194,7 @@ def test_n_and_p_go_from_the_head_that_differs_most_to_that_which_differs_least(
     for layer, head in found.heads()[1:]:
         page.press("n")
         assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == (str(layer), str(head))
-    page.click("#more")
+    page.click("#more-different")
     assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == tuple(map(str, found.heads()[-2]))
 
 
@@ -262,8 +262,8 @@ def test_all_three_maps_and_all_controls_have_room(compared, found, width, heigh
         "[document.getElementById('chart').clientWidth, document.getElementById('chart').clientHeight]"
     )
     drawn = cells(page).values()
-    assert all(0 <= cell["x"] and cell["x"] + cell["width"] <= across + 1 for cell in drawn)
-    assert all(0 <= cell["y"] and cell["y"] + cell["height"] <= down + 1 for cell in drawn)
+    assert all(cell["x"] >= 0 and cell["x"] + cell["width"] <= across + 1 for cell in drawn)
+    assert all(cell["y"] >= 0 and cell["y"] + cell["height"] <= down + 1 for cell in drawn)
     outside = """all => all.filter((one) => { const box = one.getBoundingClientRect();
       return box.left < 0 || box.right > innerWidth || one.scrollWidth > one.clientWidth + 1; }).map((one) => one.id)"""
     assert page.tab.eval_on_selector_all("header button, header select, #differing button", outside) == []
