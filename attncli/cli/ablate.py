@@ -7,7 +7,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import read_inputs, read_lines
@@ -54,7 +54,7 @@ def ablate(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: options.Picture = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -74,7 +74,7 @@ def ablate(
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "effects")
+        suffix = check_suffix(output_path, (*PICTURES, PAGE, *DOCUMENTS), "effects")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
     ways = choices.several("way", way, choices.Way)
@@ -108,10 +108,15 @@ def ablate(
 
 
 def save(found: "Ablation", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
+    """A page, a picture, or what --json prints."""
     if suffix in DOCUMENTS:
         document = found.document()
         save_document(document, document["effects"], path)
+    elif suffix == PAGE:
+        from attncli.render.page import save_page
+        from attncli.render.page.compare import ablation_page
+
+        save_page(ablation_page(found), path)
     else:
         from attncli.render.figures.effects import ablation_figure
         from attncli.render.figures.saving import save_figure

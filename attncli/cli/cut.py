@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
@@ -47,7 +47,7 @@ def cut(
     ] = 10,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: options.Picture = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -67,7 +67,7 @@ def cut(
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = check_suffix(output_path, (*PICTURES, *DOCUMENTS), "effects")
+        suffix = check_suffix(output_path, (*PICTURES, *([] if edges else [PAGE]), *DOCUMENTS), "effects")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all edges", "top")
     if edges:
@@ -109,12 +109,17 @@ def cut(
 
 
 def save(found: "Cut | EdgeEffects", suffix: str, path: Path) -> None:
-    """A picture, or what --json prints."""
+    """A page of single edges, a picture, or what --json prints."""
     from attncli.analysis.cuts import EdgeEffects
 
     if suffix in DOCUMENTS:
         document = found.document()
         save_document(document, document["edges" if isinstance(found, EdgeEffects) else "effects"], path)
+    elif suffix == PAGE and isinstance(found, EdgeEffects):
+        from attncli.render.page import save_page
+        from attncli.render.page.compare import edges_page
+
+        save_page(edges_page(found), path)
     else:
         from attncli.render.figures.cuts import cut_figure, edges_figure
         from attncli.render.figures.saving import save_figure

@@ -10,7 +10,7 @@ import typer
 from attncli.base import choices
 from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.base.printable import quoted
 from attncli.cli import completion, hints, options, output
 from attncli.cli.given import refuse
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
-PAGE = ".html"
 ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # where there is none to list
 WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B, --measures A,B or --without L.H"
 
@@ -75,7 +74,7 @@ def diff(
         int,
         options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10,
-    output_path: Annotated[Path | None, options.into("Draw .png, .svg, .pdf, .html; save .json, .csv.")] = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -133,8 +132,8 @@ def save(found: "Difference", top: int, path: Path) -> None:
         made = document(found, top)
         save_document(made, made["heads"], path)
     elif suffix == PAGE:
+        from attncli.render.page import save_page
         from attncli.render.page.compare import difference_page
-        from attncli.render.page.document import save_page
 
         save_page(difference_page(found), path)
     else:

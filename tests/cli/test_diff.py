@@ -130,7 +130,7 @@ def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tm
     assert attncli("diff", *arguments, "-l", "0,1", "-o", str(path)).out == f"{path}\n"
     held = json.loads(re.search('id="page">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
     found = asked(attncli, *arguments, "-l", "0,1")
-    assert held["sides"][:2] == sides
+    assert [panel.get("about") for panel in held["panels"]] == [*sides, None]
     assert [held["start"][name] for name in ("layer", "head")] == [
         found["heads"][0][name] for name in ("layer", "head")
     ]

@@ -144,11 +144,11 @@ WAYS = {
     ],
     "ablate": [
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
-        "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
+        f"ablate {M} -o a.html @", "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
     ],
     "cut": [
         f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
-        f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
+        f"cut {M} --into cat -o a.html @", f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
         "cut -m classes --target LABEL_1 --cut cat sat --json @",
     ],
     "patch": [

@@ -1,10 +1,11 @@
-// The buttons, menus and keys of the page of two records.
+// The buttons, menus and keys of a page of maps side by side.
 
 import { zoom, zoomToFit } from "./chart.js";
 import { isDark } from "./colour.js";
 import { goToRank } from "./compareHeads.js";
 import { reveal } from "./compareMaps.js";
 import { page } from "./data.js";
+import { OF_RECORDS } from "./panels.js";
 import { savePng, saveSvg } from "./save.js";
 import { change, state } from "./state.js";
 import { neighbour, next } from "./stepping.js";
@@ -12,13 +13,17 @@ import { axes } from "./units.js";
 
 const STEP = 1.3; // of a zoom by button or key
 
-const KEYS = {
+const HEADS = {
   ArrowLeft: () => change({ head: next(page.heads, state.head, -1) }),
   ArrowRight: () => change({ head: next(page.heads, state.head, 1) }),
   ArrowUp: () => change({ layer: next(page.layers, state.layer, -1) }),
   ArrowDown: () => change({ layer: next(page.layers, state.layer, 1) }),
   n: () => goToRank(1),
   p: () => goToRank(-1),
+};
+
+const KEYS = {
+  ...(OF_RECORDS ? HEADS : {}),
   j: () => move("queries", "token", 1),
   k: () => move("queries", "token", -1),
   l: () => move("keys", "partner", 1),
@@ -37,12 +42,14 @@ const element = (name) => document.getElementById(name);
 
 /** Make what depends on the page, and begin to listen. */
 export function makeControls() {
+  for (const one of document.querySelectorAll(".of-heads")) one.hidden = !OF_RECORDS;
+  element("special-tokens").hidden = !page.texts.some((text) => text.special.includes(true));
   for (const [name, numbers] of [["layer", page.layers], ["head", page.heads]]) {
     element(name).replaceChildren(...numbers.map((number) => new Option(number, number)));
     element(name).addEventListener("change", (event) => change({ [name]: Number(event.target.value) }));
   }
   const pressed = {
-    "more-different": KEYS.p, "less-different": KEYS.n, larger: KEYS["+"], smaller: KEYS["-"], fit: KEYS[0],
+    "more-different": HEADS.p, "less-different": HEADS.n, larger: KEYS["+"], smaller: KEYS["-"], fit: KEYS[0],
     theme: KEYS.d, help: KEYS["?"], "save-svg": saveSvg, "save-png": savePng,
   };
   for (const [name, press] of Object.entries(pressed)) element(name).addEventListener("click", () => press());

@@ -2,11 +2,11 @@
 
 import { inkOn, isDark, rgb, shareColour } from "./colour.js";
 import { page } from "./data.js";
-import { movedOf, ranked } from "./sides.js";
+import { movedOf, OF_RECORDS, ranked } from "./panels.js";
 import { change, state } from "./state.js";
 
 const grid = document.getElementById("differing");
-const most = Math.max(...page.moved.flat()) || 1;
+const most = OF_RECORDS ? Math.max(...page.moved.flat()) || 1 : 0;
 
 /** Make a row a layer, a button a head. */
 export function makeHeads() {

@@ -1,11 +1,11 @@
-// A, B and B - A of one head: three windows onto maps of one size, which move as one and have one cursor.
+// Maps of one size side by side: windows onto them, which move as one and have one cursor.
 
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { isolated, value } from "./captions.js";
 import { page } from "./data.js";
-import { LARGEST_CELL, SMALLEST_CELL } from "./matrix.js";
+import { SMALLEST_CELL } from "./matrix.js";
 import { cut, picture, textWidth } from "./paint.js";
-import { bothNames, cellName, hides, maps, movedOf, NAMES, nameIn, numbersAt } from "./sides.js";
+import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS } from "./panels.js";
 import { drawSign, drawSignedBar, signedColour, signedPixels, signedValue } from "./signed.js";
 import { change, state } from "./state.js";
 import { axes, isHidden, placeOf } from "./units.js";
@@ -14,11 +14,13 @@ const CAPTION = 24;
 const [TITLE, SCALE] = [18, 18]; // above each map: what it is, and what its colours are
 const GAP = 6;
 const BETWEEN = 14; // maps
+const HEADED = 300; // what is written above a map may be wider than it
 const SIZE = 12;
 const SMALL = 11;
 const BAR = 70;
 const READABLE = 12; // pixels from one label to the next
-const [SIGNED, NUMBERED] = [8, 40]; // a cell with its sign in it, and with its number
+const [SIGNED, NUMBERED] = [8, OF_RECORDS ? 40 : 58]; // a cell with its sign in it, and with its number
+const LEAST = 0.005; // of the largest, which is written into a cell
 const LARGEST_FIT = 44;
 const MOST_SHAPES = 4096; // cells of a map that a saved picture has as shapes
 
@@ -30,21 +32,22 @@ let images = { name: "" };
  */
 function layout(width, height) {
   const { queries, keys } = axes();
-  const names = { query: queries.map((unit) => bothNames(unit, "query")), key: keys.map((unit) => bothNames(unit, "key")) };
+  const names = { query: queries.map((unit) => nameOf(unit, "query")), key: keys.map((unit) => nameOf(unit, "key")) };
   const widest = (texts, most) => Math.min(Math.max(20, ...texts.map((text) => textWidth(text, SIZE, true))), most) + 2 * GAP;
   const [label, upright] = [widest(names.query, Math.min(120, width * 0.2)), widest(names.key, Math.min(110, height * 0.14))];
   const above = TITLE + SCALE + upright;
-  const fits = [1, 2, 3].map((columns) => {
-    const rows = Math.ceil(NAMES.length / columns);
+  const fits = page.panels.map((_, last) => {
+    const columns = last + 1;
+    const rows = Math.ceil(page.panels.length / columns);
     const wide = (width - label - GAP - (columns - 1) * BETWEEN) / columns;
     const high = (height - CAPTION - rows * (above + BETWEEN)) / rows;
-    return { columns, wide, high, fit: Math.min(wide / keys.length, high / queries.length) };
+    return { columns, wide, high, fit: Math.min(wide / keys.length, high / queries.length, LARGEST_FIT) };
   });
-  const { columns, wide, high, fit } = fits.reduce((best, one) => (one.fit > best.fit ? one : best));
-  const cell = state.cell || Math.min(Math.max(fit, SMALLEST_CELL), LARGEST_FIT, LARGEST_CELL);
+  const { columns, wide, high, fit } = fits.reduce((best, one) => (one.fit >= best.fit ? one : best));
+  const cell = state.cell || Math.max(fit, SMALLEST_CELL);
   const whole = { wide: keys.length * cell, high: queries.length * cell };
   const seen = { wide: Math.max(Math.min(wide, whole.wide), cell), high: Math.max(Math.min(high, whole.high), cell) };
-  const places = NAMES.map((_, number) => ({
+  const places = page.panels.map((_, number) => ({
     x: label + (number % columns) * (wide + BETWEEN),
     y: CAPTION + above + Math.floor(number / columns) * (above + high + BETWEEN),
   }));
@@ -80,7 +83,7 @@ export function at(x, y, width, height, area) {
   return null;
 }
 
-/** Bring the cell that is held into sight in all three. */
+/** Bring the cell that is held into sight in all of them. */
 export function reveal(chart) {
   const { queries, keys, cell, seen } = layout(chart.clientWidth, chart.clientHeight);
   const scrolled = (place, start, length) => (place < 0 || (place * cell >= start && (place + 1) * cell <= start + length) ? start : (place + 0.5) * cell - length / 2);
@@ -102,42 +105,41 @@ export function draw(painter, area, pointed, colours, dark) {
   const [row, column] = [placeOf(queries, cursor.query ?? null), placeOf(keys, cursor.key ?? null)];
   const numbers = numbersAt(cursor.query ?? null, cursor.key ?? null);
 
-  const hatched = hides() ? " · hatched: hidden" : "";
-  const said = `layer ${state.layer} · head ${state.head} · ${movedOf(state.layer, state.head).toFixed(3)} of the weight moved${state.special ? "" : " · without special tokens"}${hatched}`;
-  painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
+  painter.text(cut(heading(), SIZE, area.width - 2 * GAP), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
   for (const [number, place] of places.entries()) {
     const [left, top] = [area.x + place.x, area.y + place.y];
-    drawHeading(number, left, top - upright - SCALE - TITLE);
-    drawMap(number, place, left, top);
-    drawLabels(keys.map((key) => (number < 2 ? nameIn(number, key, "key") : bothNames(key, "key"))), keys, column, place, true);
+    const panel = all.panels[number];
+    drawHeading(panel, numbers?.[number] ?? "", left, top - upright - SCALE - TITLE);
+    drawMap(panel, pictures[number], place, left, top);
+    drawLabels(keys.map((key) => nameIn(number, key, "key")), keys, column, place, true);
     if (number % columns === 0) drawLabels(names.query, queries, row, place, false);
   }
   return true;
 
   /** "A · mask padding", the number that is pointed at, and the scale below. */
-  function drawHeading(number, x, y) {
-    const shown = numbers ? numbers[number] : "";
+  function drawHeading({ name, about, signed, most }, shown, x, y) {
+    const room = Math.min(wide, Math.max(seen.wide, HEADED));
     const taken = shown ? textWidth(shown, SIZE, true) + GAP : 0;
-    const title = [NAMES[number], page.sides[number]].filter(Boolean).join(" · ");
-    painter.text(cut(title, SIZE, wide - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
-    if (shown) painter.text(shown, x + wide, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
-    const [low, high] = number < 2 ? ["0", value(all.most)] : [signedValue(-all.largest), signedValue(all.largest)];
+    const title = [name, about].filter(Boolean).join(" · ");
+    painter.text(cut(title, SIZE, room - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
+    if (shown) painter.text(shown, x + room, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
+    const [low, high] = signed ? [-most, most].map((end) => signedValue(end, OF_RECORDS)) : ["0", value(most)];
     const [before, after] = [low, high].map((text) => textWidth(text, SMALL) + 4);
-    const bar = Math.max(10, Math.min(BAR, wide - before - after));
+    const bar = Math.max(10, Math.min(BAR, room - before - after));
     const level = y + TITLE + SCALE / 2 - 2;
     painter.text(low, x, level, { fill: colours.faint, size: SMALL });
-    if (number < 2) for (let step = 0; step < bar; step += 2) painter.rect(x + before + step, level - 5, 2.3, 10, { fill: rgb(shareColour(step / bar, dark)) });
-    else drawSignedBar(painter, x + before, level - 5, bar, 10, dark);
+    if (signed) drawSignedBar(painter, x + before, level - 5, bar, 10, dark);
+    else for (let step = 0; step < bar; step += 2) painter.rect(x + before + step, level - 5, 2.3, 10, { fill: rgb(shareColour(step / bar, dark)) });
     painter.text(high, x + before + bar + 4, level, { fill: colours.faint, size: SMALL });
   }
 
-  function drawMap(number, { x, y }, left, top) {
-    const map = [all.a, all.b, all.change][number];
+  function drawMap(panel, image, { x, y }, left, top) {
+    const { signed, values, hidden } = panel;
     painter.clip(left, top, seen.wide, seen.high);
-    if (all.hidden[number]) painter.hatch(x, y, whole.wide, whole.high, colours);
-    if (painter.vector && map.length <= MOST_SHAPES) drawShapes(map, number, x, y);
-    else painter.image(pictures[number], x, y, whole.wide, whole.high);
-    if (cell >= NUMBERED || (number === 2 && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(map[place], number, cellX, cellY), { x, y });
+    if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
+    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(panel, x, y);
+    else painter.image(image, x, y, whole.wide, whole.high);
+    if (cell >= NUMBERED || (signed && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(panel, values[place], cellX, cellY), { x, y });
     const frame = { stroke: colours.accent, lineWidth: cell < 6 ? 1 : 2 };
     const thick = Math.max(cell, 2);
     if (row >= 0) painter.rect(x, y + row * cell, whole.wide, thick, frame);
@@ -146,17 +148,17 @@ export function draw(painter, area, pointed, colours, dark) {
     painter.rect(left - 0.5, top - 0.5, seen.wide + 1, seen.high + 1, { stroke: colours.edge });
   }
 
-  function colourOf(number, what) {
-    return number < 2 ? shareColour(what / all.most, dark) : signedColour(what / all.largest, dark);
+  function colourOf({ signed, most }, what) {
+    return (signed ? signedColour : shareColour)(what / most, dark);
   }
 
-  function drawShapes(map, number, x, y) {
-    map.forEach((what, place) => {
+  function drawShapes(panel, x, y) {
+    panel.values.forEach((what, place) => {
       const [query, key] = [Math.floor(place / keys.length), place % keys.length];
-      const data = { map: NAMES[number], query: queries[query].members[0], key: keys[key].members[0] };
+      const data = { map: panel.name, query: queries[query].members[0], key: keys[key].members[0] };
       painter.rect(x + key * cell, y + query * cell, cell + 0.3, cell + 0.3, isHidden(what)
         ? { data: { ...data, hidden: true } }
-        : { fill: rgb(colourOf(number, what)), data: { ...data, [number < 2 ? "weight" : "change"]: Number(what.toPrecision(6)) } });
+        : { fill: rgb(colourOf(panel, what)), data: { ...data, [panel.signed ? "change" : "weight"]: Number(what.toPrecision(6)) } });
     });
   }
 
@@ -169,13 +171,13 @@ export function draw(painter, area, pointed, colours, dark) {
     }
   }
 
-  /** A cell's number, or of a difference at least its sign. */
-  function drawInside(what, number, x, y) {
+  /** A cell's number, or where there is no room for it of one around 0 its sign. */
+  function drawInside(panel, what, x, y) {
     if (isHidden(what)) return;
-    if (cell < NUMBERED) drawSign(painter, x, y, cell, what / all.largest, dark);
-    else if (Math.abs(what) >= 0.005) {
-      const text = number < 2 ? what.toFixed(2) : signedValue(what, 2);
-      painter.text(text, x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(number, what)), size: SMALL, align: "center" });
+    if (cell < NUMBERED) drawSign(painter, x, y, cell, what / panel.most, dark);
+    else if (Math.abs(what) >= LEAST * panel.most) {
+      const text = panel.signed ? signedValue(what, OF_RECORDS, 2) : what.toFixed(2);
+      painter.text(text, x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
     }
   }
 
@@ -202,25 +204,27 @@ export function draw(painter, area, pointed, colours, dark) {
   }
 }
 
-/** The three maps as pictures, a pixel a cell. */
-function mapImages(all, rows, columns, dark) {
-  const name = `${all.name} ${dark}`;
-  if (images.name !== name) {
+/** The maps as pictures, a pixel a cell. */
+function mapImages({ name, panels }, rows, columns, dark) {
+  const full = `${name} ${dark}`;
+  if (images.name !== full) {
     const table = pixelTable(dark);
-    const weights = [all.a, all.b].map((map) => {
-      const pixels = new Uint32Array(map.length);
-      for (let place = 0; place < map.length; place++) pixels[place] = pixelOf(table, map[place] / all.most);
-      return pixels;
+    const pixels = panels.map(({ signed, values, most }) => {
+      if (signed) return signedPixels(values, most, dark);
+      const found = new Uint32Array(values.length);
+      for (let place = 0; place < values.length; place++) found[place] = pixelOf(table, values[place] / most);
+      return found;
     });
-    images = { name, list: [...weights, signedPixels(all.change, all.largest, dark)].map((pixels) => picture(pixels, rows, columns)) };
+    images = { name: full, list: pixels.map((one) => picture(one, rows, columns)) };
   }
   return images.list;
 }
 
 export function tip({ query, key }) {
   const { queries, keys } = axes();
-  if (query === undefined) return `key ${key}: ${isolated(bothNames(keys[placeOf(keys, key)], "key"))}`;
-  if (key === undefined) return `query ${query}: ${isolated(bothNames(queries[placeOf(queries, query)], "query"))}`;
+  const alone = (side, place, units) => `${OF_RECORDS ? `${side} ${place}: ` : ""}${isolated(nameOf(units[placeOf(units, place)], side))}`;
+  if (query === undefined) return alone("key", key, keys);
+  if (key === undefined) return alone("query", query, queries);
   const numbers = numbersAt(query, key);
-  return numbers ? `${cellName(query, key)}\n${NAMES.map((name, number) => `${name} ${numbers[number]}`).join(" · ")}` : "";
+  return numbers ? `${cellName(query, key)}\n${listed(numbers, " · ")}` : "";
 }

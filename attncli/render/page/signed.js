@@ -46,8 +46,9 @@ export function drawSignedBar(painter, x, y, width, height, dark) {
   }
 }
 
-/** A difference as it is shown, with its sign; one that rounds to 0 has none. */
-export function signedValue(number, digits = 3) {
-  const shown = Math.abs(number).toFixed(digits);
+/** A number with its sign as it is shown: to thousandths where it is `coarse`, else with three digits that count. */
+export function signedValue(number, coarse, digits = 3) {
+  const size = Math.abs(number);
+  const shown = coarse || size >= 1 ? size.toFixed(digits) : size.toPrecision(digits);
   return Number(shown) === 0 ? shown : `${number < 0 ? "−" : "+"}${shown}`;
 }

@@ -3,12 +3,12 @@
 import matplotlib
 import numpy as np
 import pytest
-from records import record_of
+from records import an_ablation, cut_edges, record_of
 from test_browser_safety import HOSTILE, of_tokens
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import difference_page
+from attncli.render.page.compare import ablation_page, difference_page, edges_page
 
 pytestmark = pytest.mark.slow
 
@@ -267,6 +267,50 @@ def test_all_three_maps_and_all_controls_have_room(compared, found, width, heigh
     outside = """all => all.filter((one) => { const box = one.getBoundingClientRect();
       return box.left < 0 || box.right > innerWidth || one.scrollWidth > one.clientWidth + 1; }).map((one) => one.id)"""
     assert page.tab.eval_on_selector_all("header button, header select, #differing button", outside) == []
+
+
+def effect(number):
+    """An effect as the page writes it: with three digits that count."""
+    size = abs(number)
+    exact = f"{size:.3f}" if size >= 1 else f"{size:.{2 - int(np.floor(np.log10(size)))}f}"
+    return f"{'−' if number < 0 else '+'}{exact}"
+
+
+def test_effects_of_heads_stand_side_by_side_with_one_cursor(opened):
+    found = an_ablation()
+    page = opened([], document=ablation_page(found))
+    drawn = cells(page)
+    assert {place: cell["change"] for place, cell in drawn.items()} == {
+        (found.ways[way], layer, head): pytest.approx(number, rel=1e-5)
+        for (way, layer, head), number in np.ndenumerate(found.mean)
+    }
+    page.point(*middle(drawn["mean", 1, 2]))
+    zero, mean = found.mean[:, 1, 2]
+    assert page.tip() == f"layer 4, head 5\nzero {effect(zero)} · mean {effect(mean)}"
+    ends = [
+        text for text in page.texts() if text in (effect(np.abs(found.mean).max()), effect(-np.abs(found.mean).max()))
+    ]
+    assert len(ends) >= 4  # one scale for both ways
+    order = np.argsort(-np.abs(found.mean[0]), axis=None)
+    assert [row[1] for row in rows(page)] == [effect(found.mean[0].flat[place]) for place in order]
+    assert page.tab.is_hidden("#differing") and page.tab.is_hidden("#layer") and page.tab.is_hidden("#special")
+    assert "cosine with <b>" in page.texts()[0] and page.tab.locator("main b").count() == 0
+
+
+def test_effects_of_edges_stand_beside_their_weights(opened):
+    found = cut_edges()
+    page = opened([], "#token=0&partner=1", document=edges_page(found))
+    drawn = cells(page)
+    for (query, key), number in np.ndenumerate(found.effects):
+        cell, weight = drawn["effect", query, key], drawn["mean weight", query, key]
+        if np.isnan(number):
+            assert cell["hidden"] and weight["hidden"]
+        else:
+            assert (cell["change"], weight["weight"]) == (pytest.approx(number, rel=1e-5), 0.25)
+    assert f"1 cat → 1 cat: effect {effect(found.effects[0, 1])}, mean weight 0.250." in page.text("said")
+    page.press("n", "ArrowRight", "s", "j")  # the first two do nothing here
+    assert page.hash == {"special": "no", "token": "1", "partner": "1"}
+    assert {place[1:] for place in cells(page)} == {(0, 1), (0, 2), (1, 1), (1, 2)}
 
 
 def test_hostile_tokens_are_shown_as_text_and_nothing_runs(compared, random_maps):

@@ -1,7 +1,9 @@
-"""The page of two records: what it holds is what was compared, and its colours around 0 are those of the pictures."""
+"""The page of maps side by side: it holds what was compared or measured, in the pictures' colours around 0."""
 
+import base64
 import json
 import re
+import zlib
 from dataclasses import replace
 
 import matplotlib
@@ -10,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from records import record_of
+from records import an_ablation, cut_edges, record_of
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import difference_page
+from attncli.render.page.compare import ablation_page, difference_page, edges_page
 from attncli.render.page.pack import Scale, unpack_layer
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
 
@@ -47,8 +49,50 @@ def test_the_page_holds_both_and_how_much_each_head_differs(found):
     assert difference_page(found) == document
 
 
-def test_a_page_is_whole_and_has_nothing_to_ask_for(found):
-    document = difference_page(found)
+@pytest.fixture
+def ablation():
+    return an_ablation()
+
+
+@pytest.fixture
+def edges():
+    return cut_edges()
+
+
+def floats(document, chunk):
+    """A map in a page."""
+    packed = re.search(f'id="{chunk}">(.*?)</script>', document)[1]
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<f4")
+
+
+def test_the_page_of_an_ablation_holds_every_effect(ablation):
+    document = ablation_page(ablation)
+    held = described(document)
+    assert [panel["name"] for panel in held["panels"]] == ["zero", "mean"]
+    for panel, effects in zip(held["panels"], ablation.mean, strict=True):
+        np.testing.assert_array_equal(floats(document, panel["chunk"]), effects.ravel().astype("<f4"))
+    [text] = held["texts"]
+    assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
+    assert held["heading"] == "made-up · cosine with <b> 0.5000" and "below 0 the head makes" in held["says"]
+
+
+def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
+    document = edges_page(edges)
+    held = described(document)
+    effects, weights = (floats(document, panel["chunk"]) for panel in held["panels"])
+    np.testing.assert_array_equal(effects, edges.effects.ravel().astype("<f4"))
+    np.testing.assert_array_equal(weights, [0.25, 0.25, 0.25, np.nan, *[0.25] * 4])
+    [text] = held["texts"]
+    assert text["tokens"] == ["1 cat", "2 ##s"] and text["keys"]["tokens"] == ["0 [CLS]", "1 cat", "2 ##s", "3 [SEP]"]
+    assert text["keys"]["special"] == [True, False, False, True]
+
+
+def test_a_page_is_whole_and_has_nothing_to_ask_for(found, ablation, edges):
+    for document in (difference_page(found), ablation_page(ablation), edges_page(edges)):
+        check_whole(document)
+
+
+def check_whole(document):
     assert document.startswith("<!doctype html>") and document.endswith("</html>\n")
     assert "{{" not in document.replace("${{", "")
     assert set(re.findall(r"https?://[^\"'` ]+", document)) <= {"http://www.w3.org/2000/svg"}
