@@ -86,7 +86,7 @@ def diff(
     They are two saved records (.safetensors, .npz or .json), two texts of equal length, or one text under two models,
     two masks or two measures, or with heads silenced in B. Tokens are paired by their places. For each head: how much
     weight must move to make one map the other (the total variation distance, mean over tokens). Norms are compared as
-    shares of their rows. -o x.html makes a page: A, B and B - A side by side with one cursor.
+    shares of their rows.
 
     \b
     Examples:
