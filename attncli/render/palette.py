@@ -5,6 +5,12 @@ HEAD_COLOURS = (
     "#7c8c1c", "#b06a3b", "#5f86b3", "#a653a6", "#3ba13b", "#c9708e", "#8a7d55", "#6d78e8",
 )  # fmt: skip
 
+
+def head_colour(head: int) -> str:
+    """The colour of a head; after the last one they begin again."""
+    return HEAD_COLOURS[head % len(HEAD_COLOURS)]
+
+
 # Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which
 # has the dark page's own colour in its middle.
 CHANGES_LIGHT = (
@@ -15,8 +21,3 @@ CHANGES_DARK = (
     "#d1e5f0", "#92c5de", "#4393c3", "#2166ac", "#183a62", "#14161a", "#621824", "#b2182b", "#d6604d", "#f4a582",
     "#fddbc7",
 )  # fmt: skip
-
-
-def head_colour(head: int) -> str:
-    """The colour of a head; after the last one they begin again."""
-    return HEAD_COLOURS[head % len(HEAD_COLOURS)]

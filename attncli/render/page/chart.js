@@ -196,12 +196,12 @@ function press(event) {
     if (state.token !== null && state.view === "heads") change({ token: null });
     return;
   }
-  if (views[state.view].press) {
-    views[state.view].press(found);
-  } else if (state.view === "model") {
+  if (state.view === "model") {
     open(found);
   } else if (state.view === "neuron") {
     if (found.key !== undefined) change({ token: found.key, side: "query" });
+  } else if (views[state.view].press) {
+    views[state.view].press(found);
   } else {
     const side = found.side ?? (found.query === undefined ? "key" : "query");
     const token = found.token ?? found.query ?? found.key;

@@ -1,10 +1,11 @@
 // The keyboard. The dialog in template.html tells the user of these keys.
 
-import { open } from "./chart.js";
+import { open, scrollToToken } from "./chart.js";
 import { allMasks, switchTheme, zoomBy } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
-import { goToToken, next } from "./stepping.js";
+import { neighbour, next } from "./stepping.js";
+import { axes } from "./units.js";
 
 const KEYS = {
   1: () => change({ view: VIEWS[0] }),
@@ -34,6 +35,13 @@ function goToHead(step) {
   const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
   if (head === undefined) return;
   change({ head, heads: [head] });
+}
+
+function goToToken(step) {
+  const { queries, keys } = axes();
+  const units = state.side === "query" ? queries : keys;
+  if (units.length) change({ token: neighbour(units, state.token, step) });
+  scrollToToken();
 }
 
 function nextMask() {
