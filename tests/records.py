@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from attncli.analysis.cuts import CutIn, EdgeEffects
 from attncli.analysis.effects import Ablation, Answer
 from attncli.analysis.similarity import Similarity
 from attncli.record import AttentionRecord, ModelInfo
@@ -132,3 +133,21 @@ def similarity_of(cells, first: Tokens, second: Tokens, **changes) -> Similarity
         ),
     )
     return replace(made, **changes)
+
+
+def an_ablation() -> Ablation:
+    """Two layers of three heads, silenced in two ways, on a text whose question is hostile."""
+    effects = np.random.default_rng(0).normal(size=(1, 2, 2, 3))
+    sums = effects.sum(axis=-1)
+    answer = Answer("cosine", "cosine with <b>", 0.5)
+    model = record_of(np.eye(3)).model
+    return Ablation(model, answer, [1, 4], [0, 2, 5], ["zero", "mean"], effects, sums, sums.sum(axis=-1), None)
+
+
+def cut_edges() -> EdgeEffects:
+    """Of two queries to four keys, one of which a mask hides from the first."""
+    record = record_of(np.full((4, 4), 0.25))
+    effects = np.random.default_rng(0).normal(size=(2, 4)) / 100
+    effects[0, 3] = np.nan
+    where = CutIn(record.model, Answer("logit", "logit of cat", 1.5), record.tokens, [0, 1], [0], False)
+    return EdgeEffects(where, [1, 2], [0, 1, 2, 3], effects, np.full((2, 4), 0.25))

@@ -13,6 +13,7 @@ from attncli.base.making import making
 from attncli.base.printable import quoted
 
 PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
+PAGE = ".html"
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -54,7 +54,7 @@ def ablate(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: options.Picture = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -74,7 +74,7 @@ def ablate(
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
     if output_path is not None:
-        saving.check(output_path, "effects")
+        saving.check(output_path, "effects", page=True)
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all heads", "top")
     ways = choices.several("way", way, choices.Way)
@@ -100,14 +100,21 @@ def ablate(
 
         output.show(*ablation_view(found, top, output.canvas()))
     if output_path is not None:
-        saving.save(output_path, found.document, itemgetter("effects"), lambda: figure(found))
+        saving.save(output_path, found.document, itemgetter("effects"), lambda: figure(found), lambda: page(found))
         output.file(output_path, json)
     most_layer, most_head = found.ranked()[0]
     hints.offer(context, "what that head does", "run", layer=most_layer, head=most_head)
 
 
 def figure(found: "Ablation") -> "Figure":
-    """What -o draws."""
+    """A picture for -o."""
     from attncli.render.figures.effects import ablation_figure
 
     return ablation_figure(found)
+
+
+def page(found: "Ablation") -> str:
+    """A page for -o."""
+    from attncli.render.page.compare import ablation_page
+
+    return ablation_page(found)

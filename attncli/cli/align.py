@@ -8,7 +8,7 @@ import typer
 from attncli.base import choices
 from attncli.base.documents import save_document
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from attncli.align.translate import Aligner, Alignment
 
 SAMPLE = "3 March 2021"
-PAGE = ".html"
 DOCUMENT = ".json"  # what --json prints; records in other files
 
 

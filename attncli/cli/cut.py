@@ -47,7 +47,7 @@ def cut(
     ] = 10,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: options.Picture = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -67,7 +67,7 @@ def cut(
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
     if output_path is not None:
-        saving.check(output_path, "effects")
+        saving.check(output_path, "effects", page=not edges)
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all edges", "top")
     if edges:
@@ -101,15 +101,24 @@ def cut(
         output.show(*(edges_view(found, top, canvas) if isinstance(found, EdgeEffects) else cut_view(found, canvas)))
     if output_path is not None:
         rows = itemgetter("edges" if isinstance(found, EdgeEffects) else "effects")
-        saving.save(output_path, found.document, rows, lambda: figure(found))
+        saving.save(output_path, found.document, rows, lambda: figure(found), lambda: page(found))
         output.file(output_path, json)
     query, key = (name_of(place, found.where.tokens) for place in found.first)
     hints.offer(context, "the heads that look along it", "find", query=query, key=key)
 
 
 def figure(found: "Cut | EdgeEffects") -> "Figure":
-    """What -o draws."""
+    """A picture for -o."""
     from attncli.analysis.cuts import EdgeEffects
     from attncli.render.figures.cuts import cut_figure, edges_figure
 
     return edges_figure(found) if isinstance(found, EdgeEffects) else cut_figure(found)
+
+
+def page(found: "Cut | EdgeEffects") -> str:
+    """A page for -o, of single edges."""
+    from attncli.analysis.cuts import EdgeEffects
+    from attncli.render.page.compare import edges_page
+
+    assert isinstance(found, EdgeEffects)  # else `saving.check` has refused it
+    return edges_page(found)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
+from attncli.base.files import PAGE
 from attncli.base.printable import quoted
 from attncli.cli import completion, hints, options, output, saving
 from attncli.cli.given import refuse
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from attncli.analysis.difference import Difference
     from attncli.record import AttentionRecord
 
+ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # where there is none to list
 WAYS = "two saved records, two texts, or one text with --models A,B, --masks A,B, --measures A,B or --without L.H"
 
 
@@ -74,7 +77,7 @@ def diff(
         int,
         options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells."),
     ] = 10,
-    output_path: options.Picture = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -92,13 +95,13 @@ def diff(
     Examples:
       attncli diff "The cat sat on the mat." "The dog sat on the mat."
       attncli diff --masks padding,causal "The cat sat on the mat."
-      attncli diff --masks none,causal -l 2 -o diff.png "The cat sat on the mat."
+      attncli diff --masks none,causal -o diff.html "The cat sat on the mat."
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
     if output_path is not None:
-        suffix = saving.check(output_path, "a difference")
-        if suffix == ".csv" and not json:
-            refuse(context, "on .csv, which has a row a head", "top")
+        suffix = saving.check(output_path, "a difference", page=True)
+        if suffix in ALL_CELLS and not json:
+            refuse(context, f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
     both = saved_sides(context) if any(map(is_record, (first, second))) else computed_sides(context)
     if words:
         from attncli.analysis.words import merge_words
@@ -115,7 +118,8 @@ def diff(
 
         output.show(*difference_view(found, top, output.canvas()))
     if output_path is not None:
-        saving.save(output_path, lambda: document(found, top), itemgetter("heads"), lambda: figure(found, top))
+        made = partial(document, found, top)
+        saving.save(output_path, made, itemgetter("heads"), lambda: figure(found, top), lambda: page(found))
         output.file(output_path, json)
     else:
         worst = found.heads()[0]
@@ -124,10 +128,17 @@ def diff(
 
 
 def figure(found: "Difference", top: int) -> "Figure":
-    """What -o draws."""
+    """A picture for -o."""
     from attncli.render.figures.difference import difference_figure
 
     return difference_figure(found, top)
+
+
+def page(found: "Difference") -> str:
+    """A page for -o."""
+    from attncli.render.page.compare import difference_page
+
+    return difference_page(found)
 
 
 def is_record(name: str | None) -> bool:

@@ -244,6 +244,7 @@ Task = Annotated[
     option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
 ]
 Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
+PictureOrPage = Annotated[Path | None, into("Draw .png, .svg, .pdf, .html; save .json, .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[
     bool,

@@ -1,19 +1,19 @@
-"""What -o writes where it takes pictures and documents."""
+"""What -o writes where it takes pictures, documents, and it may be pages."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def check(path: Path, what: str) -> str:
-    """The suffix in lower case. Raises RequestError for one that is neither a picture's nor a document's."""
-    return check_suffix(path, (*PICTURES, *DOCUMENTS), what)
+def check(path: Path, what: str, page: bool = False) -> str:
+    """The suffix in lower case. Raises RequestError for one that is neither a picture's nor a document's, nor a page's."""
+    return check_suffix(path, (*PICTURES, *([PAGE] if page else []), *DOCUMENTS), what)
 
 
 def save(
@@ -21,15 +21,21 @@ def save(
     document: Callable[[], dict[str, Any]],
     rows: Callable[[dict[str, Any]], Iterable[dict[str, Any]]],
     figure: Callable[[], "Figure"],
+    page: Callable[[], str] | None = None,
 ) -> None:
-    """A picture, or what --json prints, by the suffix; the other one is not made.
+    """A picture, a page, or what --json prints, by the suffix; the others are not made.
 
     rows: of the document, what a .csv has a row for.
     """
-    if path.suffix.lower() in DOCUMENTS:
+    suffix = path.suffix.lower()
+    if suffix in DOCUMENTS:
         made = document()
         save_document(made, rows(made), path)
-        return
-    from attncli.render.figures.saving import save_figure
+    elif suffix == PAGE and page is not None:
+        from attncli.render.page import save_page
 
-    save_figure(figure(), path)
+        save_page(page(), path)
+    else:
+        from attncli.render.figures.saving import save_figure
+
+        save_figure(figure(), path)

@@ -7,7 +7,7 @@ import typer
 
 from attncli.base.documents import DOCUMENTS
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.base.printable import quoted
 from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from attncli.analysis.similarity import Cosines, Similarity
 
-PAGE = ".html"
 SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
 
 
@@ -44,7 +43,7 @@ def similar(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: Annotated[Path | None, options.into("Draw .png, .svg, .pdf, .html; save .json, .csv.")] = None,
+    output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",

@@ -22,3 +22,15 @@ WEIGHTS = (
 def head_colour(head: int) -> str:
     """The colour of a head; after the last one they begin again."""
     return HEAD_COLOURS[head % len(HEAD_COLOURS)]
+
+
+# Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which
+# has the dark page's own colour in its middle.
+CHANGES_LIGHT = (
+    "#053061", "#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b",
+    "#67001f",
+)  # fmt: skip
+CHANGES_DARK = (
+    "#d1e5f0", "#92c5de", "#4393c3", "#2166ac", "#183a62", "#14161a", "#621824", "#b2182b", "#d6604d", "#f4a582",
+    "#fddbc7",
+)  # fmt: skip

@@ -1,6 +1,7 @@
 """attncli diff."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -115,6 +116,35 @@ def test_it_is_drawn(attncli, tmp_path, suffix):
     assert done.out == f"{path}\n" and path.stat().st_size > 1000
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sides"),
+    [
+        ((CAT, DOG), ["the cat sat on the mat .", "the dog sat on the mat ."]),
+        ((CAT, "--masks", "none,causal"), ["mask none", "mask causal"]),
+        ((CAT, "--measures", "weight,norm"), ["weight", "share of norm"]),
+        ((CAT, "--without", "0.1"), ["minilm", "minilm without 0.1"]),
+    ],
+)
+def test_its_page_opens_where_they_differ_most_and_says_what_differs(attncli, tmp_path, arguments, sides):
+    path = tmp_path / "diff.html"
+    assert attncli("diff", *arguments, "-l", "0,1", "-o", str(path)).out == f"{path}\n"
+    held = json.loads(re.search('id="page">(.*?)</script>', path.read_text(encoding="utf-8"))[1])
+    found = asked(attncli, *arguments, "-l", "0,1")
+    assert [panel.get("about") for panel in held["panels"]] == [*sides, None]
+    assert [held["start"][name] for name in ("layer", "head")] == [
+        found["heads"][0][name] for name in ("layer", "head")
+    ]
+    moved = {(one["layer"], one["head"]): one["moved"] for one in found["heads"]}
+    assert np.array(held["moved"]).ravel().tolist() == pytest.approx([moved[head] for head in sorted(moved)], abs=1e-6)
+
+
+def test_a_page_of_two_models(attncli, tiny, tmp_path):
+    small, large = tiny("bert", num_hidden_layers=2), tiny("bert", seed=1)
+    path = tmp_path / "diff.html"
+    attncli("diff", "the cat", "--models", f"{small},{large}", "-o", str(path))
+    assert f"<title>A: {small.name} · B: {large.name}</title>" in path.read_text(encoding="utf-8")
+
+
 def test_a_text_that_ends_like_a_file_is_a_text(attncli):
     found = asked(attncli, "I saved maps.npz", "I found maps.npz", "-l", "0")
     assert found["first"]["tokens"][1:3] == ["i", "saved"]
@@ -145,6 +175,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
             "norms need values and the output projection, which transformers does not give of minilm: leave --engine",
         ),
         ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
+        ((CAT, DOG, "-o", "diff.html", "--top", "3"), "has no effect on .html, which has all cells"),
     ],
 )
 def test_what_can_t_be_met_is_refused(refused, arguments, says):

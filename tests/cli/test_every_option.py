@@ -144,11 +144,12 @@ WAYS = {
     ],
     "ablate": [
         f"ablate {M} @", f"ablate {M} --json --way resample @", f"ablate {M} -o a.svg @", f"ablate {M} -f lines.txt",
-        "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
+        f"ablate {M} -o a.html @", "ablate -m classes @ -o a.csv", "ablate -m classes --target LABEL_1 --json @",
     ],
     "cut": [
         f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
-        f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @", f"cut {M} -o a.csv @",
+        f"cut {M} --into cat -o a.html @", f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @",
+        f"cut {M} -o a.csv @",
         "cut -m classes --target LABEL_1 --cut cat sat --json @",
     ],
     "patch": [
@@ -180,6 +181,7 @@ WAYS = {
         f"diff {M} @ @@", f"diff {M} --masks padding,causal @", f"diff {M} --measures weight,norm @",
         "diff --models tiny,other @", "diff maps.npz others.npz", f"diff {M} @ @@ --json", f"diff {M} @ @@ -o a.svg",
         "diff maps.npz others.npz --json", f"diff {M} @ @@ -o a.csv", f"diff {M} @ @@ -o a.json",
+        f"diff {M} @ @@ -o a.html", "diff maps.npz others.npz -o a.html",
     ],
     "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
         f"compare {M} --weights random @", f"compare {M} -o a.csv @",

@@ -5,7 +5,7 @@ from textwrap import shorten
 from attncli.analysis.difference import Difference
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.captions.records import record_size
+from attncli.render.captions.records import model_name, record_size
 from attncli.text.tokens import Tokens
 
 MEANING = "moved: how much weight must move to make one map the other (total variation), mean over tokens; 0 to 1"
@@ -21,6 +21,19 @@ def about(record: AttentionRecord) -> list[str]:
         record_size(record),
         printable(shorten(" ".join(text), BEGINNING, placeholder=" ...")),
     ]
+
+
+def told_apart(found: Difference) -> tuple[str, str]:
+    """What each of the two is called where they differ in one way: by model, mask, measure, or how the text begins."""
+    first, second = found.first, found.second
+    for one, other in (
+        (model_name(first.model.shown), model_name(second.model.shown)),
+        (f"mask {first.mask_name}", f"mask {second.mask_name}"),
+        (first.measure, second.measure),
+    ):
+        if one != other:
+            return printable(one), printable(other)
+    return about(first)[-1], about(second)[-1]
 
 
 def token_pairs(found: Difference) -> tuple[list[str], list[str]]:

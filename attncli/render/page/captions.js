@@ -71,8 +71,8 @@ export function hatching() {
 }
 
 /** "previous 0.78" */
-export function kind(layer, head) {
-  const { label, share } = kindOf(state.text, state.mask, layer, head);
+export function kind(layer, head, text = state.text, mask = state.mask) {
+  const { label, share } = kindOf(text, mask, layer, head);
   return label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`;
 }
 

@@ -3,15 +3,12 @@
 
 import { isDark, theme } from "./colour.js";
 import { isWhole, page } from "./data.js";
-import * as heads from "./heads.js";
-import * as matrix from "./matrix.js";
-import * as model from "./model.js";
-import * as neuron from "./neuron.js";
+import { LARGEST_CELL, SMALLEST_CELL } from "./matrix.js";
 import { CanvasPainter, SvgPainter } from "./paint.js";
 import { change, state, visit } from "./state.js";
 import { axes } from "./units.js";
 
-const views = { heads, model, matrix, neuron };
+const views = {}; // modules that draw, by the names that the state has for them
 const WHEEL = 0.0015; // how much a wheel's step zooms
 const SETTLED = 250; // milliseconds after which a place scrolled to is worth keeping
 const FINE = 2; // pixels of a saved PNG for one on the screen
@@ -122,7 +119,7 @@ function scrollToCorner(width, height) {
   const name = `${state.view} ${state.text}`;
   if (placed === name) return;
   placed = name;
-  const { cell } = matrix.grid(width, height);
+  const { cell } = views.matrix.grid(width, height);
   const [row, column] = state.corner.split(",").map(Number);
   const place = { matrix: [column * cell, row * cell], model: left }[state.view] ?? [0, 0];
   chart.scrollTo(...place);
@@ -135,15 +132,15 @@ function keepCorner() {
   clearTimeout(settling);
   settling = setTimeout(() => {
     if (state.view !== "matrix") return;
-    const { cell } = matrix.grid(chart.clientWidth, chart.clientHeight);
+    const { cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight);
     change({ corner: `${Math.round(chart.scrollTop / cell)},${Math.round(chart.scrollLeft / cell)}` });
   }, SETTLED);
 }
 
 /** Make the cells of Matrix so many times larger; the point (x, y) of the window stays where it is. */
 export function zoom(factor, x = chart.clientWidth / 2, y = chart.clientHeight / 2) {
-  const { left, top, cell } = matrix.grid(chart.clientWidth, chart.clientHeight);
-  const larger = Math.min(Math.max(cell * factor, matrix.SMALLEST_CELL), matrix.LARGEST_CELL);
+  const { left, top, cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight, x, y);
+  const larger = Math.min(Math.max(cell * factor, SMALLEST_CELL), LARGEST_CELL);
   const column = (chart.scrollLeft + x - left) / cell;
   const row = (chart.scrollTop + y - top) / cell;
   change({ cell: Math.round(larger * 100) / 100 });
@@ -177,7 +174,7 @@ export function scrollToToken() {
 /** In Model, bring the row of the head that is marked into sight. */
 export function scrollToHead() {
   if (state.view !== "model") return;
-  const { y, side } = model.placeOfHead(chart.clientWidth, chart.clientHeight, state.layer);
+  const { y, side } = views.model.placeOfHead(chart.clientWidth, chart.clientHeight, state.layer);
   if (y < chart.scrollTop || y + side > chart.scrollTop + chart.clientHeight) chart.scrollTop = Math.max(0, y + side / 2 - chart.clientHeight / 2);
 }
 
@@ -234,8 +231,8 @@ function press(event) {
   }
   if (state.view === "model" && found.layer !== undefined) {
     show(found);
-  } else if (state.view === "neuron") {
-    neuron.press(found);
+  } else if (views[state.view].press) {
+    views[state.view].press(found);
   } else {
     const { token, side } = tokenOf(found);
     const again = state.token === token && state.side === side;
@@ -246,7 +243,7 @@ function press(event) {
 /** In Model a head beside the others, or, if it is there, no longer; where there is no room, the head alone. */
 export function show({ layer, head }) {
   const again = state.detail && layer === state.layer && head === state.head;
-  if (model.hasRoom(chart.clientWidth)) change({ layer, head, heads: [head], detail: !again });
+  if (views.model.hasRoom(chart.clientWidth)) change({ layer, head, heads: [head], detail: !again });
   else open({ layer, head });
 }
 
@@ -291,8 +288,9 @@ let pressed = null; // what the last click found
 let dragged = 0; // pixels since the button went down: a drag is no click
 const A_CLICK = 4;
 
-/** Begin to listen. */
-export function listen() {
+/** Draw with these modules, and begin to listen. */
+export function listen(modules) {
+  Object.assign(views, modules);
   chart.addEventListener("pointermove", (event) => {
     drag(event);
     if (event.pointerType !== "touch") point(event);

@@ -23,6 +23,12 @@ function bytesOf(id) {
   return chunks.get(id);
 }
 
+/** A chunk's float32 numbers, or null if they are not decoded yet. */
+export function floatsOf(id) {
+  const bytes = bytesOf(id);
+  return bytes && new Float32Array(bytes.buffer);
+}
+
 async function decode(text) {
   const packed = fromBase64(text);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));

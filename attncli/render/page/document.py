@@ -57,18 +57,25 @@ def page(
     description["advice"] = of_record(records[0]) if advice is None else advice
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
-    style = (FOLDER / "style.css").read_text(encoding="utf-8")
+    return assembled("template.html", ["style.css"], script(), title, description, chunks)
+
+
+def assembled(
+    template: str, styles: Sequence[str], code: str, title: str, description: dict[str, Any], chunks: Mapping[str, str]
+) -> str:
+    """A page of this template, styles and script, which holds this description and these chunks, and nothing else."""
+    style = "".join((FOLDER / name).read_text(encoding="utf-8") for name in styles)
     places = {
-        "policy": policy(style, script()),
+        "policy": policy(style, code),
         "title": html.escape(printable(title)),
         "style": style,
-        "script": script(),
+        "script": code,
         "page": as_json(description),
         "chunks": "\n".join(
             f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
         ),
     }
-    return filled("template.html", places)
+    return filled(template, places)
 
 
 def filled(name: str, places: Mapping[str, str]) -> str:

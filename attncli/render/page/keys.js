@@ -4,6 +4,7 @@ import { open, scrollToHead, scrollToToken, show } from "./chart.js";
 import { allMasks, nextScale, switchTheme, zoomBy } from "./controls.js";
 import { maskOf, page, wholeHeads } from "./data.js";
 import { change, state, VIEWS } from "./state.js";
+import { neighbour, next } from "./stepping.js";
 import { axes } from "./units.js";
 
 const KEYS = {
@@ -31,11 +32,6 @@ const KEYS = {
   "?": () => document.getElementById("keys").showModal(),
 };
 
-/** The neighbour of `now` in a list, `step` further, and no further than its ends. */
-function next(list, now, step) {
-  return list[Math.min(Math.max(list.indexOf(now) + step, 0), list.length - 1)];
-}
-
 function goToHead(step) {
   const head = next(state.view === "heads" ? wholeHeads(state.layer) : page.heads, state.head, step);
   if (head === undefined) return;
@@ -50,9 +46,7 @@ function goToLayer(step) {
 function goToToken(step) {
   const { queries, keys } = axes();
   const units = state.side === "query" ? queries : keys;
-  const now = units.findIndex((unit) => unit.members.includes(state.token));
-  const place = now < 0 ? (step > 0 ? 0 : units.length - 1) : Math.min(Math.max(now + step, 0), units.length - 1);
-  if (units.length) change({ token: units[place].members[0] });
+  if (units.length) change({ token: neighbour(units, state.token, step) });
   scrollToToken();
 }
 

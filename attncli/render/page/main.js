@@ -14,7 +14,11 @@
 import { listen, onDrawn, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";
 import { decodeAhead, onDecoded } from "./data.js";
+import * as heads from "./heads.js";
 import { listenToKeys } from "./keys.js";
+import * as matrix from "./matrix.js";
+import * as model from "./model.js";
+import * as neuron from "./neuron.js";
 import { makeRoom, readOut } from "./readout.js";
 import { onChange, readHash, state } from "./state.js";
 
@@ -27,7 +31,7 @@ onDecoded(() => {
   redraw();
   setTimeout(() => decodeAhead(state.text, state.mask, state.layer)); // after that drawing
 });
-listen();
+listen({ heads, model, matrix, neuron });
 listenToKeys();
 addEventListener("hashchange", readHash);
 readHash();

@@ -19,10 +19,10 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (?P<nam
 
 
 @cache
-def script() -> str:
-    """All modules that main.js needs, each after those that it imports itself."""
+def script(main: str = MAIN) -> str:
+    """All modules that the module `main` needs, each after those that it imports itself."""
     done: dict[str, str] = {}
-    add(MAIN, done)
+    add(main, done)
     return '"use strict";\n' + "\n".join(done.values())
 
 

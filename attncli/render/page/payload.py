@@ -11,7 +11,7 @@ from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
-from attncli.record import AttentionRecord
+from attncli.record import AttentionRecord, ModelInfo
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
 from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pack_layers, packed, pick_scale
@@ -56,25 +56,36 @@ def payload(
     masks = (mask for text in texts for mask in text["masks"])
     for mask, vectors in zip(masks, vectors_entries([one for group in groups for one in group], chunks), strict=True):
         mask["vectors"] = vectors
-    description = {
+    description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
+    if kept is not None:
+        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
+    return description, chunks.texts
+
+
+def describe(
+    model: ModelInfo,
+    numbers: tuple[list[int], list[int]],
+    measure: str,
+    texts: list[dict[str, Any]],
+    start: dict[str, Any],
+) -> dict[str, Any]:
+    """What every page has: whose maps they are, the numbers of their layers and heads, the texts, how it opens."""
+    return {
         "version": __version__,
         "model": {
-            "name": printable(first.model.shown),
-            "sha256": printable(first.model.sha256),
-            "layers": first.model.layers,
-            "heads": first.model.heads,
+            "name": printable(model.shown),
+            "sha256": printable(model.sha256),
+            "layers": model.layers,
+            "heads": model.heads,
         },
-        "layers": first.layers,
-        "heads": first.heads,
-        "measure": first.measure,
+        "layers": numbers[0],
+        "heads": numbers[1],
+        "measure": measure,
         "colours": list(HEAD_COLOURS),
         "ramp": list(WEIGHTS),
         "texts": texts,
         "start": start,
     }
-    if kept is not None:
-        description["whole"] = [kept.of_layer(layer) for layer in first.layers]
-    return description, chunks.texts
 
 
 def check_alike(records: Sequence[AttentionRecord]) -> None:

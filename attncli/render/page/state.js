@@ -22,7 +22,8 @@ const READERS = {
   layer: (text) => number(text, page.layers),
   head: (text) => number(text, page.heads),
   heads: readHeads,
-  token: (text) => (text === "none" ? null : (number(text, [...Array(longest()).keys()]) ?? undefined)),
+  token: readToken,
+  partner: readToken, // the key of a cell that is held, whose query is the token
   side: oneOf(["query", "key"]),
   segments: oneOf(SEGMENTS),
   special: yesNo,
@@ -43,6 +44,10 @@ function readHeads(text) {
   return named.length && !found.length ? undefined : found;
 }
 
+function readToken(text) {
+  return text === "none" ? null : number(text, [...Array(longest()).keys()]);
+}
+
 function longest() {
   return Math.max(...[...page.texts.keys()].flatMap((text) => [countOf(text, "query"), countOf(text, "key")]));
 }
@@ -58,6 +63,7 @@ export const START = {
   head: page.heads[0],
   heads: page.heads,
   token: null,
+  partner: null,
   side: "query",
   segments: "all",
   special: true,
@@ -111,6 +117,7 @@ function settle(changes) {
   const text = page.texts[state.text];
   if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
   if (state.token !== null && state.token >= countOf(state.text, state.side)) state.token = null;
+  if (state.partner !== null && state.partner >= countOf(state.text, "key")) state.partner = null;
   if (state.view === "heads" && state.heads.length) state.heads = drawable(state.heads);
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";

@@ -33,8 +33,8 @@ const filtered = new Map(); // everything that a map depends on -> what the filt
  * Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1); of a head that
  * is not whole the largest is taken. NaN is hidden: of words, where it is so of all their pieces.
  */
-export function shownWeights(queries, keys, layer, head) {
-  const weights = weightsOf(state.text, state.mask, layer, head);
+export function shownWeights(queries, keys, layer, head, text = state.text, mask = state.mask) {
+  const weights = weightsOf(text, mask, layer, head);
   if (weights === null) return null;
   if (queries.length === countOf(state.text, "query") && keys.length === countOf(state.text, "key")) return weights;
   const name = [state.text, state.mask, state.segments, state.special, state.words, layer, head].join();

@@ -4,23 +4,28 @@ import re
 
 import pytest
 
-from attncli.render.page.modules import FOLDER, script
+from attncli.render.page import compare
+from attncli.render.page.modules import FOLDER, MAIN, script
 
+MAINS = (MAIN, compare.MAIN)
 FILES = sorted(path.stem for path in FOLDER.glob("*.js"))
 START = re.compile(r"^const \$(\w+) = \(\(\) => \{$", re.MULTILINE)
 
 
-def test_every_module_is_in_the_script_once():
-    assert sorted(START.findall(script())) == FILES
-    assert START.findall(script())[-1] == "main"
+def test_every_module_is_in_some_script_and_in_none_twice():
+    orders = [START.findall(script(main)) for main in MAINS]
+    assert sorted(set().union(*orders)) == FILES
+    for order, main in zip(orders, MAINS, strict=True):
+        assert len(set(order)) == len(order) and order[-1] == main
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_module_comes_after_those_that_it_imports(name):
-    order = START.findall(script())
-    source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
-    imported = re.findall(r'from "\./(\w+)\.js"', source)
-    assert all(order.index(other) < order.index(name) for other in imported)
+@pytest.mark.parametrize("main", MAINS)
+def test_a_module_comes_after_those_that_it_imports(main):
+    order = START.findall(script(main))
+    for name in order:
+        source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+        imported = re.findall(r'from "\./(\w+)\.js"', source)
+        assert all(order.index(other) < order.index(name) for other in imported)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -41,13 +46,15 @@ def test_a_module_uses_everything_that_it_imports(name):
         assert all(re.search(rf"\b{one}\b", body) for one in names.split(", "))
 
 
-def test_no_import_or_export_is_left():
-    assert not re.search(r"^\s*(import|export)\b", script(), re.MULTILINE)
+@pytest.mark.parametrize("main", MAINS)
+def test_no_import_or_export_is_left(main):
+    assert not re.search(r"^\s*(import|export)\b", script(main), re.MULTILINE)
 
 
-def test_nothing_in_the_script_ends_its_element():
-    assert "</script" not in script().lower()
-    assert "<!--" not in script()
+@pytest.mark.parametrize("main", MAINS)
+def test_nothing_in_the_script_ends_its_element(main):
+    assert "</script" not in script(main).lower()
+    assert "<!--" not in script(main)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -59,5 +66,5 @@ WAYS = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "
 
 
 @pytest.mark.parametrize("word", WAYS)
-def test_the_script_has_no_way_to_make_markup_or_requests(word):
-    assert word not in script().replace("http://www.w3.org/2000/svg", "")
+def test_no_script_has_a_way_to_make_markup_or_requests(word):
+    assert all(word not in script(main).replace("http://www.w3.org/2000/svg", "") for main in MAINS)

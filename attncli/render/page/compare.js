@@ -1,0 +1,33 @@
+// The page of maps side by side: two records, or effects. This file puts the others together, as main.js does.
+//
+//   data.js, state.js, units.js, colour.js, paint.js, chart.js, save.js    as in the page of one record
+//   panels.js    the maps, and what they are called         signed.js    colours around 0
+//   compareMaps.js    the maps as drawn, with one cursor    compareHeads.js    how much each head differs
+//   compareReadout.js    what is said beside them           compareControls.js    buttons, menus, keyboard
+
+import { listen, redraw } from "./chart.js";
+import { makeControls, showState } from "./compareControls.js";
+import { makeHeads, showHeads } from "./compareHeads.js";
+import * as matrix from "./compareMaps.js";
+import { makeReadOut, readOut } from "./compareReadout.js";
+import { decodeAhead, onDecoded, page } from "./data.js";
+import { OF_RECORDS } from "./panels.js";
+import { onChange, readHash, state } from "./state.js";
+
+makeControls();
+makeReadOut();
+onChange(showState);
+if (OF_RECORDS) {
+  makeHeads();
+  onChange(showHeads);
+}
+onChange(readOut);
+onChange(redraw);
+onDecoded(() => {
+  readOut();
+  redraw();
+  if (OF_RECORDS) setTimeout(() => page.texts.forEach((text, number) => decodeAhead(number, text.masks[0].name, state.layer)));
+});
+listen({ matrix });
+addEventListener("hashchange", readHash);
+readHash();

@@ -1,0 +1,128 @@
+"""Maps side by side as a page, with one cursor and a scale around 0: two records and B - A, or effects."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attncli import __version__
+from attncli.analysis.cuts import EdgeEffects
+from attncli.analysis.difference import Difference
+from attncli.analysis.effects import Ablation
+from attncli.base.arrays import Doubles
+from attncli.base.printable import printable, visible
+from attncli.record import ModelInfo
+from attncli.render.captions.cuts import EDGE, cut_where, together
+from attncli.render.captions.difference import MEANING, about, told_apart
+from attncli.render.captions.effects import WAYS, answered, which_way
+from attncli.render.captions.records import model_name
+from attncli.render.page.document import assembled
+from attncli.render.page.modules import script
+from attncli.render.page.pack import packed, pick_scale
+from attncli.render.page.payload import Chunks, describe, text_entry
+from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
+from attncli.text.tokens import Tokens
+
+MAIN = "compare"
+TO = " → "  # between a query and a key
+DIGITS = 6  # of how much moved
+START = {"view": "matrix"}
+
+
+def difference_page(found: Difference) -> str:
+    """One HTML document with all heads that both records have, opened at that which differs most. The same two give
+    the same document.
+    """
+    both = [replace(record, vectors=None) for record in (found.first, found.second)]
+    scale, chunks = pick_scale([record.weights for record in both]), Chunks()
+    texts = [text_entry([record], scale, chunks) for record in both]
+    layer, head = found.heads()[0]
+    start = {**START, "layer": layer, "head": head}
+    sides = list(zip("AB", told_apart(found), strict=True))
+    description = describe(both[0].model, (both[0].layers, both[0].heads), both[0].measure, texts, start) | {
+        "panels": [*({"name": name, "about": side} for name, side in sides), {"name": "B − A", "signed": True}],
+        "moved": found.moved.round(DIGITS).tolist(),
+        "between": TO,
+        "about": [
+            *(
+                " · ".join([f"{name}: {model_name(one.model.shown)}", *about(one)])
+                for name, one in zip("AB", both, strict=True)
+            ),
+            MEANING,
+            f"A and B are stored within {scale.error:.1g} of the true numbers, B − A within {2 * scale.error:.1g}",
+        ],
+    }
+    return document(" · ".join(f"{name}: {side}" for name, side in sides), description, chunks)
+
+
+def ablation_page(found: Ablation) -> str:
+    """One HTML document with the effect of each head, a map a way: layers by heads, with one scale around 0."""
+    chunks = Chunks()
+    axes = axis([f"layer {layer}" for layer in found.layers]), axis([f"head {head}" for head in found.heads])
+    panels = [
+        {"name": way, "about": WAYS[way].partition(": ")[2], "signed": True, "chunk": chunks.add(floats(effects))}
+        for way, effects in zip(found.ways, found.mean, strict=True)
+    ]
+    texts = "" if found.texts == 1 else f" · mean of {found.texts} texts"
+    heading = f"{model_name(found.model.shown)} · {answered(found.answer)}{texts}"
+    said = {"heading": heading, "says": f"{which_way(found.answer.kind)}.", "between": ", ", "about": []}
+    return document(heading, effects_description(found.model, axes, panels) | said, chunks)
+
+
+def edges_page(found: EdgeEffects) -> str:
+    """One HTML document with the effect of each edge beside its weight, the mean over the heads in which it was cut."""
+    where, chunks = found.where, Chunks()
+    axes = tokens_axis(where.tokens, found.queries), tokens_axis(where.tokens, found.keys)
+    weights = np.where(np.isnan(found.effects), np.nan, found.weights)
+    panels: list[dict[str, Any]] = [
+        {"name": "effect", "signed": True, "chunk": chunks.add(floats(found.effects))},
+        {"name": "mean weight", "chunk": chunks.add(floats(weights))},
+    ]
+    heading = f"{model_name(where.model.shown)} · {answered(where.answer)}"
+    said = {
+        "heading": heading,
+        "says": f"{which_way(where.answer.kind, EDGE)}.",
+        "between": TO,
+        "about": [cut_where(where), together(found.correlation())],
+    }
+    return document(heading, effects_description(where.model, axes, panels) | said, chunks)
+
+
+def effects_description(
+    model: ModelInfo, axes: tuple[dict[str, Any], dict[str, Any]], panels: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Of a page whose maps are in it as they are, between the units of two axes."""
+    queries, keys = axes
+    text = {**queries, "keys": keys, "title": "", "attention": "encoder", "note": "", "masks": [{"name": ""}]}
+    return describe(model, ([0], [0]), "weight", [text], START) | {"panels": list(panels)}
+
+
+def axis(labels: Sequence[str], special: Sequence[bool] = ()) -> dict[str, Any]:
+    """What stands along one side of a map, as `tokens_entry` has the tokens of a text."""
+    return {
+        "tokens": list(labels),
+        "segments": [0] * len(labels),
+        "special": list(special) or [False] * len(labels),
+        "words": [[label, [place]] for place, label in enumerate(labels)],
+    }
+
+
+def tokens_axis(tokens: Tokens, places: Sequence[int]) -> dict[str, Any]:
+    """These tokens with their numbers: they need not be all of a text."""
+    return axis(
+        [f"{place} {visible(tokens.shown[place])}" for place in places], [tokens.special[place] for place in places]
+    )
+
+
+def floats(values: Doubles) -> str:
+    """A map as data.js reads it: float32, NaN where there is nothing."""
+    return packed(values.astype("<f4").tobytes())
+
+
+def document(title: str, description: dict[str, Any], chunks: Chunks) -> str:
+    """The page of a description, with the colours around 0, and who made it."""
+    description["signed"] = {"light": CHANGES_LIGHT, "dark": CHANGES_DARK}
+    description["about"] = [*map(printable, description["about"]), f"made by attncli {__version__}"]
+    styles = ["style.css", "compare.css"]
+    return assembled("compare.html", styles, script(MAIN), title, description, chunks.texts)

@@ -1,0 +1,230 @@
+// Maps of one size side by side: windows onto them, which move as one and have one cursor.
+
+import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
+import { isolated, value } from "./captions.js";
+import { page } from "./data.js";
+import { SMALLEST_CELL } from "./matrix.js";
+import { cut, picture, textWidth } from "./paint.js";
+import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS } from "./panels.js";
+import { drawSign, drawSignedBar, signedColour, signedPixels, signedValue } from "./signed.js";
+import { change, state } from "./state.js";
+import { axes, isHidden, placeOf } from "./units.js";
+
+const CAPTION = 24;
+const [TITLE, SCALE] = [18, 18]; // above each map: what it is, and what its colours are
+const GAP = 6;
+const BETWEEN = 14; // maps
+const HEADED = 300; // what is written above a map may be wider than it
+const SIZE = 12;
+const SMALL = 11;
+const BAR = 70;
+const READABLE = 12; // pixels from one label to the next
+const [SIGNED, NUMBERED] = [8, OF_RECORDS ? 40 : 58]; // a cell with its sign in it, and with its number
+const LEAST = 0.005; // of the largest, which is written into a cell
+const LARGEST_FIT = 44;
+const MOST_SHAPES = 4096; // cells of a map that a saved picture has as shapes
+
+let images = { name: "" };
+
+/**
+ * Where everything goes in the window: `columns` maps a row, as many as make them largest. Each has its place, `wide`
+ * pixels and no more, whatever the zoom; of all its pixels, `whole`, as many are `seen` as have room there.
+ */
+function layout(width, height) {
+  const { queries, keys } = axes();
+  const names = { query: queries.map((unit) => nameOf(unit, "query")), key: keys.map((unit) => nameOf(unit, "key")) };
+  const widest = (texts, most) => Math.min(Math.max(20, ...texts.map((text) => textWidth(text, SIZE, true))), most) + 2 * GAP;
+  const [label, upright] = [widest(names.query, Math.min(120, width * 0.2)), widest(names.key, Math.min(110, height * 0.14))];
+  const above = TITLE + SCALE + upright;
+  const fits = page.panels.map((_, last) => {
+    const columns = last + 1;
+    const rows = Math.ceil(page.panels.length / columns);
+    const wide = (width - label - GAP - (columns - 1) * BETWEEN) / columns;
+    const high = (height - CAPTION - rows * (above + BETWEEN)) / rows;
+    return { columns, wide, high, fit: Math.min(wide / keys.length, high / queries.length, LARGEST_FIT) };
+  });
+  const { columns, wide, high, fit } = fits.reduce((best, one) => (one.fit >= best.fit ? one : best));
+  const cell = state.cell || Math.max(fit, SMALLEST_CELL);
+  const whole = { wide: keys.length * cell, high: queries.length * cell };
+  const seen = { wide: Math.max(Math.min(wide, whole.wide), cell), high: Math.max(Math.min(high, whole.high), cell) };
+  const places = page.panels.map((_, number) => ({
+    x: label + (number % columns) * (wide + BETWEEN),
+    y: CAPTION + above + Math.floor(number / columns) * (above + high + BETWEEN),
+  }));
+  return { queries, keys, names, label, upright, cell, whole, seen, wide, places, columns };
+}
+
+export function measure(width, height) {
+  const { whole, seen } = layout(width, height);
+  return { width: width + whole.wide - seen.wide, height: height + whole.high - seen.high };
+}
+
+/** The side of a cell, and where the cells of a map begin: of that at (x, y) of the window, else of A. */
+export function grid(width, height, x = 0, y = 0) {
+  const { cell, places, seen } = layout(width, height);
+  const place = places.find((one) => x >= one.x && x < one.x + seen.wide && y >= one.y && y < one.y + seen.high) ?? places[0];
+  return { left: place.x, top: place.y, cell };
+}
+
+/** The cell under a place of the drawing, or the query or key whose label is there. */
+export function at(x, y, width, height, area) {
+  const { queries, keys, cell, places, seen, label, upright, columns } = layout(width, height);
+  const [across, down] = [x - area.x, y - area.y]; // in the window
+  for (const [number, place] of places.entries()) {
+    const inside = [across - place.x, down - place.y];
+    const [column, row] = [Math.floor((inside[0] + area.x) / cell), Math.floor((inside[1] + area.y) / cell)];
+    const beside = inside[0] >= 0 && inside[0] < seen.wide;
+    const level = inside[1] >= 0 && inside[1] < seen.high;
+    const [query, key] = [level ? queries[row]?.members[0] : undefined, beside ? keys[column]?.members[0] : undefined];
+    if (query !== undefined && key !== undefined) return { query, key };
+    if (query !== undefined && number % columns === 0 && across < label) return { query };
+    if (key !== undefined && inside[1] < 0 && inside[1] > -upright) return { key };
+  }
+  return null;
+}
+
+/** Bring the cell that is held into sight in all of them. */
+export function reveal(chart) {
+  const { queries, keys, cell, seen } = layout(chart.clientWidth, chart.clientHeight);
+  const scrolled = (place, start, length) => (place < 0 || (place * cell >= start && (place + 1) * cell <= start + length) ? start : (place + 0.5) * cell - length / 2);
+  chart.scrollTo(scrolled(placeOf(keys, state.partner), chart.scrollLeft, seen.wide), scrolled(placeOf(queries, state.token), chart.scrollTop, seen.high));
+}
+
+/** A click holds a cell, a query or a key, or lets go of it. */
+export function press({ query = null, key = null }) {
+  const again = state.token === query && state.partner === key;
+  change(again ? { token: null, partner: null } : { token: query, partner: key });
+}
+
+export function draw(painter, area, pointed, colours, dark) {
+  const all = maps();
+  if (all === null) return false;
+  const { queries, keys, names, label, upright, cell, whole, seen, wide, places, columns } = layout(area.width, area.height);
+  const pictures = mapImages(all, queries.length, keys.length, dark);
+  const cursor = pointed ?? { query: state.token, key: state.partner };
+  const [row, column] = [placeOf(queries, cursor.query ?? null), placeOf(keys, cursor.key ?? null)];
+  const numbers = numbersAt(cursor.query ?? null, cursor.key ?? null);
+
+  painter.text(cut(heading(), SIZE, area.width - 2 * GAP), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
+  for (const [number, place] of places.entries()) {
+    const [left, top] = [area.x + place.x, area.y + place.y];
+    const panel = all.panels[number];
+    drawHeading(panel, numbers?.[number] ?? "", left, top - upright - SCALE - TITLE);
+    drawMap(panel, pictures[number], place, left, top);
+    drawLabels(keys.map((key) => nameIn(number, key, "key")), keys, column, place, true);
+    if (number % columns === 0) drawLabels(names.query, queries, row, place, false);
+  }
+  return true;
+
+  /** "A · mask padding", the number that is pointed at, and the scale below. */
+  function drawHeading({ name, about, signed, most }, shown, x, y) {
+    const room = Math.min(wide, Math.max(seen.wide, HEADED));
+    const taken = shown ? textWidth(shown, SIZE, true) + GAP : 0;
+    const title = [name, about].filter(Boolean).join(" · ");
+    painter.text(cut(title, SIZE, room - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
+    if (shown) painter.text(shown, x + room, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
+    const [low, high] = signed ? [-most, most].map((end) => signedValue(end, OF_RECORDS)) : ["0", value(most)];
+    const [before, after] = [low, high].map((text) => textWidth(text, SMALL) + 4);
+    const bar = Math.max(10, Math.min(BAR, room - before - after));
+    const level = y + TITLE + SCALE / 2 - 2;
+    painter.text(low, x, level, { fill: colours.faint, size: SMALL });
+    if (signed) drawSignedBar(painter, x + before, level - 5, bar, 10, dark);
+    else for (let step = 0; step < bar; step += 2) painter.rect(x + before + step, level - 5, 2.3, 10, { fill: rgb(shareColour(step / bar, dark)) });
+    painter.text(high, x + before + bar + 4, level, { fill: colours.faint, size: SMALL });
+  }
+
+  function drawMap(panel, image, { x, y }, left, top) {
+    const { signed, values, hidden } = panel;
+    painter.clip(left, top, seen.wide, seen.high);
+    if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
+    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(panel, x, y);
+    else painter.image(image, x, y, whole.wide, whole.high);
+    if (cell >= NUMBERED || (signed && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(panel, values[place], cellX, cellY), { x, y });
+    const frame = { stroke: colours.accent, lineWidth: cell < 6 ? 1 : 2 };
+    const thick = Math.max(cell, 2);
+    if (row >= 0) painter.rect(x, y + row * cell, whole.wide, thick, frame);
+    if (column >= 0) painter.rect(x + column * cell, y, thick, whole.high, frame);
+    painter.endClip();
+    painter.rect(left - 0.5, top - 0.5, seen.wide + 1, seen.high + 1, { stroke: colours.edge });
+  }
+
+  function colourOf({ signed, most }, what) {
+    return (signed ? signedColour : shareColour)(what / most, dark);
+  }
+
+  function drawShapes(panel, x, y) {
+    panel.values.forEach((what, place) => {
+      const [query, key] = [Math.floor(place / keys.length), place % keys.length];
+      const data = { map: panel.name, query: queries[query].members[0], key: keys[key].members[0] };
+      painter.rect(x + key * cell, y + query * cell, cell + 0.3, cell + 0.3, isHidden(what)
+        ? { data: { ...data, hidden: true } }
+        : { fill: rgb(colourOf(panel, what)), data: { ...data, [panel.signed ? "change" : "weight"]: Number(what.toPrecision(6)) } });
+    });
+  }
+
+  /** Call `shown(place, x, y)` for each cell that is in the window. */
+  function eachSeen(shown, { x, y }) {
+    const range = (start, length, count) => [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + length) / cell))];
+    const [[first, last], [begin, end]] = [range(area.y, seen.high, queries.length), range(area.x, seen.wide, keys.length)];
+    for (let query = first; query < last; query++) {
+      for (let key = begin; key < end; key++) shown(query * keys.length + key, x + key * cell, y + query * cell);
+    }
+  }
+
+  /** A cell's number, or where there is no room for it of one around 0 its sign. */
+  function drawInside(panel, what, x, y) {
+    if (isHidden(what)) return;
+    if (cell < NUMBERED) drawSign(painter, x, y, cell, what / panel.most, dark);
+    else if (Math.abs(what) >= LEAST * panel.most) {
+      const text = panel.signed ? signedValue(what, OF_RECORDS, 2) : what.toFixed(2);
+      painter.text(text, x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
+    }
+  }
+
+  /** Labels beside a map, as many as have room, and the marked one whatever room there is. */
+  function drawLabels(texts, units, marked, { x, y }, upwards) {
+    const [left, top] = [area.x + x, area.y + y];
+    const [start, length] = upwards ? [left, seen.wide] : [top, seen.high];
+    if (upwards) painter.clip(left - GAP, top - upright, seen.wide + 2 * GAP, upright);
+    else painter.clip(area.x, top - GAP, label, seen.high + 2 * GAP);
+    const write = (number, bold) => {
+      const along = (upwards ? x : y) + (number + 0.5) * cell;
+      if (along < start || along > start + length) return;
+      const text = cut(texts[number], SIZE, (upwards ? upright : label) - 2 * GAP);
+      const [toX, toY] = upwards ? [along, top - GAP] : [left - GAP, along];
+      if (bold && upwards) painter.rect(toX - READABLE / 2, top - upright, READABLE, upright, { fill: colours.mark });
+      if (bold && !upwards) painter.rect(area.x, toY - READABLE / 2, label, READABLE, { fill: colours.mark });
+      const fill = units[number].special && !bold ? colours.faint : colours.ink;
+      painter.text(text, toX, toY, { fill, size: SIZE, align: upwards ? "left" : "right", bold, turn: upwards ? -90 : 0 });
+    };
+    const step = Math.max(1, Math.ceil(READABLE / cell));
+    for (let number = 0; number < units.length; number += step) if (marked < 0 || Math.abs(number - marked) * cell >= READABLE) write(number, false);
+    if (marked >= 0) write(marked, true);
+    painter.endClip();
+  }
+}
+
+/** The maps as pictures, a pixel a cell. */
+function mapImages({ name, panels }, rows, columns, dark) {
+  const full = `${name} ${dark}`;
+  if (images.name !== full) {
+    const table = pixelTable(dark);
+    const pixels = panels.map(({ signed, values, most }) => {
+      if (signed) return signedPixels(values, most, dark);
+      const found = new Uint32Array(values.length);
+      for (let place = 0; place < values.length; place++) found[place] = pixelOf(table, values[place] / most);
+      return found;
+    });
+    images = { name: full, list: pixels.map((one) => picture(one, rows, columns)) };
+  }
+  return images.list;
+}
+
+export function tip({ query, key }) {
+  const { queries, keys } = axes();
+  const alone = (side, place, units) => `${OF_RECORDS ? `${side} ${place}: ` : ""}${isolated(nameOf(units[placeOf(units, place)], side))}`;
+  if (query === undefined) return alone("key", key, keys);
+  if (key === undefined) return alone("query", query, queries);
+  const numbers = numbersAt(query, key);
+  return numbers ? `${cellName(query, key)}\n${listed(numbers, " · ")}` : "";
+}

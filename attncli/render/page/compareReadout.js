@@ -1,0 +1,76 @@
+// Beside the maps, in words and as a table: what is held, and where differences or effects are largest.
+
+import { isolated } from "./captions.js";
+import { page } from "./data.js";
+import { cellName, listed, maps, nameOf, numbersAt, OF_RECORDS, sentence, written } from "./panels.js";
+import { change, state } from "./state.js";
+import { axes, placeOf } from "./units.js";
+
+const ROWS = 8;
+
+const said = document.getElementById("said");
+const values = document.getElementById("values");
+
+/** Say what the state shows now. */
+export function readOut() {
+  document.getElementById("about").textContent = page.about.join("\n");
+  const numbers = numbersAt(state.token, state.partner);
+  tell(numbers ? `${sentence()} ${cellName(state.token, state.partner)}: ${listed(numbers, ", ")}.` : sentence());
+  const cells = largest();
+  values.hidden = cells.length === 0;
+  values.tBodies[0].replaceChildren(...cells.map(row));
+}
+
+/** Make the table's headings: a column a panel. */
+export function makeReadOut() {
+  const headings = ["largest", ...page.panels.map((panel) => panel.name)].map((name) => {
+    const made = document.createElement("th");
+    made.scope = "col";
+    made.textContent = name;
+    return made;
+  });
+  const line = document.createElement("tr");
+  line.append(...headings);
+  values.tHead.append(line);
+}
+
+/** Text that has not changed is not said again. */
+function tell(text) {
+  if (said.textContent !== text) said.textContent = text;
+}
+
+/** Where the signed map is largest in size, that first: of the query or else the key that is held, or of all. */
+function largest() {
+  const all = maps();
+  if (all === null) return [];
+  const { queries, keys } = axes();
+  const { values: sizes } = all.panels.find((panel) => panel.signed);
+  const [row, column] = [placeOf(queries, state.token), placeOf(keys, state.partner)];
+  const [first, last, step] = row >= 0 ? [row * keys.length, (row + 1) * keys.length, 1] : [Math.max(column, 0), sizes.length, column >= 0 ? keys.length : 1];
+  const best = [];
+  for (let place = first; place < last; place += step) {
+    const size = Math.abs(sizes[place]);
+    if (!(size > (best[ROWS - 1]?.size ?? 0))) continue; // nor where it is hidden
+    best.splice(best.findLastIndex((one) => one.size >= size) + 1, 0, { place, size });
+    best.length = Math.min(best.length, ROWS);
+  }
+  return best.map(({ place }) => ({
+    query: queries[Math.floor(place / keys.length)], key: keys[place % keys.length],
+    numbers: all.panels.map((panel) => written(panel, place)),
+  }));
+}
+
+function row({ query, key, numbers }) {
+  const line = document.createElement("tr");
+  const hold = document.createElement("button");
+  const name = document.createElement("bdi");
+  name.dir = "ltr"; // as it is drawn
+  const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]} ` : ""}${isolated(nameOf(unit, side))}`;
+  name.textContent = `${named(query, "query")}${page.between}${named(key, "key")}`;
+  hold.type = "button";
+  hold.append(name);
+  hold.addEventListener("click", () => change({ token: query.members[0], partner: key.members[0] }));
+  line.insertCell().append(hold);
+  for (const text of numbers) line.insertCell().textContent = text;
+  return line;
+}
