@@ -1,10 +1,10 @@
-"""Every view of the page at four sizes and two themes, as screenshots, and contact sheets of them: python tests/looks.py DIR
+"""Every view of the page at four sizes and two themes, as screenshots and contact sheets: python tests/looks.py DIR
 
     python tests/looks.py looks                        all of them, in Chromium
     python tests/looks.py looks --only long,masked     of these pages
     python tests/looks.py looks --firefox              in Firefox, which has no driver here: as the pages open, no more
 
-The pages are what `attncli` makes of sample_inputs with minilm's published weights. In DIR are the pages, a picture of each
+The pages are what `attncli` makes with minilm's published weights. In DIR are the pages, a picture of each
 view of each at each size in each theme, and a sheet-PAGE.png with all pictures of a page, to be looked at.
 """
 
