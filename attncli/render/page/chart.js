@@ -4,14 +4,13 @@
 import { isDark, theme } from "./colour.js";
 import { isWhole, page } from "./data.js";
 import { LARGEST_CELL, SMALLEST_CELL } from "./matrix.js";
-import { CanvasPainter, SvgPainter } from "./paint.js";
+import { CanvasPainter } from "./paint.js";
 import { change, state, visit } from "./state.js";
 import { axes } from "./units.js";
 
 const views = {}; // modules that draw, by the names that the state has for them
 const WHEEL = 0.0015; // how much a wheel's step zooms
 const SETTLED = 250; // milliseconds after which a place scrolled to is worth keeping
-const FINE = 2; // pixels of a saved PNG for one on the screen
 
 const chart = document.getElementById("chart");
 const extent = document.getElementById("extent");
@@ -87,29 +86,16 @@ function drawOn(context, seen, scale, target) {
 }
 
 /** Draw what the state says, with `target` pointed at; false if something is not decoded yet. */
-function drawView(painter, seen, target, colours) {
+export function drawView(painter, seen, target, colours) {
   const { queries, keys } = axes();
   if (queries.length && keys.length) return views[state.view].draw(painter, seen, target, colours, isDark());
   painter.text("The filters leave nothing to draw.", seen.x + 8, seen.y + 24, { fill: colours.ink });
   return true;
 }
 
-/** What is seen, as an SVG document. */
-export function asSvg() {
-  const seen = area();
-  const colours = theme();
-  const painter = new SvgPainter(seen, colours.paper);
-  drawView(painter, seen, null, colours);
-  return painter.document();
-}
-
-/** What is seen, as a canvas of twice the pixels. */
-export function asPixels() {
-  const seen = area();
-  const fine = document.createElement("canvas");
-  [fine.width, fine.height] = [seen.width * FINE, seen.height * FINE];
-  drawOn(fine.getContext("2d"), seen, FINE, null);
-  return fine;
+/** All of the drawing, not only what the window shows. */
+export function whole() {
+  return { x: 0, y: 0, ...views[state.view].measure(chart.clientWidth, chart.clientHeight) };
 }
 
 // --- scrolling and zooming ---------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// The two things that views draw on: a canvas, to be seen, and SVG, to be saved. Both take the same six orders.
+// What views draw on: a canvas, to be seen, SVG, to be saved, and nothing, to find out where anything will be drawn. All
+// take the same orders.
 // `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
 
 export const FONT = "system-ui, sans-serif";
@@ -195,6 +196,71 @@ export class SvgPainter {
   document() {
     return `${this.open}${this.parts.join("\n")}</svg>\n`;
   }
+}
+
+/** Draws nothing, and knows around what it would have. `vector`: as the painter is that draws it then. */
+export class Bounds {
+  constructor(vector, paper) {
+    [this.vector, this.paper] = [vector, paper];
+    this.clips = [[-Infinity, -Infinity, Infinity, Infinity]];
+    this.found = [Infinity, Infinity, -Infinity, -Infinity]; // left, top, right, bottom
+  }
+
+  /** Something between two corners, as far as it is not clipped. */
+  add(x1, y1, x2, y2) {
+    const [left, top, right, bottom] = within([Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)], this.clips.at(-1));
+    if (left > right || top > bottom) return;
+    const [first, second, third, fourth] = this.found;
+    this.found = [Math.min(first, left), Math.min(second, top), Math.max(third, right), Math.max(fourth, bottom)];
+  }
+
+  rect(x, y, width, height, { fill, stroke } = {}) {
+    if (stroke || (fill && fill !== this.paper)) this.add(x, y, x + width, y + height);
+  }
+
+  line(x1, y1, x2, y2) {
+    this.add(x1, y1, x2, y2);
+  }
+
+  text(text, x, y, { size = 13, align = "left", bold = false, turn = 0 } = {}) {
+    const wide = textWidth(text, size, bold);
+    const start = { left: 0, center: -wide / 2, right: -wide }[align];
+    const [cos, sin] = [Math.cos((turn * Math.PI) / 180), Math.sin((turn * Math.PI) / 180)];
+    for (const along of [start, start + wide]) {
+      for (const across of [-size / 2, size / 2]) {
+        const [right, down] = [x + along * cos - across * sin, y + along * sin + across * cos];
+        this.add(right, down, right, down);
+      }
+    }
+  }
+
+  image(_, x, y, width, height) {
+    this.add(x, y, x + width, y + height);
+  }
+
+  hatch(x, y, width, height) {
+    this.add(x, y, x + width, y + height);
+  }
+
+  clip(x, y, width, height) {
+    this.clips.push(within([x, y, x + width, y + height], this.clips.at(-1)));
+  }
+
+  endClip() {
+    this.clips.pop();
+  }
+
+  /** The part of the drawing with everything in it and so much around it, in whole pixels. */
+  area(margin) {
+    const [left, top] = this.found.slice(0, 2).map((side) => Math.floor(side - margin));
+    const [right, bottom] = this.found.slice(2).map((side) => Math.ceil(side + margin));
+    return { x: left, y: top, width: right - left, height: bottom - top };
+  }
+}
+
+/** What two rectangles [left, top, right, bottom] have in common. */
+function within(one, other) {
+  return one.map((side, number) => (number < 2 ? Math.max(side, other[number]) : Math.min(side, other[number])));
 }
 
 function written(value) {

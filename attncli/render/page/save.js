@@ -1,14 +1,46 @@
-// Saving what is seen as a file. Nothing leaves the page: the file is made in it and handed to the browser.
+// Saving the drawing as a file: all of it, and nothing around it. Nothing leaves the page: the file is made in it and
+// handed to the browser.
 
-import { asPixels, asSvg } from "./chart.js";
+import { drawView, whole } from "./chart.js";
+import { theme } from "./colour.js";
+import { Bounds, CanvasPainter, SvgPainter } from "./paint.js";
 import { state } from "./state.js";
 
-export function saveSvg() {
-  hand(new Blob([asSvg()], { type: "image/svg+xml" }), "svg");
+const MARGIN = 8;
+const FINE = 2; // pixels of a saved PNG for one on the screen
+const [LONGEST, LARGEST] = [16_384, 100_000_000]; // pixels of a canvas, a side and in all, that browsers draw on
+
+export async function saveSvg() {
+  const colours = theme();
+  const { all, drawn } = await bounded(true);
+  const painter = new SvgPainter(drawn, colours.paper);
+  drawView(painter, all, null, colours);
+  hand(new Blob([painter.document()], { type: "image/svg+xml" }), "svg");
 }
 
-export function savePng() {
-  asPixels().toBlob((blob) => hand(blob, "png"), "image/png");
+export async function savePng() {
+  const colours = theme();
+  const { all, drawn } = await bounded(false);
+  const { x, y, width, height } = drawn;
+  const scale = Math.min(FINE, LONGEST / width, LONGEST / height, Math.sqrt(LARGEST / (width * height)));
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [Math.floor(width * scale), Math.floor(height * scale)];
+  const context = canvas.getContext("2d");
+  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
+  const painter = new CanvasPainter(context);
+  painter.rect(x, y, width, height, { fill: colours.paper });
+  drawView(painter, all, null, colours);
+  canvas.toBlob((blob) => hand(blob, "png"), "image/png");
+}
+
+/** All of the drawing once all of it is decoded, and the part of it where anything is drawn, with a margin. */
+async function bounded(vector) {
+  for (;;) {
+    const bounds = new Bounds(vector, theme().paper);
+    const all = whole();
+    if (drawView(bounds, all, null, theme())) return { all, drawn: bounds.area(MARGIN) };
+    await new Promise(requestAnimationFrame);
+  }
 }
 
 function hand(blob, suffix) {

@@ -30,10 +30,11 @@ SETTLE = """() => new Promise((done, fail) => {
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
 CATCH = """(button) => new Promise((done) => {
   const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
-  HTMLAnchorElement.prototype.click = () => {};
+  HTMLAnchorElement.prototype.click = () => {
+    [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [make, click];
+  };
   URL.createObjectURL = (blob) => (done(blob.text()), "#");
   button.click();
-  [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [make, click];
 })"""
 
 

@@ -1,4 +1,4 @@
-"""What a page saves in a real browser: SVG that is XML with text as text, and PNG of twice the pixels."""
+"""What a page saves in a real browser: all that is drawn, as SVG with text as text, or PNG of twice the pixels."""
 
 import io
 import xml.etree.ElementTree as ElementTree
@@ -14,6 +14,7 @@ from attncli.record import Vectors
 pytestmark = pytest.mark.slow
 
 SVG = "{http://www.w3.org/2000/svg}"
+MARGIN = 8
 VIEWS = ["heads", "model", "matrix", "neuron"]
 
 
@@ -23,15 +24,21 @@ def record(random_maps):
     return replace(made, vectors=Vectors([(0, 0), (2, 1)], *np.random.default_rng(0).normal(size=(2, 2, 8, 4))))
 
 
+def box(root):
+    """The part of the drawing that a saved SVG shows: left, top, right, bottom."""
+    x, y, width, height = map(int, root.get("viewBox").split())
+    return x, y, x + width, y + height
+
+
 @pytest.mark.parametrize("view", VIEWS)
-def test_svg_is_what_is_seen_as_vectors(opened, record, view):
+def test_svg_is_what_is_drawn_as_vectors(opened, record, view):
     page = opened(record, f"#view={view}&layer=2&head=1")
     name, data = page.saved("svg")
     assert name == f"attention-{view}-layer2-head1.svg"
     root = ElementTree.fromstring(data)
-    high, wide = page.pixels().shape[:2]
-    assert root.tag == f"{SVG}svg" and root.get("viewBox") == f"0 0 {wide} {high}"
-    assert (root.get("width"), root.get("height")) == (str(wide), str(high))
+    left, top, right, bottom = box(root)
+    assert root.tag == f"{SVG}svg"
+    assert (root.get("width"), root.get("height")) == (str(right - left), str(bottom - top))
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
         "svg", "rect", "line", "text", "clipPath", "g", *(["image"] if view == "model" else [])
     }  # fmt: skip
@@ -46,42 +53,69 @@ def test_a_saved_svg_looks_like_the_page(opened, record, scheme):
     page = opened(record, "#view=matrix", scheme=scheme)
     screen = page.pixels()
     _, data = page.saved("svg")
+    left, top, right, bottom = box(ElementTree.fromstring(data))
     tab = page.tab.context.new_page()
     tab.set_content(f"<body style='margin:0'>{data.decode()}</body>")
-    high, wide = screen.shape[:2]
-    tab.set_viewport_size({"width": wide, "height": high})
+    tab.set_viewport_size({"width": right - left, "height": bottom - top})
     drawn = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), dtype=int)
-    different = np.abs(drawn - screen).max(axis=-1) > 60
-    assert different.mean() < 0.015  # edges of letters
+    both = max(left, 0), max(top, 0), min(right, screen.shape[1]), min(bottom, screen.shape[0])
+    seen, saved = cropped(screen, *both), cropped(drawn, *(side - (left, top)[n % 2] for n, side in enumerate(both)))
+    assert (np.abs(saved - seen).max(axis=-1) > 60).mean() < 0.03  # edges of letters
+
+
+def cropped(pixels, left, top, right, bottom):
+    return pixels[top:bottom, left:right]
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_png_has_twice_the_pixels_of_the_screen(opened, record, view):
+def test_png_has_twice_the_pixels_of_the_screen_and_nothing_around_the_drawing(opened, record, view):
     page = opened(record, f"#view={view}")
     screen = page.pixels()
+    left, top, right, bottom = box(page.svg())
     name, data = page.saved("png")
     assert name == f"attention-{view}-layer0-head0.png"
     saved = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), dtype=int)
-    high, wide = screen.shape[:2]
-    assert saved.shape == (2 * high, 2 * wide, 3)
-    small = saved.reshape(high, 2, wide, 2, 3).mean(axis=(1, 3))
-    assert (np.abs(small - screen).max(axis=-1) > 90).mean() < 0.01
-    assert np.ptp(saved) > 200
+    assert saved.shape == (2 * (bottom - top), 2 * (right - left), 3)
+    small = saved.reshape(bottom - top, 2, right - left, 2, 3).mean(axis=(1, 3))
+    both = max(left, 0), max(top, 0), min(right, screen.shape[1]), min(bottom, screen.shape[0])
+    seen, same = cropped(screen, *both), cropped(small, *(side - (left, top)[n % 2] for n, side in enumerate(both)))
+    assert (np.abs(same - seen).max(axis=-1) > 90).mean() < 0.02
+    inked = np.argwhere((saved != saved[0, 0]).any(axis=-1))
+    around = [*inked.min(axis=0), *(np.array(saved.shape[:2]) - 1 - inked.max(axis=0))]
+    assert all(8 <= pixels <= 2 * MARGIN + 8 for pixels in around), (
+        around
+    )  # of 16; letters are smaller than their boxes
+
+
+def test_all_of_a_long_text_is_saved(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 100)), "#view=heads")
+    page.tab.evaluate("document.getElementById('chart').scrollTop = 700")
+    page.settle()
+    seen = page.pixels().shape[0]
+    assert {line["query"] for line in page.marks("line")} == set(range(100))
+    _, top, _, bottom = box(page.svg())
+    assert bottom - top > 2 * seen
+    high = Image.open(io.BytesIO(page.saved("png")[1])).height
+    assert high == 2 * (bottom - top)
+
+
+def test_all_of_a_map_that_is_zoomed_is_saved(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
+    assert len(page.marks("rect")) == 40 * 40
+
+
+def test_a_picture_is_no_larger_than_a_browser_can_draw(opened, random_maps, monkeypatch):
+    page = opened(record_of(random_maps(1, 1, 300)), "#view=matrix&cell=70")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    picture = Image.open(io.BytesIO(page.saved("png")[1]))
+    assert max(picture.size) <= 16_384 and picture.width * picture.height <= 100_000_000
+    assert np.ptp(np.asarray(picture.convert("L"))) > 100
 
 
 def test_what_is_held_is_in_the_picture_and_what_is_pointed_at_is_not(opened, record):
     page = opened(record, "#token=3")
     page.point(*page.place("é", 0))
     assert {line["query"] for line in page.marks("line")} == {3}
-
-
-def test_only_what_is_seen_of_a_long_text_is_saved(opened, random_maps):
-    page = opened(record_of(random_maps(1, 1, 100)), "#view=heads")
-    page.tab.evaluate("document.getElementById('chart').scrollTop = 700")
-    page.settle()
-    root = page.svg()
-    assert root.get("viewBox").split()[1] == "700"
-    assert all(690 < float(text.get("y")) < 1500 for text in root.iter(f"{SVG}text"))
 
 
 def test_the_words_of_a_page_are_in_its_picture_with_what_was_left_out(opened, record):
