@@ -3,6 +3,7 @@
 Words are taken for independent of each other.
 """
 
+import itertools
 from math import sqrt
 from statistics import NormalDist
 
@@ -24,6 +25,14 @@ def wilson(found: int, count: int, level: float) -> tuple[float, float]:
     middle = share + more / 2
     reach = z * sqrt(share * (1 - share) / count + more / (4 * count))
     return max(0.0, (middle - reach) / (1 + more)), min(1.0, (middle + reach) / (1 + more))
+
+
+def fewest_words(of: int, level: float = LEVEL) -> int:
+    """The least number of words which the best of `of` candidates finds all, and the other none, with so little chance.
+
+    By the sign test, with Bonferroni's correction: of fewer words nothing can be said, whatever is found.
+    """
+    return next(words for words in itertools.count(1) if of * sign_test(words, 0) <= level)
 
 
 def sign_test(more: int, less: int) -> float:

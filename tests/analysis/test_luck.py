@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.luck import sign_test, wilson
+from attncli.analysis.luck import LEVEL, fewest_words, sign_test, wilson
 
 COUNTS = st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 
@@ -37,3 +37,9 @@ def test_an_interval_has_the_share_in_it_about_as_often_as_it_says(share):
     numbers = np.random.default_rng(0)
     right = [low <= share <= high for low, high in (wilson(n, 40, 0.05) for n in numbers.binomial(40, share, 2000))]
     assert 0.92 <= np.mean(right) <= 0.98
+
+
+@pytest.mark.parametrize(("of", "words"), [(1, 5), (144, 12), (288, 13)])
+def test_of_fewer_words_nothing_can_be_said(of, words):
+    assert fewest_words(of) == words
+    assert of * 0.5**words <= LEVEL < of * 0.5 ** (words - 1)

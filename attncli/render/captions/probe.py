@@ -1,16 +1,25 @@
 """What is said of heads that find syntactic heads; made of what `probe --json` prints."""
 
+from pathlib import PurePath
 from typing import Any
 
+from attncli.analysis.luck import fewest_words
 from attncli.base.printable import printable
 
+FEW = "too few"  # of the words of a relation
 NEVER = "-"  # a relation that is not in the treebank it is measured on
 SAME = "and measured on the same ones: the best of many looks better than it is, most of all with few words"
 
 
-def title(document: dict[str, Any]) -> str:
-    """Which model, which treebank, on which one the figures are, and whether they are partial; two lines."""
-    chosen, test = document["treebank"], document["test"]
+def title(document: dict[str, Any], folders: bool = True) -> str:
+    """Which model, which treebank, on which one the figures are, and whether they are partial; two lines.
+
+    folders: whether those of the treebanks' files are named.
+    """
+    chosen, test = (
+        one and {**one, "path": one["path"] if folders else PurePath(one["path"]).name}
+        for one in (document["treebank"], document["test"])
+    )
     state = "PARTIAL · " if document["partial"] else ""
     kind = f" · {document['kind']} attention" if "kind" in document else ""
     which = f"{state}{printable(document['model']['name'])}{kind} · heads chosen on {sentences(chosen)}\n"
@@ -26,7 +35,8 @@ def verdicts(document: dict[str, Any]) -> str:
     return (
         f"interval: where the accuracy on all such words may be, 95% (Wilson){best}\n"
         f"verdict: head if it finds more than the offset, as {lucky} would once in 20 at most (McNemar); unclear if "
-        "that may be luck; offset if that finds as many; too few if even a head that found all words could be luck"
+        f"that may be luck; offset if that finds as many; {FEW} if the offset leaves fewer than {fewest_words(of)} "
+        "words: even a head that found them all could be luck"
     )
 
 
@@ -54,6 +64,11 @@ def sentences(treebank: dict[str, Any]) -> str:
 
 def head_name(row: dict[str, Any]) -> str:
     return f"{row['layer']}.{row['head']}"
+
+
+def direction(row: dict[str, Any]) -> str:
+    """Which of the two words attends to which: child → head."""
+    return str(row["direction"].replace("->", " → "))
 
 
 def percent(part: float | None) -> str:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
 from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
 from attncli.render.figures.drawing import FAINT, INK, drawing
@@ -36,17 +37,18 @@ def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
         heads_row = max(0.28 * statistics.model.layers + 1.3, ROW if distances else 0.0)
         figure = Figure(figsize=(WIDTH, ROW + heads_row), layout="constrained")
         figure.suptitle(title, size=TITLE, color=INK, parse_math=False)
-        parts: Any = figure.subfigures(2, 1, height_ratios=[ROW, heads_row])
-        upper, lower = parts
-        left, right = upper.subplots(1, 2)
+        rows: Any = figure.add_gridspec(2, 1, height_ratios=[ROW, heads_row])
+        upper, lower = rows[0], rows[1]
+        left, right = upper.subgridspec(1, 2).subplots()
         draw_entropy(left, statistics)
         draw_shares(right, statistics)
         if distances is None:
-            draw_heads(lower.subplots(), statistics, by)
+            draw_heads(figure.add_subplot(lower), statistics, by)
         else:
-            left, right = lower.subplots(1, 2)
+            left, right = lower.subgridspec(1, 2).subplots()
             draw_heads(left, statistics, by)
-            draw_distances(right, distances, statistics.model.heads)
+            draw_distances(right, distances)
+            name_heads(figure, right, distances, statistics.model.heads)
     return figure
 
 
@@ -55,7 +57,16 @@ def draw_entropy(axes: Axes, statistics: Statistics) -> None:
     values = statistics.figure("entropy")
     layers = np.arange(len(values))
     for head in range(values.shape[1]):
-        axes.plot(layers, values[:, head], "o", color=HEAD_COLOURS[0], alpha=0.55, markersize=5, markeredgewidth=0)
+        axes.plot(
+            layers,
+            values[:, head],
+            "o",
+            color=HEAD_COLOURS[0],
+            alpha=0.55,
+            markersize=5,
+            markeredgewidth=0,
+            clip_on=False,
+        )
     axes.plot(layers, values.mean(axis=1), color=INK, linewidth=1.2, label="mean of the layer")
     draw_limit(axes, statistics.entropy_limit)
     axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
@@ -80,7 +91,9 @@ def draw_shares(axes: Axes, statistics: Statistics) -> None:
     for number, pattern in enumerate(PATTERNS):
         values = statistics.figure(pattern)
         name, colour = pattern.replace("_", " "), head_colour(number)
-        axes.plot(layers, values.mean(axis=1), "-o", color=colour, markersize=3.5, linewidth=1.4, label=name)
+        axes.plot(
+            layers, values.mean(axis=1), "-o", color=colour, markersize=3.5, linewidth=1.4, label=name, clip_on=False
+        )
     axes.set_ylim(bottom=0)
     dress(axes, "Where the weight goes (mean of a layer's heads)", "layer", "share of the weight")
     axes.set_xticks(layers)
@@ -98,6 +111,7 @@ def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
     axes.set_xticks(range(statistics.model.heads))
     axes.set_yticks(range(statistics.model.layers))
     bar = axes.figure.colorbar(picture, ax=axes)
+    bar.set_label(unit_of(by), size=SMALL, color=FAINT)
     bar.ax.tick_params(labelsize=SMALL, colors=INK)
     bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
     letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
@@ -105,17 +119,67 @@ def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
     axes.text(0, -0.16, lines, size=SMALL, color=FAINT, transform=axes.transAxes, va="top")
 
 
-def draw_distances(axes: Axes, distances: Distances, heads: int) -> None:
-    """The heads in a plane, each under its layer and number, coloured by its cluster."""
-    for number, (x, y) in enumerate(distances.embedding):
-        colour, name = head_colour(distances.clusters[number]), f"{number // heads}.{number % heads}"
-        axes.plot(x, y, "o", color=colour, markersize=4, markeredgewidth=0)
-        axes.annotate(name, (x, y), (2.5, 2.5), textcoords="offset points", size=TINY, color=colour)
+def draw_distances(axes: Axes, distances: Distances) -> None:
+    """The heads in a plane, each beside its layer and number, coloured by its cluster, whose size the legend has."""
+    points, clusters = np.asarray(distances.embedding), np.asarray(distances.clusters)
+    for cluster in np.unique(clusters):
+        inside = points[clusters == cluster]
+        name = f"cluster {cluster} ({len(inside)} {'head' if len(inside) == 1 else 'heads'})"
+        axes.plot(
+            *inside.T, "o", color=head_colour(cluster), markersize=4, markeredgewidth=0, clip_on=False, label=name
+        )
     axes.margins(0.08)
-    dress(axes, "Heads by their distance (colours are clusters)", "", "")
+    dress(axes, "Heads by their distance", "", "")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3)
+
+
+def name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> None:
+    """Write beside every head which it is: no name lies on another, and lines lead to those that are further away.
+
+    Where not all have room, the picture says of how many the name is missing. Raises RequestError when textalloc is not
+    installed.
+    """
+    try:
+        import textalloc
+    except ImportError as error:
+        raise RequestError("a picture of distances needs textalloc: pip install 'attncli[stats]'") from error
+    figure.draw_without_rendering()  # which lays everything out: names take room in pixels
+    figure.set_layout_engine("none")
+    x, y = np.asarray(distances.embedding).T
+    colours = [head_colour(cluster) for cluster in distances.clusters]
+    names = [f"{number // heads}.{number % heads}" for number in range(len(colours))]
+    room: Any = {"margin": 0.002, "min_distance": 0.006, "max_distance": 0.15, "draw_all": False}
+    drawn = textalloc.allocate(
+        axes,
+        x,
+        y,
+        names,
+        x_scatter=x,
+        y_scatter=y,
+        textsize=TINY,
+        textcolor=colours,
+        linecolor=colours,
+        linewidth=0.4,
+        **room,
+    )
+    missing = len(names) - sum(text is not None for text in drawn[2])
+    if missing:
+        note = f"no room for {missing} of {len(names)} names"
+        axes.text(1, 1, note, size=SMALL, color=FAINT, transform=axes.transAxes, ha="right", va="bottom")
+
+
+def unit_of(by: str) -> str:
+    """What the colour of a figure means."""
+    return (
+        f"{by} (nats)"
+        if by == "entropy"
+        else f"{by} (tokens)"
+        if by == "distance"
+        else f"share of the weight: {by}".replace("_", " ")
+    )
 
 
 def dress(axes: Axes, title: str, across: str, up: str) -> None:

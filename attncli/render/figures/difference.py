@@ -34,23 +34,28 @@ from attncli.render.hidden import drawn_map, hides
 
 SHOWN = 3  # heads whose maps are drawn
 CHANGES = "RdBu_r"  # blue is less, red is more
+MOVED = ScalarMappable(Normalize(0, 1), COLOURS)
 DARK = 0.4  # how much moved, from which on its number is white
-NOTE, LABEL = 9.0, 9.0  # points
+HEAD, NOTE, LABEL = 10.0, 9.0, 9.0  # points
+TABLE = "How much weight moved in every head"
+MAPS = "Where most did: rows are queries, columns are keys; in frames: the cells that differ most"
 
 # Inches.
 HEAD_WIDE, HEAD_HIGH = 0.42, 0.26  # a head's square
 SMALLEST_MAP, LARGEST_MAP, TOKEN = 2.2, 7.0, 0.17  # the side of a map, and what a token of it should have
 CAPTION = LINE * LABEL + LABEL_GAP
+HEADING = LINE * HEAD + 2 * LABEL_GAP
 BAR_WIDTH, BAR_ROOM = 0.13, 0.75
+ROOM_FOR_TICKS = 0.6  # of a colour bar
 
 
 @dataclass(frozen=True)
 class Plan:
     """Where everything goes, in inches from the upper left corner; sizes of text in points.
 
-    lines: the two, and notes: what the numbers mean, above everything. squares: the top of the heads'; maps: that of
-    the first row of maps, and row: from one row to the next. left: where both begin. wide, high: a map's sides; cell:
-    of a token; label_size: 0 where there is no room for tokens.
+    lines: the two, and notes: what the numbers mean, above everything. squares: the top of the heads', and maps: that
+    of the first row of maps, each below its heading; row: from one row to the next. left: where both begin. wide, high:
+    a map's sides; cell: of a token; label_size: 0 where there is no room for tokens.
     """
 
     width: float
@@ -89,7 +94,10 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
         figure, canvas = blank(plan.width, plan.height)
         draw_lines(canvas, MARGIN, plan.lines, NOTE, INK)
         draw_lines(canvas, MARGIN + LINE * NOTE * len(plan.lines), plan.notes, NOTE, FAINT)
+        draw_lines(canvas, plan.squares - LINE * LABEL - HEADING, [TABLE], HEAD, INK)
         draw_heads(canvas, found, plan)
+        tall = found.moved.shape[0] * HEAD_HIGH
+        draw_bar(figure, plan, (plan.left + found.moved.shape[1] * HEAD_WIDE + GAP, plan.squares), tall, "moved", MOVED)
         cells = found.largest(top)
         hidden = False
         for row, (layer, head) in enumerate(shown):
@@ -103,6 +111,7 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
             draw_map(canvas, plan, (row, 1), "B", second, weights, framed)
             draw_map(canvas, plan, (row, 2), "B - A", change, changes, framed)
         if shown:
+            draw_lines(canvas, plan.maps - HEADING, [MAPS], HEAD, INK)
             draw_tokens(canvas, plan, queries, keys, len(shown))
             draw_bars(figure, plan, {found.first.measure: weights, "B - A": changes})
         if hidden:
@@ -126,12 +135,12 @@ def make_plan(
     size = min(LABEL, cell * 72 / 1.2) if cell >= READABLE else 0.0
     beside, below = (max(fonts.widths(labels, size, families)) if size else 0.0 for labels in (queries, keys))
     left = MARGIN + max(beside, *fonts.widths(["layer 00"], LABEL, families)) + LABEL_GAP
-    width = left + max(3 * wide + 2 * GAP + BAR_ROOM, heads[1] * HEAD_WIDE) + MARGIN
+    width = left + max(3 * wide + 2 * GAP, heads[1] * HEAD_WIDE) + BAR_ROOM + MARGIN
     lines = [line for text in about_both for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
     notes = wrap_line(MEANING, NOTE, width - 2 * MARGIN, families)
-    squares = MARGIN + LINE * NOTE * (len(lines) + len(notes)) + GAP + LINE * LABEL
+    squares = MARGIN + LINE * NOTE * (len(lines) + len(notes)) + GAP + HEADING + LINE * LABEL
     row = CAPTION + high + GAP
-    maps = squares + heads[0] * HEAD_HIGH + GAP
+    maps = squares + heads[0] * HEAD_HIGH + GAP + (HEADING if rows else 0.0)
     height = maps + rows * row + (below if rows else 0.0) + MARGIN
     return Plan(width, height, lines, notes, left, squares, maps, row, wide, high, cell, size)
 
@@ -145,7 +154,7 @@ def scales(found: Difference) -> tuple[ScalarMappable, ScalarMappable]:
 
 def draw_heads(canvas: Axes, found: Difference, plan: Plan) -> None:
     """A square a head, from no colour at 0 to the full one at 1, with its number."""
-    colours = ScalarMappable(Normalize(0, 1), COLOURS)
+    write(canvas, plan.left - LABEL_GAP, plan.squares - LINE * LABEL / 2, "head", LABEL, ha="right", color=FAINT)
     for column, head in enumerate(found.first.heads):
         x = plan.left + (column + 0.5) * HEAD_WIDE
         write(canvas, x, plan.squares - LINE * LABEL / 2, f"{head}", LABEL, color=FAINT)
@@ -154,7 +163,7 @@ def draw_heads(canvas: Axes, found: Difference, plan: Plan) -> None:
         write(canvas, plan.left - LABEL_GAP, y + HEAD_HIGH / 2, f"layer {layer}", LABEL, ha="right")
         for column, moved in enumerate(found.moved[row].tolist()):
             x = plan.left + column * HEAD_WIDE
-            shade = colours.to_rgba(moved)
+            shade = MOVED.to_rgba(moved)
             canvas.add_patch(Rectangle((x, y), HEAD_WIDE, HEAD_HIGH, facecolor=shade, edgecolor="white", linewidth=0.6))
             ink = INK if moved < DARK else "white"
             write(canvas, x + HEAD_WIDE / 2, y + HEAD_HIGH / 2, f"{moved:.2f}", LABEL, color=ink)
@@ -202,16 +211,16 @@ def draw_bars(figure: Figure, plan: Plan, bars: Mapping[str, ScalarMappable]) ->
     left, top = plan.corner(0, 3)
     tall = (SMALLEST_MAP - 2 * GAP) / len(bars)
     for place, (name, colours) in enumerate(bars.items()):
-        bottom = top + place * (tall + 2 * GAP) + tall
-        axes = figure.add_axes(
-            (
-                left / plan.width,
-                1 - bottom / plan.height,
-                BAR_WIDTH / plan.width,
-                tall / plan.height,
-            )
-        )
-        bar = figure.colorbar(colours, cax=axes, ticks=MaxNLocator(4))
-        bar.set_label(name, size=NOTE - 1, color=FAINT)
-        bar.ax.tick_params(labelsize=NOTE - 1, colors=INK, width=0.6, length=2)
-        bar.outline.set(linewidth=0.6, edgecolor=FAINT)
+        draw_bar(figure, plan, (left, top + place * (tall + 2 * GAP)), tall, name, colours)
+
+
+def draw_bar(
+    figure: Figure, plan: Plan, corner: tuple[float, float], tall: float, name: str, colours: ScalarMappable
+) -> None:
+    """A colour bar with its name, down from a corner."""
+    (left, top), (wide, high) = corner, (plan.width, plan.height)
+    axes = figure.add_axes((left / wide, 1 - (top + tall) / high, BAR_WIDTH / wide, tall / high))
+    bar = figure.colorbar(colours, cax=axes, ticks=MaxNLocator(4) if tall >= ROOM_FOR_TICKS else [*colours.get_clim()])
+    bar.set_label(name, size=NOTE - 1, color=FAINT)
+    bar.ax.tick_params(labelsize=NOTE - 1, colors=INK, width=0.6, length=2)
+    bar.outline.set(linewidth=0.6, edgecolor=FAINT)

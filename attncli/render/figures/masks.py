@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from attncli.record import AttentionRecord
-from attncli.render.captions.masks import CAPTIONS
+from attncli.render.captions.masks import CAPTIONS, hidden_keys
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.hidden import drawn_map
@@ -18,8 +18,11 @@ def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[i
     """
     some = next(iter(records.values()))
     rows = [
-        [Panel(CAPTIONS[name] if row == 0 else "", drawn_map(record, *head)) for name, record in records.items()]
-        for row, head in enumerate(heads)
+        [
+            Panel(f"{CAPTIONS[name]}\n{hidden_keys(record, layer)}", drawn_map(record, layer, head))
+            for name, record in records.items()
+        ]
+        for layer, head in heads
     ]
     headings = [f"layer {layer} head {head}" for layer, head in heads]
     return panel_grid(rows, Grid(some.tokens.shown, headings=headings, title=f"{some.model.shown}: what masks do"))

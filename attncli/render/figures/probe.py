@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attncli.render.captions import probe
-from attncli.render.captions.probe import head_name, interval, percent
+from attncli.render.captions.probe import FEW, direction, head_name, interval, percent
 from attncli.render.figures import fonts
 from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
@@ -30,7 +30,8 @@ COLUMN_GAP = 0.18
 
 FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
 COLUMN_COLOURS = (FOUND, FOUND, FOUND, COMPARED, COMPARED, FAINT, INK)  # of the headings: they are the legend
-PALE = 0.35  # the opacity of a bar that says nothing
+GREY = f"in grey: {FEW}"
+SILENT = "#c4c4c4"  # a bar that says nothing
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,17 @@ class Block:
 
 
 def probe_figure(document: dict[str, Any]) -> Figure:
-    """Bars for the accuracy of each relation's best head, with a line for its interval and pale where there are too few
-    words; marks for that of the best offset; below, trees by layer.
+    """Bars for the accuracy of each relation's best head, with a line for its interval and grey where there are too few
+    words to say anything; marks for that of the best offset; below, trees by layer.
 
     Of more than 60 relations the most frequent are drawn, and the picture says so.
 
     A Notice names characters that no font on this machine has.
     """
     blocks = [relation_block(document), tree_block(document)]
-    title, *rest = (clean(line) for line in probe.title(document).split("\n"))
+    title, *rest = (clean(line) for line in probe.title(document, folders=False).split("\n"))
     rest += left_out(document["relations"])
-    end = [clean(line) for line in (*probe.verdicts(document).split("\n"), probe.end(document))]
+    end = [clean(line) for line in (*probe.verdicts(document).split("\n"), GREY, probe.end(document))]
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
     families = fonts.families([title, *rest, *end, *labels, *(text for column in columns for text in column)])
@@ -111,7 +112,7 @@ def relation_block(document: dict[str, Any]) -> Block:
             row["accuracy"],
             row["offset_accuracy"],
             [
-                f"{head_name(row)} {row['direction']}",
+                f"{head_name(row)} {direction(row)}",
                 percent(row["accuracy"]),
                 interval(row),
                 f"{row['offset']:+d}",
@@ -120,7 +121,7 @@ def relation_block(document: dict[str, Any]) -> Block:
                 row["verdict"],
             ],
             None if row["interval"]["low"] is None else [row["interval"]["low"], row["interval"]["high"]],
-            row["verdict"] != "too few",
+            row["verdict"] != FEW,
         )
         for row in document["relations"][:MOST_ROWS]
     ]
@@ -168,12 +169,13 @@ def draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float],
         write(canvas, right, top + ROW / 2, heading, LABEL, ha="right", color=colour)
     for place, row in enumerate(block.rows):
         y = top + ROW * (place + 1.5)
-        write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right")
-        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND, alpha=1.0 if row.told else PALE)
+        ink = INK if row.told else FAINT
+        write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right", color=ink)
+        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND if row.told else SILENT)
         if row.interval is not None:
-            canvas.plot([left + WHOLE * end for end in row.interval], [y, y], color=INK, linewidth=0.8)
+            canvas.plot([left + WHOLE * end for end in row.interval], [y, y], color=ink, linewidth=0.8)
         if row.mark is not None:
             x = left + WHOLE * row.mark
             canvas.plot([x, x], [y - MARK / 2, y + MARK / 2], color=COMPARED, linewidth=2.0, solid_capstyle="butt")
         for text, right in zip(row.texts, rights, strict=True):
-            write(canvas, right, y, text, LABEL, ha="right")
+            write(canvas, right, y, text, LABEL, ha="right", color=ink)

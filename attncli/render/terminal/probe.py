@@ -7,10 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable
-from attncli.render.captions.probe import end, head_name, interval, percent, title, verdicts
+from attncli.render.captions.probe import FEW, end, head_name, interval, percent, title, verdicts
 from attncli.render.terminal.tables import Prose, plain_table
 
-FEW = "too few"  # of the words of a relation
 COLUMNS = ("head", "direction", "accuracy", "interval", "offset", "its accuracy", "words", "verdict")
 GOES = ("interval", "offset", "direction", "its accuracy", "words")  # from the table on a narrow terminal
 

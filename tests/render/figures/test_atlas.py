@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from attncli.analysis.distances import Distances
@@ -11,6 +12,7 @@ from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
 from attncli.record import ModelInfo
 from attncli.render.figures.atlas import LETTERS, atlas
 from attncli.render.figures.saving import save_figure
+from attncli.render.palette import head_colour
 
 LAYERS, HEADS = 3, 4
 
@@ -67,15 +69,47 @@ def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
         assert letters[one.head, one.layer] == LETTERS[one.label]
 
 
-def test_distances_are_a_plane_with_a_colour_a_cluster():
+def test_distances_are_a_plane_with_a_colour_a_cluster_and_a_legend_of_them():
     statistics = with_distances()
-    axes = panels(atlas(statistics))["Heads by their distance (colours are clusters)"]
-    assert np.allclose([line.get_xydata()[0] for line in axes.lines], statistics.distances.embedding)
-    colours = [line.get_color() for line in axes.lines]
-    assert [colours.index(colour) for colour in colours] == [number % 3 for number in range(LAYERS * HEADS)]
-    assert [text.get_text() for text in axes.texts] == [
-        f"{layer}.{head}" for layer in range(LAYERS) for head in range(HEADS)
-    ]
+    axes = panels(atlas(statistics))["Heads by their distance"]
+    points, clusters = statistics.distances.embedding, np.array(statistics.distances.clusters)
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert len({line.get_color() for line in dots}) == len(dots) == 3
+    for cluster, line in enumerate(dots):
+        assert np.array_equal(line.get_xydata(), points[clusters == cluster])
+        assert not line.get_clip_on()
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said == [f"cluster {cluster} (4 heads)" for cluster in range(3)]
+
+
+@pytest.mark.slow
+def test_every_head_has_its_name_in_its_clusters_colour_and_no_name_lies_on_another():
+    statistics = crowded(12, 12)
+    figure = atlas(statistics)
+    axes = panels(figure)["Heads by their distance"]
+    names = [text for text in axes.texts if text.get_text()]
+    assert [name.get_text() for name in names] == [f"{layer}.{head}" for layer in range(12) for head in range(12)]
+    assert [name.get_color() for name in names] == [head_colour(one) for one in statistics.distances.clusters]
+    boxes = [name.get_window_extent(FigureCanvasAgg(figure).get_renderer()) for name in names]
+    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
+
+
+@pytest.mark.slow
+def test_where_names_have_no_room_the_picture_says_of_how_many():
+    texts = [text.get_text() for text in panels(atlas(crowded(24, 16)))["Heads by their distance"].texts]
+    *names, note = [text for text in texts if text]
+    assert 300 < len(names) < 384 and note == f"no room for {384 - len(names)} of 384 names"
+
+
+def crowded(layers, heads):
+    """As many heads as the largest models have, in a few heaps."""
+    numbers = np.random.default_rng(2)
+    count = layers * heads
+    clusters = [number % 4 for number in range(count)]
+    points = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[clusters] + numbers.normal(scale=0.2, size=(count, 2))
+    totals = numbers.random((layers, heads, len(FIGURES)))
+    found = Statistics.of(Sums.of_text(1, 3.0, totals), ModelInfo("made-up", "/made/up", "0" * 64, layers, heads, 32))
+    return replace(found, distances=Distances(numbers.random((count, count)), points, clusters))
 
 
 def test_partial_figures_say_so():

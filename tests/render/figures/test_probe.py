@@ -8,8 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import check_nothing_overlaps, said
 
-from attncli.render.captions.probe import interval, percent
-from attncli.render.figures.probe import COMPARED, FOUND, INK, MOST_ROWS, PALE, WHOLE, probe_figure
+from attncli.render.captions.probe import direction, interval, percent
+from attncli.render.figures.probe import COMPARED, FAINT, FOUND, INK, MOST_ROWS, SILENT, WHOLE, probe_figure
 from attncli.render.figures.saving import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
@@ -53,12 +53,18 @@ def documents(draw):
     }
 
 
+def bars_of(canvas):
+    """Those that say something, and those that say nothing, from the first row to the last."""
+    colours = [to_rgb(FOUND), to_rgb(SILENT)]
+    return [bar for bar in canvas.patches if any(bar.get_facecolor()[:3] == pytest.approx(one) for one in colours)]
+
+
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(documents())
 def test_bars_and_marks_stand_for_the_shares(document):
     canvas = probe_figure(document).axes[0]
-    bars = [bar for bar in canvas.patches if bar.get_facecolor()[:3] == pytest.approx(to_rgb(FOUND))]
+    bars = bars_of(canvas)
     marks = [line.get_xdata()[0] for line in canvas.lines if line.get_color() == COMPARED]
     left = bars[0].get_x()
     rows, layers = document["relations"], document["trees"]["layers"]
@@ -71,12 +77,13 @@ def test_bars_and_marks_stand_for_the_shares(document):
 @pytest.mark.slow
 @settings(max_examples=10)
 @given(documents())
-def test_bars_are_pale_where_there_are_too_few_words_and_have_their_intervals(document):
+def test_bars_are_grey_where_there_are_too_few_words_and_have_their_intervals(document):
     canvas = probe_figure(document).axes[0]
-    bars = [bar for bar in canvas.patches if bar.get_facecolor()[:3] == pytest.approx(to_rgb(FOUND))]
+    bars = bars_of(canvas)
     rows = document["relations"]
-    assert [bar.get_alpha() == PALE for bar in bars[: len(rows)]] == [row["verdict"] == "too few" for row in rows]
-    drawn = [line.get_xdata() - bars[0].get_x() for line in canvas.lines if line.get_color() == INK]
+    silent = [bar.get_facecolor()[:3] == pytest.approx(to_rgb(SILENT)) for bar in bars[: len(rows)]]
+    assert silent == [row["verdict"] == "too few" for row in rows]
+    drawn = [line.get_xdata() - bars[0].get_x() for line in canvas.lines if line.get_color() in (INK, FAINT)]
     expected = [WHOLE * np.array([*row["interval"].values()]) for row in rows if row["count"]]
     np.testing.assert_allclose(drawn, expected, atol=1e-9) if expected else drawn == []
 
@@ -87,9 +94,8 @@ def test_bars_are_pale_where_there_are_too_few_words_and_have_their_intervals(do
 def test_it_says_what_the_terminal_says(document):
     shown = said(probe_figure(document))
     for row in document["relations"]:
-        assert {f"{row['layer']}.{row['head']} {row['direction']}", f"{row['offset']:+d}", str(row["count"])} <= {
-            *shown
-        }
+        assert "→" in direction(row)
+        assert {f"{row['layer']}.{row['head']} {direction(row)}", f"{row['offset']:+d}", str(row["count"])} <= {*shown}
         assert percent(row["accuracy"]) in shown and percent(row["offset_accuracy"]) in shown
         assert row["verdict"] in shown and interval(row) in shown
     for layer in document["trees"]["layers"]:
@@ -110,6 +116,7 @@ def test_relations_are_no_formulas_and_command_nothing(document):
     document["relations"][0]["relation"] = "\x1b[1m$x^2$"
     document["treebank"]["path"] = "\x1b]0;t\x07$y_1$"
     drawn = probe_figure(document)
+    assert not any("/" in word for word in said(drawn) if "sentence" in word)  # a file's name, not its folders
     assert not any("\x1b" in word or "\x07" in word for word in said(drawn))
     assert not any(text.get_parse_math() for text in drawn.findobj(Text) if "$" in text.get_text())
 
