@@ -12,7 +12,8 @@ from attncli.base.errors import RequestError
 from attncli.base.making import making
 from attncli.base.printable import quoted
 
-PICTURES = (".png", ".svg", ".pdf", ".pgf", ".tex")  # how pictures are saved
+LATEX = (".pgf", ".tex")
+PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -243,7 +243,7 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
 ]
-Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
+Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf, .pgf, .tex; save .json, .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[
     bool,

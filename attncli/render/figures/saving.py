@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES, check_suffix, write_whole
+from attncli.base.files import LATEX, PICTURES, check_suffix, write_whole
 from attncli.render.figures import fonts, latex
 from attncli.render.figures.drawing import drawing
 from attncli.render.figures.pgf import POINTS
@@ -15,7 +15,6 @@ from attncli.render.figures.pgf import POINTS
 DPI = 150
 MOST_PIXELS = 200_000_000
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-LATEX = (".pgf", ".tex")
 
 
 def save_figure(figure: Figure, path: str | Path, dpi: int = DPI) -> None:
