@@ -52,7 +52,9 @@ def align(
     ] = "cross",
     output_path: Annotated[
         Path | None,
-        options.into("Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf, .pgf, .tex."),
+        options.into(
+            "Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf, .pgf, .tex."
+        ),
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

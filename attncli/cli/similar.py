@@ -42,7 +42,9 @@ def similar(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
-    output_path: Annotated[Path | None, options.into("Draw .png, .svg, .pdf, .pgf, .tex, .html; save .json, .csv.")] = None,
+    output_path: Annotated[
+        Path | None, options.into("Draw .png, .svg, .pdf, .pgf, .tex, .html; save .json, .csv.")
+    ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",

@@ -150,6 +150,8 @@ class PgfRenderer(RendererBase):
         self.tell("width", rf"\acwide{short(gc.get_linewidth())}")
         self.tell("cap", CAPS[gc.get_capstyle()])
         self.tell("join", JOINS[gc.get_joinstyle()])
+        offset: Any
+        dashes: Any
         offset, dashes = gc.get_dashes()
         lengths = "".join(f"{{{short(length)}bp}}" for length in ([] if dashes is None else dashes))
         self.tell("dashes", rf"\pgfsetdash{{{lengths}}}{{{short(offset or 0)}bp}}%")
