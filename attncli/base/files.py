@@ -12,7 +12,8 @@ from attncli.base.errors import RequestError
 from attncli.base.making import making
 from attncli.base.printable import quoted
 
-PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
+LATEX = (".pgf", ".tex")
+PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
 PAGE = ".html"
 
 

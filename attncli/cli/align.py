@@ -51,7 +51,9 @@ def align(
     ] = "cross",
     output_path: Annotated[
         Path | None,
-        options.into("Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf."),
+        options.into(
+            "Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf, .pgf, .tex."
+        ),
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -45,7 +45,7 @@ def flow(
     target: options.Target = None,
     output_path: Annotated[
         Path | None,
-        options.into("A .png, .svg, .pdf, .safetensors, .npz, .json, .csv."),
+        options.into(".png .svg .pdf .pgf .tex .safetensors .npz .json .csv."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",

@@ -86,7 +86,7 @@ def heatmap(
             show_default="model, layer, head, mask",
         ),
     ] = None,
-    output_path: Annotated[Path, options.into("A .png, .svg or .pdf.")] = Path("attention.png"),
+    output_path: Annotated[Path, options.into(".png, .svg, .pdf, .pgf, .tex.")] = Path("attention.png"),
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     quiet: options.Quiet = False,
@@ -104,7 +104,7 @@ def heatmap(
       attncli heatmap --style lines -l 2 -H 3,5 --width 8cm -o it.pdf "A cat sat."
       attncli run -l all -o all.npz "A cat sat." && attncli heatmap --from all.npz
     """
-    from attncli.base.files import PICTURES, check_suffix
+    from attncli.base.files import LATEX, PICTURES, check_suffix
     from attncli.cli.long_texts import told
     from attncli.cli.source import Source
     from attncli.record.request import Grouping
@@ -125,6 +125,8 @@ def heatmap(
         refuse(context, "with --style lines, which are drawn in the colours of their heads", "cmap")
         if output_path.suffix.lower() != ".png":
             refuse(context, "on lines that are no dots: they are as sharp in any size", "dpi")
+    if output_path.suffix.lower() in LATEX:
+        refuse(context, "on a picture for LaTeX, which has no dots, and the paper's fonts", "dpi", "font")
     if saved is None:
         otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
     else:

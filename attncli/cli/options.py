@@ -243,8 +243,8 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
 ]
-Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf; save .json, .csv.")]
-PictureOrPage = Annotated[Path | None, into("Draw .png, .svg, .pdf, .html; save .json, .csv.")]
+Picture = Annotated[Path | None, into("Draw .png, .svg, .pdf, .pgf, .tex; save .json, .csv.")]
+PictureOrPage = Annotated[Path | None, into("Draw .png, .svg, .pdf, .pgf, .tex, .html; save .json, .csv.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")]
 Quiet = Annotated[
     bool,

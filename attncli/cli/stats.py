@@ -81,7 +81,7 @@ def stats(
     ] = False,
     output_paths: Annotated[
         list[Path] | None,
-        options.into("A .csv, .json, .npz, .png, .svg, .pdf; or several -o."),
+        options.into(".csv .json .npz .png .svg .pdf .pgf .tex; or several -o."),
     ] = None,
     resume: Annotated[
         Path | None,

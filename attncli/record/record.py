@@ -217,7 +217,7 @@ class AttentionRecord:
         return showing.page(self, path, **options)
 
     def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
-        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
+        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf, .pgf, .tex) is given.
 
         Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
         segments, query, vmax, cmap, title, width, font, font_size: see `attncli.render.figures.options`. And dpi.

@@ -56,7 +56,7 @@ def figure(
     dpi: int | None = None,
     **options: Any,
 ) -> "Figure":
-    """A matplotlib figure of a record's maps; saved too, where a `path` (.png, .svg, .pdf) is given.
+    """A matplotlib figure of a record's maps; saved too, where a `path` (.png, .svg, .pdf, .pgf, .tex) is given.
 
     layers, heads: a part of them, named as for `AttentionRecord.select`.
     dpi: dots an inch of what is saved.

@@ -17,6 +17,7 @@ class Grid:
 
     tokens: the queries, and the keys too unless there are other `keys`.
     headings: words to the left of each row; title and note: above everything.
+    numbers: of queries and keys in the text, where not all of it is drawn; else they are counted from 0.
     axes: what rows and columns of a panel are.
     held: the place of a query that stands out.
     vmax: the weight that gets the last, or the full, colour; None is the largest that is drawn.
@@ -28,6 +29,7 @@ class Grid:
     headings: Sequence[str] = ()
     title: str = ""
     note: str = ""
+    numbers: tuple[Sequence[int], Sequence[int]] | None = None
     axes: tuple[str, str] = ("query", "key")
     held: int | None = None
     vmax: float | None = None
@@ -37,6 +39,12 @@ class Grid:
         """The queries and the keys as they stand beside a map."""
         queries = [token_label(token) for token in self.tokens]
         return queries, queries if self.keys is None else [token_label(token) for token in self.keys]
+
+    def ticks(self) -> tuple[list[str], list[str]]:
+        """The numbers of queries and keys, for where there is no room for labels."""
+        keys = self.tokens if self.keys is None else self.keys
+        queries, across = self.numbers or (range(len(self.tokens)), range(len(keys)))
+        return [str(number) for number in queries], [str(number) for number in across]
 
 
 def wrap_panels(panels: Sequence[T]) -> list[list[T]]:

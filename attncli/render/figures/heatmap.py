@@ -48,6 +48,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
     grid = Grid(
         tokens=[record.tokens.shown[place] for place in queries],
         keys=[record.keys.shown[place] for place in keys],
+        numbers=(queries, keys),
         headings=[f"layer {number}" for number in record.layers] if table else [],
         title=describe(record, what) if look.title is None else look.title,
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),

@@ -177,6 +177,12 @@ def most_cells(layout: Layout) -> tuple[int, int]:
     return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
 
 
+def shortened_note(layout: Layout, wording: Wording) -> str:
+    """What the numbers of rows and columns are, where there is room for nothing but numbers."""
+    pairs = {"rows": (layout.headings, wording.headings), "columns": (layout.captions[0], wording.captions[0])}
+    return ", ".join(f"{side}: {full[0].rpartition(' ')[0]}" for side, (short, full) in pairs.items() if short != full)
+
+
 def pooling_note(layout: Layout, queries: int, keys: int) -> str:
     """What a cell is where there are more weights than can be told apart; nothing where there are not."""
     rows, columns = most_cells(layout)

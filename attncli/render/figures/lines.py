@@ -29,9 +29,11 @@ from attncli.render.figures.layout import (
     arrange,
     cell_size,
     largest_panels,
+    shortened_note,
 )
 from attncli.render.figures.legend import draw_legend, legend_height, legend_rows
 from attncli.render.figures.strands import FAINTEST, Strands, draw_strands
+from attncli.render.figures.ticks import draw_upright, tick_room, ticks_note
 from attncli.render.figures.wording import Wording
 from attncli.render.hidden import HIDDEN, hides, largest_weight
 
@@ -69,14 +71,20 @@ def line_grid(
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
     weights = None if held is None or single is None else single.weights[:, held]  # those beside the keys
     top = grid.vmax or largest_weight(*(one[:, strong] for one in maps)) or 1.0
-    notes = [grid.note, f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"]
+    full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}, no line below {FAINTEST * top:.1g}"
+    notes = [grid.note, full]
     if hides(*(maps if weights is None else [weights])):
         notes.append(NO_LINE if weights is None else HATCHED)
     grid = replace(grid, note="; ".join(filter(None, notes)))
     colours = colours or {}
     wording = Wording.of(grid, [[panel.caption for panel in row] for row in rows], [*queries, *keys, *colours])
     with drawing(wording.families):
-        layout = lay_out(wording, queries, keys, 0 if weights is None else len(weights))
+        values = 0 if weights is None else len(weights)
+        layout = lay_out(wording, grid, values)
+        notes = [shortened_note(layout, wording), ticks_note(layout, *grid.ticks())]
+        if any(notes):
+            wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
+            layout = lay_out(wording, grid, values)
         entries = legend_rows(wording, layout, list(colours))
         if entries:
             layout = replace(layout, height=layout.height + legend_height(layout, len(entries)))
@@ -91,6 +99,10 @@ def line_grid(
             draw_keys(canvas, layout, keys, weights)
             if weights is not None and single is not None:
                 draw_values(canvas, layout, wording, keys, weights, single.colours, top)
+        else:
+            for y in layout.tops:
+                draw_upright(canvas, layout, grid.ticks()[0], layout.lefts[0], y)
+                draw_upright(canvas, layout, grid.ticks()[1], layout.right, y, right=True)
         draw_legend(canvas, layout, entries, colours)
     return figure
 
@@ -98,11 +110,12 @@ def line_grid(
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], values: int) -> Layout:
+def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
     """Columns as high as their tokens need; lines as wide as is aimed at, or as the width that is given leaves.
 
     values: heads whose weights stand right of the keys.
     """
+    queries, keys = grid.labels()
     rows, columns = len(wording.captions), len(wording.captions[0])
     panels = sum(len(row) for row in wording.captions)
     few = panels <= FEW
@@ -114,8 +127,12 @@ def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], value
         scale = wording.scale(columns * wide)
         note = NOTE * wording.paper.label * scale
         beside = [
-            max(wording.widest(labels, size), wording.widest([name], note)) + 2 * LABEL_GAP
-            for labels, name in ((queries, "query"), (keys, "key"))
+            max(
+                wording.widest(labels, size) + LABEL_GAP if size else tick_room(wording, numbers, note, cell),
+                wording.widest([name], note) + LABEL_GAP,
+            )
+            + LABEL_GAP
+            for labels, numbers, name in zip((queries, keys), grid.ticks(), ("query", "key"), strict=True)
         ]
         sides = Sides(
             outer=0.0,

@@ -13,11 +13,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
+from attncli.render.figures.bar import BAR_GAP, BAR_TEXT, BAR_WIDTH, SHORTEST_BAR, bar_height, draw_bar
 from attncli.render.figures.colours import registered
 from attncli.render.figures.drawing import (
     FAINT,
@@ -44,8 +44,10 @@ from attncli.render.figures.layout import (
     largest_panels,
     most_cells,
     pooling_note,
+    shortened_note,
 )
 from attncli.render.figures.paper import Paper
+from attncli.render.figures.ticks import TICK, draw_across, draw_upright, tick_room, ticks_note
 from attncli.render.figures.wording import STANDARD, Wording
 from attncli.render.hidden import hides, largest_weight
 from attncli.render.pooling import pool, pool_signed
@@ -58,8 +60,6 @@ LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of man
 LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
 NUMBERED = 0.36  # the smallest cell with its weight in it, where one can zoom in
 LINED = 0.12  # the smallest cell with a line around it
-BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
-SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 NUMBER = 0.9  # the size of a weight in its cell, of a label's
 POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
@@ -106,21 +106,29 @@ def panel_grid(
     top = grid.vmax or largest or 1.0
     norm = Normalize(-top if signed else 0, top)
     with drawing(wording.families):
-        layout = lay_out(wording, queries, keys, hides(*maps))
-        if made := pooling_note(layout, len(queries), len(keys)):
-            wording = replace(wording, note="; ".join(filter(None, [wording.note, made])))
-            layout = lay_out(wording, queries, keys, hides(*maps))
+        layout = lay_out(wording, grid, hides(*maps))
+        notes = [
+            pooling_note(layout, len(queries), len(keys)),
+            shortened_note(layout, wording),
+            ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.note_size)),
+        ]
+        if any(notes):
+            wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
+            layout = lay_out(wording, grid, hides(*maps))
         room = label_room(wording, keys, layout.label_size)
         turned = room > layout.cell
+        below = room if turned else LINE * layout.label_size
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
-        draw_axes(canvas, layout, grid.axes, room if turned else LINE * layout.label_size)
+        draw_axes(canvas, layout, wording, grid.axes, below if layout.label_size else LINE * layout.note_size + TICK)
         draw_maps(canvas, layout, grid.paper, rows, colours, norm)
         if grid.held is not None:
             draw_held(canvas, layout, rows, grid.held)
         if layout.label_size:
             draw_queries(canvas, layout, queries, grid.held)
             draw_keys(canvas, layout, rows, keys, turned)
+        else:
+            draw_ticks(canvas, layout, wording, rows, grid)
         draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top)
         if hides(*maps):
             left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout)
@@ -141,11 +149,12 @@ def colour_map(name: str) -> Colormap:
 # --- planning -------------------------------------------------------------------------------------------
 
 
-def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], hidden: bool) -> Layout:
+def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
     """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
 
     hidden: a line under the colour bar says what that looks like.
     """
+    queries, keys = grid.labels()
     rows, columns = len(wording.captions), len(wording.captions[0])
     panels = sum(len(row) for row in wording.captions)
     longest, across = max(len(queries), len(keys)), max(rows * len(queries), columns * len(keys))
@@ -155,18 +164,20 @@ def lay_out(wording: Wording, queries: Sequence[str], keys: Sequence[str], hidde
         wide, high = cell * len(keys), cell * len(queries)
         scale = wording.scale(cell * across)
         unit = scale * wording.paper.label / STANDARD
-        note = LINE * NOTE * wording.paper.label * scale
-        below = label_room(wording, keys, size)
+        note_size = NOTE * wording.paper.label * scale
+        note = LINE * note_size
+        below = label_room(wording, keys, size) if size else note + TICK
         sides = Sides(
             outer=note,
-            left=label_room(wording, queries, size) + LABEL_GAP,
+            left=label_room(wording, queries, size) + LABEL_GAP
+            if size
+            else tick_room(wording, grid.ticks()[0], note_size, cell),
             right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
             above=0.0,
-            below=(below if below > cell else LINE * size) + LABEL_GAP + note,
+            below=(LINE * size if size and below <= cell else below) + LABEL_GAP + note,
         )
-        return arrange(
-            wording, sides, wide, high, cell, scale, lowest=SHORTEST_BAR * unit + note * (2 if hidden else 0.5)
-        )
+        lowest = SHORTEST_BAR * unit + note * (2 if hidden else 0.5)
+        return arrange(wording, sides, wide, high, cell, scale, max(lowest, wording.widest(grid.axes[:1], note_size)))
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
@@ -193,10 +204,10 @@ def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple
 # --- drawing --------------------------------------------------------------------------------------------
 
 
-def draw_axes(canvas: Axes, layout: Layout, axes: tuple[str, str], below: float) -> None:
-    """What rows and columns of a map are: outside everything else on their sides."""
+def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, str], below: float) -> None:
+    """What rows and columns of a map are: outside everything else on their sides, and never above the maps."""
     size = layout.note_size
-    middle = (layout.tops[0] + layout.bottom) / 2
+    middle = max((layout.tops[0] + layout.bottom) / 2, layout.tops[0] + wording.widest(axes[:1], size) / 2)
     x = layout.beside - LINE * (layout.caption_size if layout.headings else 0) - LINE * size / 2
     write(canvas, x, middle, axes[0], size, color=FAINT, rotation=90)
     middle = (layout.lefts[0] + layout.right) / 2
@@ -274,23 +285,10 @@ def draw_keys(
             )
 
 
-def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
-    """The colour bar, right of the maps; it ends in a point if `more` weight was drawn than it reaches to."""
-    unit, height = layout.unit, bar_height(layout)
-    place = figure.add_axes(
-        (
-            (layout.edge + BAR_GAP * unit) / layout.width,
-            1 - (layout.tops[0] + height) / layout.height,
-            BAR_WIDTH * unit / layout.width,
-            height / layout.height,
-        )
-    )
-    bar = figure.colorbar(colours, cax=place, ticks=MaxNLocator(5), extend="max" if more else "neither")
-    bar.set_label(scale, size=layout.note_size, color=FAINT)
-    bar.ax.tick_params(labelsize=layout.note_size, colors=INK, width=0.6, length=3 * unit)
-    bar.outline.set(linewidth=0.6, edgecolor=FAINT)
-
-
-def bar_height(layout: Layout) -> float:
-    """As high as the maps, within limits."""
-    return min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * layout.unit), LONGEST_BAR * layout.unit)
+def draw_ticks(canvas: Axes, layout: Layout, wording: Wording, rows: Sequence[Sequence[Panel]], grid: Grid) -> None:
+    """Numbers where labels would be."""
+    queries, keys = grid.ticks()
+    for top in layout.tops:
+        draw_upright(canvas, layout, queries, layout.lefts[0], top)
+    for left, top in {x: y for _, x, y in panels_of(layout, rows)}.items():
+        draw_across(canvas, layout, wording, keys, left, top + layout.high)
