@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check(path: Path, what: str, page: bool = False) -> str:
-    """The suffix in lower case. Raises RequestError for one that is neither a picture's nor a document's, nor a page's."""
+    """The suffix in lower case. Raises RequestError for one that is no picture's, no document's and no `page`'s."""
     return check_suffix(path, (*PICTURES, *([PAGE] if page else []), *DOCUMENTS), what)
 
 
