@@ -18,7 +18,8 @@ const [NARROW, WIDE] = [{ number: 44, bar: 16, lines: 20, label: 46 }, { number:
 const ROOMY = 700;
 const [THIN, THICK] = [1, 8]; // an element
 const [SHORT, LONG] = [36, 120]; // a vector of few of them, where there is little room and where there is much
-const STROKE = 3.5; // of a connector
+const LEAST = 36; // a column of tokens
+const [STROKE, FAINTEST] = [3.5, 1 / 255]; // of a connector; a weight below this is no opacity at all
 const ROUNDING = 0.001; // by more than this, and what storing them does, a weight of q and k differs from the model's own
 
 /** The query that is shown: the token that is held, else the first that is a word. */
@@ -38,12 +39,19 @@ function shown(side) {
   return [...tokensOf(state.text, side).tokens.keys()].filter((token) => left.has(token));
 }
 
+const widths = new Map(); // tokens of a text -> how wide the widest is
+
+function widestToken(side) {
+  const { tokens } = tokensOf(state.text, side);
+  if (!widths.has(tokens)) widths.set(tokens, tokens.reduce((most, token) => Math.max(most, textWidth(token, SIZE, true)), LEAST));
+  return widths.get(tokens);
+}
+
 /** Where every column begins, from left to right, and how wide an element of a vector is. */
 function layout(width) {
   const { size, terms, turning } = vectors();
   const { number: least, bar, lines, label: widest } = width < ROOMY ? NARROW : WIDE;
-  const label = (side) => Math.min(widest, Math.max(36, ...tokensOf(state.text, side).tokens.map((token) => textWidth(token, SIZE, true)))) + GAP;
-  const [queryLabel, keyLabel] = [label("query"), label("key")];
+  const [queryLabel, keyLabel] = ["query", "key"].map((side) => Math.min(widest, widestToken(side)) + GAP);
   const names = numberNames(terms);
   const number = Math.max(least, ...names.map((name) => textWidth(name, SIZE, true) + GAP));
   const numbers = names.length;
@@ -118,7 +126,7 @@ export function draw(painter, area, pointed, colours) {
   function drawConnectors() {
     const [from, to] = [place.q + place.strip, place.key - GAP / 4];
     keys.forEach((key, row) => {
-      if (!found.may[key]) return;
+      if (!(found.weight[key] >= FAINTEST)) return;
       painter.line(from, middle(beside), to, middle(row), { stroke: colours.accent, alpha: found.weight[key], lineWidth: STROKE, data: { query, key, weight: found.weight[key] } });
     });
   }
