@@ -16,6 +16,7 @@ Engine = Literal["auto", "attncli", "transformers"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 Style = Literal["matrix", "lines"]
+Scale = Literal["head", "shared", "root"]
 PageView = Literal["heads", "model", "matrix", "neuron"]
 Method = Literal["raw", "rollout", "flow"]
 Figure = Literal[

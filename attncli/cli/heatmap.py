@@ -53,6 +53,16 @@ def heatmap(
             show_default="the largest drawn",
         ),
     ] = None,
+    scale: Annotated[
+        choices.Scale | None,
+        options.choice(
+            options.OUTPUT,
+            choices.Scale,
+            "--scale",
+            rare=True,
+            help="A page's scales: to each map's largest, to 1, its square root: ",
+        ),
+    ] = None,
     cmap: Annotated[
         str,
         options.option(
@@ -117,12 +127,12 @@ def heatmap(
     check_suffix(output_path, PICTURES, "a picture")
     if terms:
         why = "with --terms, which are of pieces and of one head's weights, drawn as matrices"
-        refuse(context, why, "words", "measure", "mean", "style")
+        refuse(context, why, "words", "measure", "mean", "style", "scale")
         cmap = cmap if given(context, "cmap") else SIGNED
-    look = Look(style, vmax, cmap, title, width, font, font_size)
+    look = Look(style, vmax, scale, cmap, title, width, font, font_size)
     what = What(mean, not no_special, words, segments, query, terms)
     if style == "lines":
-        refuse(context, "with --style lines, which are drawn in the colours of their heads", "cmap")
+        refuse(context, "with --style lines, which are drawn in the colours of their heads", "cmap", "scale")
         if output_path.suffix.lower() != ".png":
             refuse(context, "on lines that are no dots: they are as sharp in any size", "dpi")
     if output_path.suffix.lower() in LATEX:
@@ -131,6 +141,8 @@ def heatmap(
         otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
     else:
         otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+    if scale is not None:
+        refuse(context, "with --scale, which says what has the full colour", "vmax")
     source = Source.of(context, layers="-1", grouping=Grouping(tokens, words, stretches=not terms))
     record = told(source.one(otherwise, COPIES))
     if saved is not None and layer is None:

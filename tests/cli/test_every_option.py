@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "segments": ("AB",),
     "style": ("lines",),
     "vmax": ("0.9",),
+    "scale": ("root",),
     "cmap": ("viridis",),
     "width": ("5cm",),
     "font": ("DejaVu Serif",),

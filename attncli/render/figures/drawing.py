@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.render.figures.layout import CLOSE, LABEL_GAP, LINE, MARGIN, Layout
 from attncli.render.hidden import HIDDEN
 
@@ -24,6 +26,7 @@ SETTINGS = {
     "hatch.linewidth": 0.6,
 }
 INK, FAINT = "#222222", "#707070"
+RULES = "#d8d8d8"  # between cells, of which most are white
 GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of what is hidden
 
 
@@ -86,6 +89,15 @@ def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour
     """Lines of text from `y` down, at the left."""
     for place, line in enumerate(lines):
         write(canvas, MARGIN, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
+
+
+def dark_ink(colours: Floats | Doubles) -> Bools:
+    """Where black has more contrast than white on these `[..., rgb(a)]`: 4.58 at the least (WCAG 2)."""
+    linear = np.where(
+        colours[..., :3] <= 0.04045, colours[..., :3] / 12.92, ((colours[..., :3] + 0.055) / 1.055) ** 2.4
+    )
+    luminance = linear @ (0.2126, 0.7152, 0.0722)
+    return np.asarray((luminance + 0.05) ** 2 > 1.05 * 0.05)
 
 
 def hatched(x: float, y: float, wide: float, high: float) -> Rectangle:

@@ -53,7 +53,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
         title=describe(record, what) if look.title is None else look.title,
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
         held=held,
-        vmax=look.vmax,
+        vmax=look.vmax if look.scale is None else 1.0,
         paper=look.paper,
     )
     if what.terms:
@@ -63,11 +63,15 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
     heads = [] if what.mean else record.heads
     if look.style == "lines":
         return as_lines(record, weights, heads, grid)
+    scale = "attention weight" if record.measure == "weight" else record.measure
+    if look.scale == "head":
+        largest = np.nanmax(weights, axis=(2, 3), initial=0, keepdims=True)
+        weights = weights / np.where(largest > 0, largest, 1)
+        scale = f"{scale} / the map's largest"
     maps = [
         [Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in arranged(record.layers, heads)
     ]
-    scale = "attention weight" if record.measure == "weight" else record.measure
-    return panel_grid(maps, grid, cmap=look.cmap, scale=scale)
+    return panel_grid(maps, grid, cmap=look.cmap, scale=scale, root=look.scale == "root")
 
 
 def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:

@@ -32,7 +32,7 @@ from attncli.render.figures.layout import (
     shortened_note,
 )
 from attncli.render.figures.legend import draw_legend, legend_height, legend_rows
-from attncli.render.figures.strands import FAINTEST, Strands, draw_strands
+from attncli.render.figures.strands import FADED, FAINTEST, Strands, draw_strands
 from attncli.render.figures.ticks import draw_upright, tick_room, ticks_note
 from attncli.render.figures.wording import Wording
 from attncli.render.hidden import HIDDEN, hides, largest_weight
@@ -71,8 +71,9 @@ def line_grid(
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
     weights = None if held is None or single is None else single.weights[:, held]  # those beside the keys
     top = grid.vmax or largest_weight(*(one[:, strong] for one in maps)) or 1.0
-    full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}, no line below {FAINTEST * top:.1g}"
-    notes = [grid.note, full]
+    others = "" if held is None else f", of other queries below {FAINTEST / FADED * top:.1g}"
+    full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"
+    notes = [grid.note, f"{full}, no line below {FAINTEST * top:.1g}{others}"]
     if hides(*(maps if weights is None else [weights])):
         notes.append(NO_LINE if weights is None else HATCHED)
     grid = replace(grid, note="; ".join(filter(None, notes)))

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Colormap, Normalize
+from matplotlib.colors import Colormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -22,7 +22,9 @@ from attncli.render.figures.colours import registered
 from attncli.render.figures.drawing import (
     FAINT,
     INK,
+    RULES,
     blank,
+    dark_ink,
     draw_hidden_sample,
     draw_queries,
     draw_wording,
@@ -83,6 +85,7 @@ def panel_grid(
     cmap: str = COLOURS,
     scale: str = "attention weight",
     signed: bool = False,
+    root: bool = False,
 ) -> Figure:
     """Rows of maps over the same tokens, with one colour scale from 0 to `grid.vmax` and one colour bar.
 
@@ -92,7 +95,7 @@ def panel_grid(
     fewer, each the largest of those it stands for. The row of the query that is held, if one is, stands out.
 
     cmap: matplotlib's name of the colours; scale: what the colour bar measures. signed: it is from -`grid.vmax` to
-    `grid.vmax`.
+    `grid.vmax`. root: colours go by the square root of a weight.
 
     Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
     font on this machine has.
@@ -104,7 +107,7 @@ def panel_grid(
     maps = [panel.matrix for row in rows for panel in row]
     largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
-    norm = Normalize(-top if signed else 0, top)
+    norm = PowerNorm(0.5, 0, top) if root else Normalize(-top if signed else 0, top)
     with drawing(wording.families):
         layout = lay_out(wording, grid, hides(*maps))
         notes = [
@@ -242,16 +245,16 @@ def draw_maps(
         if layout.cell >= numbered:
             size = min(NUMBER * paper.label, layout.cell * POINTS)
             draw_numbers(canvas, layout.cell, size, panel.matrix, x, y, colours(norm(panel.matrix)))
-    canvas.add_collection(LineCollection(lines, colors="white", linewidths=0.6), autolim=False)
+    canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
 
 
 def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
-    """Each weight in its cell, dark on light or light on dark; what rounds to 0.00 is left to the colour."""
-    brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
+    """Each weight in its cell, black or white; what rounds to 0.00 is left to the colour."""
+    dark = dark_ink(colours)
     for (query, key), weight in np.ndenumerate(matrix):
         if abs(weight) >= 0.005:  # which NaN is not
-            colour = INK if brightness[query, key] > 0.55 else "white"
+            colour = "black" if dark[query, key] else "white"
             place = x + (key + 0.5) * cell, y + (query + 0.5) * cell
             write(canvas, *place, f"{weight:.2f}", size, color=colour)
 

@@ -44,6 +44,8 @@ class Look:
 
     style: "matrix", or "lines" between two columns of tokens; there the heads of one layer share a panel.
     vmax: the weight that gets the last, or the full, colour; by default the largest that is drawn.
+    scale: the same scales of a matrix's colours that a page has: "head", from 0 to each map's largest; "shared", from 0
+    to 1; "root", the square root of that. By default from 0 to `vmax`.
     cmap: matplotlib's name of a matrix's colours.
     title: instead of the model, layer, head and mask; at most LONGEST_TITLE characters.
     width: "8cm", "80mm", "3.15in", "227pt" or inches; by default what the maps need.
@@ -54,6 +56,7 @@ class Look:
 
     style: str = "matrix"
     vmax: float | None = None
+    scale: str | None = None
     cmap: str = COLOURS
     title: str | None = None
     width: str | float | None = None
@@ -62,6 +65,8 @@ class Look:
 
     def __post_init__(self) -> None:
         choices.check("style", self.style, choices.Style)
+        if self.scale is not None:
+            choices.check("scale", self.scale, choices.Scale)
         colour_map(self.cmap)
         if self.vmax is not None and not 0 < self.vmax < math.inf:
             raise RequestError(f"--vmax {self.vmax:g} is no positive number: weights are between 0 and 1")

@@ -10,6 +10,7 @@ from attncli.base.printable import printable, visible
 from attncli.render.figures import fonts
 
 LONGEST_LABEL = 16  # columns of a terminal: a Chinese character takes two
+FILLED = 0.9  # of a line's width: small letters drawn as few dots come out up to a tenth wider
 NO_BREAK = "\N{NO-BREAK SPACE}"  # keeps words together where a title is wrapped
 
 
@@ -40,6 +41,7 @@ def wrap_line(text: str, size: float, width: float, families: Sequence[str]) -> 
     lines = []
     for line in text.splitlines():
         [needed] = fonts.widths([line], size, families)
-        columns = len(line) if needed <= width else int(0.9 * len(line) * width / needed)
+        room = FILLED * width
+        columns = len(line) if needed <= room else int(len(line) * room / needed)
         lines += textwrap.wrap(line, max(columns, 1), break_on_hyphens=False)
     return [line.removesuffix(" ·").replace(NO_BREAK, " ") for line in lines]

@@ -109,7 +109,7 @@ def test_other_queries_are_faint_and_the_held_one_has_its_weights_beside_the_key
     )
     said = [text.get_text() for text in texts(drawn)]
     assert sorted(text for text in said if text.startswith("0.")) == ["0.25", "0.25", "0.50"]
-    assert "full colour: weight 0.5" in said
+    assert "full colour: weight 0.5, no line below 0.01, of other queries below 0.08" in " ".join(said)
 
 
 def opacities(drawn):

@@ -5,6 +5,7 @@ import pytest
 from pictures import check_nothing_overlaps, frames, maps, random_record, said
 from records import record_of
 
+from attncli.render.figures.drawing import dark_ink
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import COLOURS, Panel, colour_map, panel_grid
 
@@ -47,6 +48,15 @@ def test_the_default_colours_get_darker_evenly():
     assert steps.min() > 0 and steps.max() < 2 * steps.mean()
 
 
+@pytest.mark.parametrize("name", [COLOURS, "viridis", "Greys", "RdBu_r"])
+def test_numbers_can_be_read_on_every_colour(name):
+    """Contrast of 4.5 : 1 at least, by the formula of WCAG 2, of black or white on each of a map's 256 colours."""
+    colours = colour_map(name)(np.linspace(0, 1, 256))
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)[:, :3]
+    luminance = linear @ (0.2126, 0.7152, 0.0722) + 0.05
+    assert np.where(dark_ink(colours), luminance / 0.05, 1.05 / luminance).min() >= 4.5
+
+
 def test_a_single_peak_is_seen_in_a_thumbnail():
     weights = np.zeros((12, 12, 400, 400))
     weights[3, 7, 211, 133] = 1
@@ -65,6 +75,27 @@ def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
     figure = panel_grid([[Panel("", weights)]], Grid(tokens))
     drawn = figure.axes[0].images[0].get_array()
     assert drawn.shape == (900, 900) and drawn.max() == 1
-    assert "a cell is the largest weight of up to 4 x 4 tokens" in [text.get_text() for text in figure.axes[0].texts]
+    assert any("a cell is the largest weight of up to 4 x 4 tokens" in text.get_text() for text in figure.axes[0].texts)
     few = panel_grid([[Panel("", weights[:30, :30])]], Grid(tokens[:30]))
     assert not any("a cell is" in text.get_text() for text in few.axes[0].texts)
+
+
+@pytest.mark.parametrize("scale, share", [(None, lambda w: w / 0.8), ("shared", lambda w: w), ("root", np.sqrt)])
+def test_a_scale_says_how_far_along_the_colours_a_weight_is(scale, share):
+    """As in the page (render/page/scale.js); the bar has the same scale."""
+    record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]]]])
+    drawn = record.figure(scale=scale)
+    for image, weights in zip(maps(drawn), record.weights[0], strict=True):
+        np.testing.assert_allclose(image.norm(image.get_array()), share(weights), rtol=1e-6)
+        assert image.norm.vmax == pytest.approx(0.8 if scale is None else 1)
+    assert drawn.axes[1].get_ylim()[1] == pytest.approx(0.8 if scale is None else 1)
+
+
+def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
+    record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]], [[0, 0], [0, 0]]]])
+    drawn = record.figure(scale="head")
+    first, second, nothing = (image.norm(image.get_array()) for image in maps(drawn))
+    np.testing.assert_allclose(first, record.weights[0, 0] / 0.8, rtol=1e-6)
+    np.testing.assert_allclose(second, record.weights[0, 1] / 0.6, rtol=1e-6)
+    assert not np.any(nothing)
+    assert "attention weight / the map's largest" in said(drawn)
