@@ -266,4 +266,4 @@ class Opened:
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""
         found = self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
-        return [[value, without_isolates(label)] for value, label in found]
+        return [[value, without_isolates(label).strip()] for value, label in found]
