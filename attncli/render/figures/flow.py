@@ -8,18 +8,22 @@ from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.options import What
 from attncli.render.figures.titles import describe
-from attncli.render.hidden import followed_maps
+from attncli.render.hidden import followed_maps, largest_weight
 
 
 def flow_figure(found: Followed, held: int | None = None, words: bool = False) -> Figure:
-    """Maps from the tokens of each layer to the input tokens, with one colour scale.
+    """Maps from the tokens of each layer to the input tokens, each with colours up to its own largest share: what flow
+    gives is spread much more than what rollout does.
 
     found: of all queries. held: one whose row stands out. words: whether tokens are words, for the title.
 
     A Notice names characters that no font on this machine has.
     """
     rows = [
-        [Panel(name if number == 0 else "", maps[number]) for name, maps in followed_maps(found).items()]
+        [
+            Panel(f"{name}, up to {largest_weight(maps[number]):.2f}", maps[number])
+            for name, maps in followed_maps(found).items()
+        ]
         for number in range(len(found.layers))
     ]
     grid = Grid(
@@ -28,5 +32,6 @@ def flow_figure(found: Followed, held: int | None = None, words: bool = False) -
         title=describe(found.record.select(layers=found.layers), What(mean=True, words=words)),
         note="; ".join(MEANING[name] for name in found.shares),
         held=held,
+        apart=True,
     )
     return panel_grid(rows, grid, scale="share")

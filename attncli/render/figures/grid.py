@@ -20,7 +20,8 @@ class Grid:
     numbers: of queries and keys in the text, where not all of it is drawn; else they are counted from 0.
     axes: what rows and columns of a panel are.
     held: the place of a query that stands out.
-    vmax: the weight that gets the last, or the full, colour; None is the largest that is drawn.
+    vmax: the weight that gets the last, or the full, colour; None is the largest that is drawn. apart: whether it is
+    each panel's own.
     paper: the picture's width and font.
     """
 
@@ -33,6 +34,7 @@ class Grid:
     axes: tuple[str, str] = ("query", "key")
     held: int | None = None
     vmax: float | None = None
+    apart: bool = False
     paper: Paper = field(default_factory=Paper)
 
     def labels(self) -> tuple[list[str], list[str]]:

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -64,14 +65,11 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
     if look.style == "lines":
         return as_lines(record, weights, heads, grid)
     scale = "attention weight" if record.measure == "weight" else record.measure
-    if look.scale == "head":
-        largest = np.nanmax(weights, axis=(2, 3), initial=0, keepdims=True)
-        weights = weights / np.where(largest > 0, largest, 1)
-        scale = f"{scale} / the map's largest"
     maps = [
         [Panel(caption, weights[layer, head]) for caption, layer, head in row] for row in arranged(record.layers, heads)
     ]
-    return panel_grid(maps, grid, cmap=look.cmap, scale=scale, root=look.scale == "root")
+    apart = replace(grid, apart=look.scale == "head")
+    return panel_grid(maps, apart, cmap=look.cmap, scale=scale, root=look.scale == "root")
 
 
 def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:

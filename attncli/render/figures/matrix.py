@@ -48,7 +48,6 @@ from attncli.render.figures.layout import (
     pooling_note,
     shortened_note,
 )
-from attncli.render.figures.paper import Paper
 from attncli.render.figures.ticks import TICK, draw_across, draw_upright, tick_room, ticks_note
 from attncli.render.figures.wording import STANDARD, Wording
 from attncli.render.hidden import hides, largest_weight
@@ -87,7 +86,7 @@ def panel_grid(
     signed: bool = False,
     root: bool = False,
 ) -> Figure:
-    """Rows of maps over the same tokens, with one colour scale from 0 to `grid.vmax` and one colour bar.
+    """Rows of maps over the same tokens, with one colour bar, from 0 to `grid.vmax` or to each map's largest.
 
     A row may be shorter than the first. Tokens stand left of the first column and below the last row where
     they can be read, and weights in cells that have room for them, save those that round to 0.00. What is hidden is
@@ -107,7 +106,9 @@ def panel_grid(
     maps = [panel.matrix for row in rows for panel in row]
     largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
-    norm = PowerNorm(0.5, 0, top) if root else Normalize(-top if signed else 0, top)
+    if grid.apart:
+        top, scale = largest, f"{scale} / the map's largest"
+    norm = PowerNorm(0.5, 0, top) if root else Normalize(-top if signed else 0, 1.0 if grid.apart else top)
     with drawing(wording.families):
         layout = lay_out(wording, grid, hides(*maps))
         notes = [
@@ -124,7 +125,7 @@ def panel_grid(
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
         draw_axes(canvas, layout, wording, grid.axes, below if layout.label_size else LINE * layout.note_size + TICK)
-        draw_maps(canvas, layout, grid.paper, rows, colours, norm)
+        draw_maps(canvas, layout, grid, rows, colours, norm)
         if grid.held is not None:
             draw_held(canvas, layout, rows, grid.held)
         if layout.label_size:
@@ -218,14 +219,17 @@ def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, s
 
 
 def draw_maps(
-    canvas: Axes, layout: Layout, paper: Paper, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
+    canvas: Axes, layout: Layout, grid: Grid, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
 ) -> None:
     """Every map with a frame, and where there is room lines and weights."""
+    paper = grid.paper
     frames, lines = [], []
     most = most_cells(layout)
     pooled = pool_signed if norm.vmin else pool
     numbered = NUMBERED if paper.width is None else paper.smallest / POINTS
     for panel, x, y in panels_of(layout, rows):
+        if grid.apart:
+            norm = Normalize(0, largest_weight(panel.matrix) or 1.0)
         right, bottom = x + layout.wide, y + layout.high
         if hides(panel.matrix):
             canvas.add_patch(hatched(x, y, layout.wide, layout.high))

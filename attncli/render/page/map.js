@@ -63,8 +63,8 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
   const row = placeOf(queries, pointed?.query ?? (state.side === "query" ? state.token : null));
   const column = placeOf(keys, pointed?.key ?? (state.side === "key" ? state.token : null));
   const thick = Math.max(cell, 2);
-  if (row >= 0) frame(first, highest + row * cell, wide, thick);
-  if (column >= 0) frame(first + column * cell, highest, thick, high);
+  if (row >= 0) frame(first, highest + row * cell, wide, thick, pointed?.query !== undefined);
+  if (column >= 0) frame(first + column * cell, highest, thick, high, pointed?.key !== undefined);
   painter.endClip();
 
   drawLabels(queries, row, false);
@@ -84,11 +84,11 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
     if (best) pointAway(painter, seen, middle(first, x), middle(highest, y), best, colours);
   }
 
-  /** Around a row or a column, to be seen on any colour. */
-  function frame(x, y, width, height) {
+  /** Around a row or a column, to be seen on any colour, and what is pointed at told from what is held. */
+  function frame(x, y, width, height, under) {
     const lineWidth = cell < 6 ? 1 : 2;
     painter.rect(x, y, width, height, { stroke: colours.paper, lineWidth: lineWidth + 2 });
-    painter.rect(x, y, width, height, { stroke: colours.accent, lineWidth });
+    painter.rect(x, y, width, height, { stroke: under ? colours.ink : colours.accent, lineWidth });
   }
 
   function drawCells() {

@@ -95,6 +95,7 @@ def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
     record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]], [[0, 0], [0, 0]]]])
     drawn = record.figure(scale="head")
     first, second, nothing = (image.norm(image.get_array()) for image in maps(drawn))
+    assert "0.80" in said(drawn) and "0.60" in said(drawn)  # a cell's number is its weight all the same
     np.testing.assert_allclose(first, record.weights[0, 0] / 0.8, rtol=1e-6)
     np.testing.assert_allclose(second, record.weights[0, 1] / 0.6, rtol=1e-6)
     assert not np.any(nothing)
