@@ -89,8 +89,8 @@ def view(
     """Make a page of every head, in one file that needs no network.
 
     All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all
-    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). Several
-    masks make a switch.
+    heads as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). It
+    opens on the head that `run` names first. Several masks make a switch.
 
     \b
     Examples:
