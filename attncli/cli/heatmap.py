@@ -66,7 +66,7 @@ def heatmap(
     cmap: Annotated[
         str,
         options.option(
-            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, for the matrix."
+            options.OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets."
         ),
     ] = WEIGHTS_NAME,
     width: Annotated[

@@ -20,7 +20,8 @@ const LEAST = 0.02;
 const KEPT = 600;
 const PATIENCE = 40; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
-const thumbs = new Map(); // everything that a thumbnail depends on -> its picture
+const smalls = new Map(); // what of a map does not depend on how it is drawn -> its thumbnail's weights, and the largest
+const images = new Map(); // everything that a thumbnail depends on -> its picture
 
 export function measure(width, height) {
   const { side, step, beside } = layout(width, height);
@@ -100,27 +101,40 @@ function describe(layer, head) {
 
 function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
   const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
-  const name = [state.text, state.mask, layer, head, state.special, state.segments, state.words, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
-  if (!thumbs.has(name)) {
-    if (performance.now() > until) return false;
-    const { queries, keys } = axes();
-    const weights = shownWeights(queries, keys, layer, head);
-    if (weights === null) return false;
-    if (thumbs.size >= KEPT) thumbs.clear();
-    const small = pooled(weights, queries.length, keys.length, state.thumbs === "lines" ? MOST_LINES_ROWS : side * scale);
-    thumbs.set(name, { small, image: state.thumbs === "lines" ? lineImage(small, side, scale, head) : matrixImage(small, largestOf(weights), dark) });
-  }
-  const { small, image } = thumbs.get(name);
-  if (state.thumbs === "matrix" && small.weights.some(isHidden)) painter.hatch(x, y, side, side, colours);
-  if (painter.vector && state.thumbs === "lines") drawLines(painter, small, x, y, side, head);
+  const inLines = state.thumbs === "lines";
+  const most = inLines ? MOST_LINES_ROWS : side * scale;
+  const what = [state.text, state.mask, layer, head, state.special, state.segments, state.words, most].join();
+  const how = [what, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
+  if (!images.has(how) && performance.now() > until) return false;
+  const found = smalls.get(what) ?? keep(smalls, what, smallMap(layer, head, most));
+  if (found === null) return false;
+  const image = images.get(how) ?? keep(images, how, inLines ? lineImage(found.small, side, scale, head) : matrixImage(found, dark));
+  if (!inLines && found.small.weights.some(isHidden)) painter.hatch(x, y, side, side, colours);
+  if (painter.vector && inLines) drawLines(painter, found.small, x, y, side, head);
   else painter.image(image, x, y, side, side);
   return true;
 }
 
-function matrixImage({ weights, rows, columns }, largest, dark) {
+/** Put something that is there into a map that is not to grow without end. */
+function keep(things, name, thing) {
+  if (things.size >= KEPT) things.clear();
+  if (thing !== null) things.set(name, thing);
+  return thing;
+}
+
+/** A map's weights with at most so many rows and columns, and the largest of all; null if it is not decoded yet. */
+function smallMap(layer, head, most) {
+  const { queries, keys } = axes();
+  const weights = shownWeights(queries, keys, layer, head);
+  if (weights === null) return null;
+  const small = pooled(weights, queries.length, keys.length, most);
+  return { small, largest: largestOf(small.weights) };
+}
+
+function matrixImage({ small, largest }, dark) {
   const table = pixelTable(dark);
-  const pixels = Uint32Array.from(weights, (weight) => pixelOf(table, shareOf(weight, largest)));
-  return picture(pixels, rows, columns);
+  const pixels = Uint32Array.from(small.weights, (weight) => pixelOf(table, shareOf(weight, largest)));
+  return picture(pixels, small.rows, small.columns);
 }
 
 function lineImage(small, side, scale, head) {
