@@ -22,8 +22,12 @@ def folder(tmp_path, monkeypatch):
 
 
 FORMATS = (
-    ("out.png", b"\x89PNG"), ("out.svg", b"<?xml"), ("out.pdf", b"%PDF"), ("out.pgf", b"%"), ("out.tex", b"\\documentclass"),
-)  # fmt: skip
+    ("out.png", b"\x89PNG"),
+    ("out.svg", b"<?xml"),
+    ("out.pdf", b"%PDF"),
+    ("out.pgf", b"% \\usepackage{pgf}"),
+    ("out.tex", b"\\documentclass"),
+)
 
 
 def written(path):
