@@ -118,6 +118,7 @@ WAYS = {
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [
         f"heatmap {M} -o a.svg @", f"heatmap {M} -o a.png -H 1 @", f"heatmap {M} --style lines -o a.svg @",
+        f"heatmap {M} -H 1 -o a.pgf @",
         "heatmap --from maps.npz -o a.svg", "heatmap --from maps.npz --style lines --mean -l 0,1 -o a.svg",
         "heatmap --from terms.safetensors -l 1 -H 2 -o a.svg",
     ],

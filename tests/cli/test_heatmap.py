@@ -21,18 +21,27 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+FORMATS = (
+    ("out.png", b"\x89PNG"),
+    ("out.svg", b"<?xml"),
+    ("out.pdf", b"%PDF"),
+    ("out.pgf", b"% \\usepackage{pgf}"),
+    ("out.tex", b"\\documentclass"),
+)
+
+
 def written(path):
     """Every text of an SVG."""
     return [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_the_path_is_the_output_and_the_file_is_there(attncli, folder):
-    for name, magic in (("out.png", b"\x89PNG"), ("out.svg", b"<?xml"), ("out.pdf", b"%PDF")):
+    for name, magic in FORMATS:
         result = attncli("heatmap", "--head", "3", "-o", name, TEXT)
         assert (result.code, result.out, result.err) == (0, f"{name}\n", "")
         assert (folder / name).read_bytes().startswith(magic)
     assert attncli("heatmap", TEXT).out == "attention.png\n"
-    assert {path.name for path in folder.iterdir()} == {"out.png", "out.svg", "out.pdf", "attention.png"}
+    assert {path.name for path in folder.iterdir()} == {*dict(FORMATS), "attention.png"}
 
 
 def test_one_head_says_what_it_is_and_shows_its_weights(attncli, minilm):
@@ -147,7 +156,11 @@ def test_a_saved_record_is_drawn_as_it_is(refused, minilm, folder):
 @pytest.mark.parametrize(
     "option, says",
     [
-        (["-o", "out.gif"], ".png, .svg, .pdf"),
+        (["-o", "out.gif"], ".png, .svg, .pdf, .pgf, .tex"),
+        (["-o", "out.pgf", "--dpi", "60"], "no dots"),
+        (["-o", "out.tex", "--font", "DejaVu Sans"], "the paper's fonts"),
+        (["--scale", "root", "--vmax", "0.5"], "--vmax has no effect"),
+        (["--scale", "half"], "head"),
         (["-o", "out"], "no suffix"),
         (["--cmap", "virids"], "viridis"),
         (["--vmax", "0"], "--vmax"),

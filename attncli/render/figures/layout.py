@@ -78,6 +78,11 @@ class Layout:
     note: list[str]
 
     @property
+    def tick_size(self) -> float:
+        """Points of the numbers that stand for labels: no larger than a small panel's caption."""
+        return min(self.note_size, self.caption_size)
+
+    @property
     def right(self) -> float:
         return self.lefts[-1] + self.wide
 
@@ -97,7 +102,7 @@ def arrange(
     margin = MARGIN if paper.width is None else PRINTED_MARGIN
     unit = scale * paper.label / STANDARD
     title_size, note_size = TITLE * paper.label * scale, NOTE * paper.label * scale
-    caption_size = max(paper.label * min(scale, wide), paper.smallest)
+    caption_size = wording.caption_size(scale, wide)
     captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in wording.captions]
     headings = [wording.shortened(heading, high, caption_size) for heading in wording.headings]
 

@@ -127,9 +127,10 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
         size = wording.label_size(cell)
         scale = wording.scale(columns * wide)
         note = NOTE * wording.paper.label * scale
+        tick_size = min(note, wording.caption_size(scale, wide))
         beside = [
             max(
-                wording.widest(labels, size) + LABEL_GAP if size else tick_room(wording, numbers, note, cell),
+                wording.widest(labels, size) + LABEL_GAP if size else tick_room(wording, numbers, tick_size, cell),
                 wording.widest([name], note) + LABEL_GAP,
             )
             + LABEL_GAP

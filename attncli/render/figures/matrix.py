@@ -48,7 +48,7 @@ from attncli.render.figures.layout import (
     pooling_note,
     shortened_note,
 )
-from attncli.render.figures.ticks import TICK, draw_across, draw_upright, tick_room, ticks_note
+from attncli.render.figures.ticks import draw_across, draw_upright, tick_height, tick_room, ticks_note
 from attncli.render.figures.wording import STANDARD, Wording
 from attncli.render.hidden import hides, largest_weight
 from attncli.render.pooling import pool, pool_signed
@@ -114,17 +114,18 @@ def panel_grid(
         notes = [
             pooling_note(layout, len(queries), len(keys)),
             shortened_note(layout, wording),
-            ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.note_size)),
+            ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.tick_size)),
         ]
         if any(notes):
             wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
             layout = lay_out(wording, grid, hides(*maps))
         room = label_room(wording, keys, layout.label_size)
         turned = room > layout.cell
-        below = room if turned else LINE * layout.label_size
+        under = tick_height(wording, grid.ticks()[1], layout.tick_size, layout.cell)
+        below = under if not layout.label_size else room if turned else LINE * layout.label_size
         figure, canvas = blank(layout.width, layout.height)
         draw_wording(canvas, layout)
-        draw_axes(canvas, layout, wording, grid.axes, below if layout.label_size else LINE * layout.note_size + TICK)
+        draw_axes(canvas, layout, wording, grid.axes, below)
         draw_maps(canvas, layout, grid, rows, colours, norm)
         if grid.held is not None:
             draw_held(canvas, layout, rows, grid.held)
@@ -169,13 +170,14 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
         scale = wording.scale(cell * across)
         unit = scale * wording.paper.label / STANDARD
         note_size = NOTE * wording.paper.label * scale
-        note = LINE * note_size
-        below = label_room(wording, keys, size) if size else note + TICK
+        note, tick_size = LINE * note_size, min(note_size, wording.caption_size(scale, wide))
+        numbers = grid.ticks()
+        below = label_room(wording, keys, size) if size else tick_height(wording, numbers[1], tick_size, cell)
         sides = Sides(
             outer=note,
             left=label_room(wording, queries, size) + LABEL_GAP
             if size
-            else tick_room(wording, grid.ticks()[0], note_size, cell),
+            else tick_room(wording, numbers[0], tick_size, cell),
             right=(BAR_GAP + BAR_WIDTH + BAR_TEXT) * unit,
             above=0.0,
             below=(LINE * size if size and below <= cell else below) + LABEL_GAP + note,

@@ -49,6 +49,10 @@ class Wording:
         fixed = self.paper.width is not None or self.paper.font_size is not None
         return 1.0 if fixed else max(1.0, side / ROOMY)
 
+    def caption_size(self, scale: float, wide: float) -> float:
+        """Points of the words above a panel that is `wide` inches, its words `scale` times larger."""
+        return max(self.paper.label * min(scale, wide), self.paper.smallest)
+
     def label_size(self, cell: float) -> float:
         """Points of a token's label that has `cell` inches; 0 where it can't be read."""
         if cell < (READABLE if self.paper.width is None else self.paper.smallest * 1.1 / 72):

@@ -196,9 +196,9 @@ function point(event) {
   if (JSON.stringify(pointed) !== before) redraw();
 }
 
-/** The token of what is under a point, `{token, side}`: of a cell its query; null where there is none to hold. */
+/** The token of what is under a point, `{token, side}`: of a cell its query; null where there is none to hold, as on a head. */
 function tokenOf(found) {
-  if (found === null || state.view === "model" || state.view === "neuron") return null;
+  if (found === null || found.layer !== undefined || state.view === "neuron") return null;
   const side = found.side ?? (found.query === undefined ? "key" : "query");
   return { token: found.token ?? found[side], side };
 }
