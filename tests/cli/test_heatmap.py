@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from attncli.cli.heatmap import heatmap
 from attncli.record import save_records
-from attncli.render.figures.matrix import COLOURS
+from attncli.render.figures.colours import COLOURS
 from attncli.render.figures.saving import DPI
 
 TEXT = "The cat sat on the mat."

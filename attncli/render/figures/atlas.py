@@ -14,8 +14,8 @@ from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
+from attncli.render.figures.colours import COLOURS
 from attncli.render.figures.drawing import FAINT, INK, drawing
-from attncli.render.figures.matrix import COLOURS
 from attncli.render.figures.texts import clean
 from attncli.render.figures.titles import short_name
 from attncli.render.palette import HEAD_COLOURS, head_colour

@@ -1,8 +1,12 @@
 """The colours of weights (`attncli.render.palette`) as a colour map of matplotlib's."""
 
-import matplotlib
-from matplotlib.colors import LinearSegmentedColormap
+import difflib
 
+import matplotlib
+from matplotlib.colors import Colormap, LinearSegmentedColormap
+
+from attncli.base.errors import RequestError
+from attncli.base.printable import quoted
 from attncli.render.palette import WEIGHTS, WEIGHTS_NAME
 
 
@@ -12,3 +16,14 @@ def registered() -> str:
     for one in (on_paper, on_paper.reversed()):
         matplotlib.colormaps.register(one, force=True)
     return WEIGHTS_NAME
+
+
+COLOURS = registered()
+
+
+def colour_map(name: str) -> Colormap:
+    """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
+    if name not in matplotlib.colormaps:
+        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or [COLOURS, "viridis", "Blues"]
+        raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
+    return matplotlib.colormaps[name]

@@ -15,6 +15,7 @@ from attncli.analysis.difference import Cell, Difference
 from attncli.base.arrays import Floats
 from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.figures import fonts
+from attncli.render.figures.colours import COLOURS
 from attncli.render.figures.drawing import (
     FAINT,
     INK,
@@ -26,7 +27,6 @@ from attncli.render.figures.drawing import (
     write,
 )
 from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
-from attncli.render.figures.matrix import COLOURS
 from attncli.render.figures.texts import clean, token_label, wrap_line
 from attncli.render.figures.titles import short_name
 from attncli.render.figures.wording import READABLE

@@ -1,11 +1,9 @@
 """Maps as matrices of colour: queries down, keys across, one colour scale for all of them."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -15,10 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from attncli.base.arrays import Floats
-from attncli.base.errors import RequestError
-from attncli.base.printable import quoted
 from attncli.render.figures.bar import BAR_GAP, BAR_TEXT, BAR_WIDTH, SHORTEST_BAR, bar_height, draw_bar
-from attncli.render.figures.colours import registered
+from attncli.render.figures.colours import COLOURS, colour_map
 from attncli.render.figures.drawing import (
     FAINT,
     INK,
@@ -54,7 +50,6 @@ from attncli.render.hidden import hides, largest_weight
 from attncli.render.pooling import pool, pool_signed
 
 SIGNED = "RdBu_r"  # blue is less than 0, red more
-COLOURS = registered()
 
 # Inches.
 LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
@@ -141,14 +136,6 @@ def panel_grid(
                 canvas, left, below + LINE * layout.note_size / 2, BAR_WIDTH * layout.unit, layout.note_size
             )
     return figure
-
-
-def colour_map(name: str) -> Colormap:
-    """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
-    if name not in matplotlib.colormaps:
-        near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or [COLOURS, "viridis", "Blues"]
-        raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
-    return matplotlib.colormaps[name]
 
 
 # --- planning -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from functools import cached_property
 from attncli.analysis.filters import check_segments
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.render.figures.matrix import COLOURS, colour_map
+from attncli.render.figures.colours import COLOURS, colour_map
 from attncli.render.figures.paper import Paper, paper
 
 LONGEST_TITLE = 500  # characters

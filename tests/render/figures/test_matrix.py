@@ -5,9 +5,10 @@ import pytest
 from pictures import check_nothing_overlaps, frames, maps, random_record, said
 from records import record_of
 
+from attncli.render.figures.colours import COLOURS, colour_map
 from attncli.render.figures.drawing import dark_ink
 from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import COLOURS, Panel, colour_map, panel_grid
+from attncli.render.figures.matrix import Panel, panel_grid
 
 
 def test_one_head_has_its_weights_in_the_cells():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attncli.render.figures.matrix import COLOURS
+from attncli.render.figures.colours import COLOURS
 from attncli.render.page import Start, page, save_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from records import an_ablation, cut_edges, record_of
-from test_browser_safety import HOSTILE, of_tokens
+from render.page.test_browser_safety import HOSTILE, of_tokens
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
