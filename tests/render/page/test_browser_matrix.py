@@ -1,5 +1,7 @@
 """Matrix in a real browser: cells in the colours of their weights, a crosshair with the exact one, and zooming."""
 
+import re
+
 import numpy as np
 import pytest
 from records import record_of
@@ -49,6 +51,28 @@ def test_a_cell_with_room_has_its_weight_in_it(opened, record):
     assert numbers == [f"{weight:.2f}" for weight in record.map(0, 0).flat if weight >= 0.005]
     page = opened(record, "#view=matrix&cell=30")
     assert not [text for text in page.texts() if len(text) == 4 and text[1] == "."]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_numbers_in_cells_can_be_read(opened, record, scheme):
+    """The contrast of each with its cell is at least 4.5 : 1 (WCAG 2.2, 1.4.3), whatever the weight."""
+    page = opened(record, "#view=matrix&cell=40", scheme=scheme)
+    numbers = [
+        one for one in page.svg().iter("{http://www.w3.org/2000/svg}text") if re.fullmatch(r"\d\.\d\d", one.text or "")
+    ]
+    weights = [cell for cell in cells(page).values() if cell["weight"] >= 0.005]
+    assert len(numbers) == len(weights) > 40
+    for number, cell in zip(numbers, weights, strict=True):
+        hexes = number.get("fill")
+        ink = luminance([int(hexes[place : place + 2], 16) for place in (1, 3, 5)])
+        ground = luminance([int(part) for part in cell["fill"][4:-1].split(",")])
+        assert (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05) >= 4.5
+
+
+def luminance(colour):
+    """Relative luminance (WCAG 2.2) of red, green, blue to 255."""
+    shares = np.array(colour) / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
 
 
 def test_queries_are_rows_and_keys_are_columns(opened, record):
