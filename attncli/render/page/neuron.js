@@ -14,11 +14,11 @@ const HEADER = 66; // caption and headings
 const GAP = 8;
 const SIZE = 12;
 const [PLAIN, TURNED] = [20, 30]; // height of a row; where positions turn vectors it has them before and after
-const [NARROW, WIDE] = [{ number: 44, bar: 16, lines: 20, label: 46 }, { number: 66, bar: 100, lines: 110, label: 110 }];
+const [NARROW, WIDE] = [{ number: 44, bar: 8, lines: 12, label: 34 }, { number: 66, bar: 100, lines: 110, label: 110 }];
 const ROOMY = 700;
 const [THIN, THICK] = [1, 8]; // an element
 const [SHORT, LONG] = [36, 120]; // a vector of few of them, where there is little room and where there is much
-const LEAST = 36; // a column of tokens
+const [LEAST, VALUE] = [34, 58]; // a column of tokens, one of weights
 const [STROKE, FAINTEST] = [3.5, 1 / 255]; // of a connector; a weight below this is no opacity at all
 const ROUNDING = 0.001; // by more than this, and what storing them does, a weight of q and k differs from the model's own
 
@@ -55,7 +55,7 @@ function layout(width) {
   const names = numberNames(terms);
   const number = Math.max(least, ...names.map((name) => textWidth(name, SIZE, true) + GAP));
   const numbers = names.length;
-  const rest = queryLabel + lines + keyLabel + numbers * number + bar + number + 6 * GAP;
+  const rest = queryLabel + lines + keyLabel + numbers * number + bar + VALUE + 6 * GAP;
   const element = Math.min(Math.max(THICK, LONG / size), Math.max(THIN, SHORT / size, (width - rest) / (3 * size)));
   const strip = size * element;
   const q = GAP + queryLabel;
@@ -65,7 +65,7 @@ function layout(width) {
   const sum = product + strip + number; // numbers end where their column does
   const columns = Array.from({ length: numbers }, (_, place) => sum + place * number);
   const weight = columns.at(-1) + GAP;
-  return { size, element, strip, queryLabel, q, key, keyLabel, k, product, columns, weight, bar, end: weight + bar + number, row: turning ? TURNED : PLAIN };
+  return { size, element, strip, queryLabel, q, key, keyLabel, k, product, columns, weight, bar, end: weight + bar + GAP / 2 + VALUE, row: turning ? TURNED : PLAIN };
 }
 
 /** Where rows begin and how high they are: what scrolling has to know. */
