@@ -289,11 +289,11 @@ export function listen(modules) {
   chart.addEventListener("pointercancel", () => point(null)); // a finger that scrolls takes away what it had tapped
   document.addEventListener("pointerdown", ({ target }) => chart.contains(target) || point(null));
   chart.addEventListener("click", (event) => {
-    const second = state.view === "model" && event.detail > 1; // of a double click: what lies here now was not aimed at
+    const second = state.view === "model" && event.detail > 1 && !touched; // of a double click: what lies here now was not aimed at
     if (dragged < A_CLICK && !second) press(event);
   });
   chart.addEventListener("dblclick", () => {
-    if (state.view === "model" && pressed !== null) open(state);
+    if (state.view === "model" && pressed !== null && !touched) open(state);
   });
   chart.addEventListener("wheel", wheel, { passive: false });
   chart.addEventListener("touchmove", pinch, { passive: false });

@@ -217,7 +217,7 @@ def test_the_bar_says_what_colours_stand_for_and_c_goes_to_the_next_scale(opened
     said = {"head": ["0", "largest"] if view == "model" else ["0", f"{most / 2:.3f}", f"{most:.3f}"]}
     for scale, ticks in (said | {"shared": ["0", "0.5", "1"], "root": ["0", "0.1", "0.5", "1"]}).items():
         assert page.hash.get("scale", "head") == scale == page.tab.input_value("#scale")
-        labels = sorted((x, text) for text, x, y in page.labels() if y < 26 and x > 640)
+        labels = sorted((x, text) for text, x, y in page.labels() if y < 26 and x > 60)
         assert [text for _, text in labels] == ticks
         page.press("c")
     assert "scale" not in page.hash
