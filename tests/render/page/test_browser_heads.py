@@ -128,10 +128,10 @@ def test_pointing_at_a_token_shows_the_lines_that_holding_it_does(opened, record
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, side, axis):
+def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, as_shown, side, axis):
     page = opened(record, f"#token=2&side={side}&heads=0,2")
     expected = [
-        f"{weight:.3f}"
+        as_shown(weight)
         for pair in zip(record.map(0, 0).take(2, axis), record.map(0, 2).take(2, axis), strict=True)
         if max(pair) >= LEAST
         for weight in pair
@@ -139,10 +139,10 @@ def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, 
     assert [text for text in page.texts() if text[1:2] == "."] == expected
 
 
-def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps):
+def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps, as_shown):
     record = record_of(random_maps(1, 6, 9))
     page = opened(record, "#token=3")
-    expected = [f"{weight:.3f}" for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
+    expected = [as_shown(weight) for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
     assert [text for text in page.texts() if text[1:2] == "."] == expected
 
 
