@@ -174,8 +174,8 @@ def bertviz(files: Files) -> float | None:
 
 
 def largest_error(document: str, record: AttentionRecord) -> tuple[float, float]:
-    """How far a weight of a row's strongest ten is from the true one in the page at most, as a share of itself, and how
-    far the page says that it may be.
+    """How far one of the strongest ten weights of a row is from the true one in the page at most, as a share of itself,
+    and how far the page says that it may be.
     """
     elements = dict(re.findall(r'<script type="application/[\w-]+" id="(\w+)">(.*?)</script>', document, re.DOTALL))
     mask = json.loads(elements["page"])["texts"][0]["masks"][0]

@@ -16,8 +16,7 @@ export function value(weight) {
 
 /** A weight in as few characters as it can be told from others. */
 export function brief(weight) {
-  const written = weight >= 0.0095 ? weight.toPrecision(weight > 0.995 ? 1 : 2) : digits(weight, 1);
-  return written.replace(/^0(?=\.)/, "");
+  return digits(weight, weight < 0.01 || rough(weight) ? 1 : 2).replace(/^0\./, ".");
 }
 
 /** Whether the second digit of a weight is not known; of words it is not, if it is not of all pieces. */

@@ -105,7 +105,7 @@ export function weightsOf(text, name, layer, head) {
   const [rows, columns] = whole ? [queries, keys] : [scale.rows, scale.columns];
   const stored = readHead(bytes, scale, heads.length, heads.indexOf(head), rows, columns);
   const weights = whole ? stored : spread(stored, rows, columns, queries, keys);
-  for (let cell = 0; cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
+  for (let cell = 0; mask.hides && cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
   if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
   maps.set(place, weights);
   return weights;

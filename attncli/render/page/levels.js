@@ -2,31 +2,33 @@
 
 const BELOW = 255; // the level of what is not stored
 const CONTEXTS = 32;
-const MEMORY = 4;
+const FADE = 2;
 
 /**
  * The weights of head number `head` of `heads`, [query * keys + key]; `scale` says how they are stored, `{steps, parts,
  * strongest, depth}`: a weight is 2 ^ -((level + place in it) / steps).
  */
 export function readHead(bytes, scale, heads, head, queries, keys) {
-  const { steps, parts, strongest, depth } = scale;
+  const { strongest, depth } = scale;
   const { streams, place: first, places } = placesOf(bytes, heads, head);
-  const [values, guesses] = [middles(scale), contexts(depth)];
+  const [{ ends, shares, middles }, guesses] = [tablesOf(scale), contexts(depth)];
+  const heights = Uint16Array.from({ length: BELOW + 1 }, (_, level) => 4 * Math.max(depth - level, 0));
   const weights = new Float32Array(queries * keys);
-  const [levels, means, counts] = [new Uint8Array(keys), new Int32Array(keys), new Uint32Array(BELOW + 1)];
+  const [levels, means, counts] = [new Uint8Array(keys), new Uint16Array(keys), new Uint32Array(BELOW + 1)];
   let place = first;
   for (let query = 0; query < queries; query++) {
     counts.fill(0);
     for (let key = 0; key < keys; key++) {
-      const level = bytes[streams[guesses[means[key]]]++];
-      means[key] += 4 * Math.max(depth - level, 0) - Math.floor(means[key] / MEMORY);
+      const mean = means[key];
+      const level = bytes[streams[guesses[mean]]++];
+      means[key] = mean - (mean >> FADE) + heights[level];
       counts[level]++;
       levels[key] = level;
     }
     const weakest = levelOfWeakest(counts, strongest);
     for (let key = 0, cell = query * keys; key < keys; key++, cell++) {
-      if (levels[key] > weakest) weights[cell] = values[levels[key]];
-      else weights[cell] = 2 ** (-(levels[key] + (bytes[place] + 256 * bytes[places + place++]) / parts) / steps);
+      const level = levels[key];
+      weights[cell] = level > weakest ? middles[level] : ends[level] * shares[bytes[place] + 256 * bytes[places + place++]];
     }
   }
   return weights;
@@ -57,23 +59,28 @@ function levelOfWeakest(counts, strongest) {
 
 /** By the mean of the levels above, the stream that a level is in. */
 function contexts(depth) {
-  const means = 4 * MEMORY * (depth + 1);
+  const means = (4 << FADE) * (depth + 1);
   return Uint8Array.from({ length: means }, (_, mean) => Math.floor((mean * CONTEXTS) / means));
 }
 
 const tables = new Map();
 
-/** What is shown of a weight by its level, where its place in it is not stored: the middle, which no stored place is. */
-function middles({ steps, parts }) {
+/**
+ * What weights are made of: `ends`, the largest of each level, and `shares` of it by the place in the level; `middles` are
+ * shown where the place is not stored, and are at no stored place.
+ */
+function tablesOf({ steps, parts }) {
   const name = `${steps} ${parts}`;
   if (!tables.has(name)) {
-    const middle = (_, level) => (level === BELOW ? 0 : 2 ** (-(level + 0.5 - 0.5 / parts) / steps));
-    tables.set(name, Float32Array.from({ length: BELOW + 1 }, middle));
+    const powers = (length, step, from) => Float64Array.from({ length }, (_, number) => 2 ** (-(from + number * step) / steps));
+    const middles = Float32Array.from(powers(BELOW + 1, 1, 0.5 - 0.5 / parts));
+    middles[BELOW] = 0;
+    tables.set(name, { ends: powers(BELOW, 1, 0), shares: powers(parts, 1 / parts, 0), middles });
   }
   return tables.get(name);
 }
 
 /** Whether of a weight only the level is stored. */
 export function isRough(weight, scale) {
-  return weight > 0 && middles(scale).includes(weight);
+  return weight > 0 && tablesOf(scale).middles.includes(weight);
 }

@@ -19,7 +19,7 @@ from attncli.base.arrays import Bools, Floats
 
 BELOW = 255  # the level of what is not stored
 CONTEXTS = 32
-MEMORY = 4  # of the mean of the levels above: a row counts 1 - 1 / MEMORY as much as the one below it
+FADE = 2  # in the mean of the levels above a row counts 1 - 1 / 2 ** FADE as much as the one below it
 
 Levels = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.uint16]
@@ -108,7 +108,7 @@ def is_refined(levels: Levels, scale: Scale) -> Bools:
 def contexts(levels: Levels, depth: int) -> Levels:
     """What each level is guessed to be: how far those of the same key above it are from `depth` in the mean."""
     guesses = np.empty_like(levels)
-    mean = np.zeros((len(levels), levels.shape[-1]), dtype=np.int32)  # 4 * MEMORY times as much
+    mean = np.zeros((len(levels), levels.shape[-1]), dtype=np.int32)  # 4 * 2 ** FADE times as much
     for query in range(levels.shape[1]):
         guesses[:, query] = context(mean, depth)
         mean = after(mean, levels[:, query], depth)
@@ -116,12 +116,12 @@ def contexts(levels: Levels, depth: int) -> Levels:
 
 
 def context(mean: npt.NDArray[np.int32], depth: int) -> npt.NDArray[np.int32]:
-    return mean * CONTEXTS // (4 * MEMORY * (depth + 1))
+    return mean * CONTEXTS // ((4 << FADE) * (depth + 1))
 
 
 def after(mean: npt.NDArray[np.int32], levels: Levels, depth: int) -> npt.NDArray[np.int32]:
     """The mean one row further; in whole numbers, so that a page comes to the same."""
-    return mean - mean // MEMORY + 4 * np.maximum(depth - levels.astype(np.int32), 0)
+    return mean - (mean >> FADE) + 4 * np.maximum(depth - levels.astype(np.int32), 0)
 
 
 def read_layer(data: bytes, shape: tuple[int, int, int], scale: Scale) -> Floats:

@@ -99,6 +99,18 @@ def random_maps():
 
 
 @pytest.fixture
+def as_shown():
+    """`as_shown(weight)` -> how a page writes a weight of which it knows three digits."""
+
+    def write(weight):
+        if weight < 0.0001:
+            return f"{weight:.1e}".replace("e-0", "e-")
+        return f"{weight:#.{2 if weight < 0.001 else 3}g}"
+
+    return write
+
+
+@pytest.fixture
 def violets():
     """`violets(shares)` -> the colours `[..., 3]` of weights in pictures: nothing is white on paper, dark on dark."""
 
@@ -184,10 +196,12 @@ class Opened:
         self.tab.set_checked(f"#{name}", on)
         self.settle()
 
-    def threshold(self, value):
+    def threshold(self, place):
+        """Move the slider to a place of its 100, and give the threshold that it then says."""
         self.reveal("threshold")
-        self.tab.fill("#threshold", str(value))
+        self.tab.fill("#threshold", str(place))
         self.settle()
+        return float(self.text("least"))
 
     def point(self, x, y, click=False):
         """Move the pointer to a place of the drawing (not of the window), and click there."""
@@ -261,7 +275,7 @@ class Opened:
             return None
         read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
         rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
-        return [(name, int(place), float(weight)) for name, place, weight in rows]
+        return [(name, int(place), float(weight.lstrip("≈"))) for name, place, weight in rows]
 
     def options(self, menu):
         """A menu's options: `[(value, label)]`."""

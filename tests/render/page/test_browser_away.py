@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from records import record_of
+from render.page.conftest import without_isolates
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +29,11 @@ def scroll(page, left, top):
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
-def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, record, side):
+def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, record, side, as_shown):
     page = opened(record, f"#heads=0,1&side={side}&token=3")
     weight = record.map(0, 1)[3, 116]
     assert arrows(page) == [("↓", 116, 1, pytest.approx(weight, abs=2e-3))]
-    assert any(text.startswith("↓ ") and text.endswith(f" 116: {weight:.3f}") for text in isolated(page))
+    assert any(text.startswith("↓ ") and text.endswith(f" 116: {as_shown(weight)}") for text in isolated(page))
     [box] = [one for one in page.marks("rect") if "away" in one]
     window = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.clientHeight, chart.clientWidth]")
     assert box["y"] + box["height"] == pytest.approx(window[0] + window[1], abs=1)
@@ -46,7 +47,7 @@ def test_heads_points_up_or_down_to_the_strongest_partner_of_all_heads(opened, r
 
 
 def isolated(page):
-    return [text.replace("\u2066", "").replace("\u2069", "") for text in page.texts()]
+    return [without_isolates(text) for text in page.texts()]
 
 
 @pytest.mark.parametrize(

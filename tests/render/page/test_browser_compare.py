@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from records import an_ablation, cut_edges, record_of
+from render.page.conftest import without_isolates
 from render.page.test_browser_safety import HOSTILE, of_tokens
 
 from attncli.analysis.difference import difference
@@ -65,7 +66,9 @@ def test_it_opens_at_the_head_that_differs_most(compared, found):
 
 
 @pytest.mark.parametrize("layer, head", [(0, 1), (1, 2)])
-def test_every_cell_of_the_three_maps_is_its_number_and_changes_are_coloured_around_0(compared, found, layer, head):
+def test_every_cell_of_the_three_maps_is_its_number_and_changes_are_coloured_around_0(
+    compared, found, layer, head, as_shown
+):
     page = compared(found, f"#layer={layer}&head={head}")
     drawn, numbers = cells(page), three(found, layer, head)
     assert len(drawn) == 3 * 81
@@ -78,7 +81,7 @@ def test_every_cell_of_the_three_maps_is_its_number_and_changes_are_coloured_aro
             assert [int(part) for part in cell["fill"][4:-1].split(",")] == pytest.approx(colour, abs=8)
     texts = page.texts()
     assert {shown(-most), shown(most)} <= set(texts)  # what the ends of the scales stand for
-    assert texts.count(f"{max(numbers['A'].max(), numbers['B'].max()):.3f}") == 2
+    assert texts.count(f"{as_shown(max(numbers['A'].max(), numbers['B'].max()))}") == 2
 
 
 def test_a_cell_of_the_difference_has_its_sign_for_whoever_sees_no_colours(compared, found):
@@ -133,17 +136,17 @@ def test_pointing_at_a_cell_of_one_tells_all_three_numbers_and_marks_it_in_the_o
         assert (edges(row), edges(column), edges(neither)) == ((True, False), (False, True), (False, False))
 
 
-def test_a_click_holds_a_cell_and_the_address_keeps_it(compared, found):
+def test_a_click_holds_a_cell_and_the_address_keeps_it(compared, found, as_shown):
     page = compared(found, "#layer=1&head=0")
     numbers = three(found, 1, 0)
     page.point(*middle(cells(page)["B", 2, 5]), click=True)
     assert (page.hash["token"], page.hash["partner"]) == ("2", "5")
     page.reload()
     assert (
-        f"A {numbers['A'][2, 5]:.3f}, B {numbers['B'][2, 5]:.3f}, B − A {shown(numbers['B − A'][2, 5])}"
+        f"A {as_shown(numbers['A'][2, 5])}, B {as_shown(numbers['B'][2, 5])}, B − A {shown(numbers['B − A'][2, 5])}"
         in page.text("said")
     )
-    assert {f"{numbers['A'][2, 5]:.3f}", shown(numbers["B − A"][2, 5])} <= set(page.texts())  # above the maps
+    assert {f"{as_shown(numbers['A'][2, 5])}", shown(numbers["B − A"][2, 5])} <= set(page.texts())  # above the maps
     page.point(*middle(cells(page)["A", 2, 5]), click=True)
     assert "token" not in page.hash and "partner" not in page.hash
 
@@ -151,7 +154,7 @@ def test_a_click_holds_a_cell_and_the_address_keeps_it(compared, found):
 def rows(page):
     read = "row => [...row.cells].map(cell => cell.textContent)"
     return [
-        [text.replace("\u2066", "").replace("\u2069", "") for text in row]
+        [without_isolates(text) for text in row]
         for row in page.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
     ]
 

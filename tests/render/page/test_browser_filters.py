@@ -66,16 +66,29 @@ def test_of_a_pair_only_the_weights_between_the_chosen_segments_are_left(opened,
 
 def test_weights_below_the_threshold_are_not_drawn(opened, record):
     page = opened(record, "#heads=1&head=1")
-    page.threshold(0.15)
-    assert lines(page) == weights(record, range(9), range(9), 0.15)
-    assert len(lines(page)) < 40 and page.text("least") == "0.150"
-    assert page.hash["threshold"] == "0.15"
+    least = page.threshold(60)
+    assert 0.1 < least < 0.2 and page.hash["threshold"] == str(least)
+    assert lines(page) == weights(record, range(9), range(9), least)
+    assert len(lines(page)) < 40
     page.click("[data-view=matrix]")
     drawn = page.marks("rect")
-    pale = {cell["fill"] for cell in drawn if cell["weight"] < 0.15}
-    assert len(pale) == 1 and pale.isdisjoint(cell["fill"] for cell in drawn if cell["weight"] >= 0.15)
+    pale = {cell["fill"] for cell in drawn if cell["weight"] < least}
+    assert len(pale) == 1 and pale.isdisjoint(cell["fill"] for cell in drawn if cell["weight"] >= least)
     page.press("j")
-    assert all(weight >= 0.15 for _, _, weight in page.table())
+    assert all(weight >= least for _, _, weight in page.table())
+
+
+@pytest.mark.parametrize("tokens", [16, 512])
+def test_the_threshold_goes_from_a_part_of_what_each_key_would_have_to_all(opened, random_maps, tokens):
+    page = opened(record_of(random_maps(1, 1, tokens)), "#view=matrix")
+    steps = [page.threshold(place) for place in (1, 20, 40, 60, 80, 100)]
+    assert steps == sorted(steps) and steps[-1] == 1
+    assert 1 / 16 <= steps[0] * tokens <= 1 / 10 and steps[2] * tokens < 4
+    assert page.threshold(0) == 0 and "threshold" not in page.hash
+    page.go("#view=matrix&threshold=0.25")
+    assert page.text("least") == "0.25" and page.threshold(page.tab.input_value("#threshold")) == pytest.approx(
+        0.25, rel=0.05
+    )
 
 
 def test_to_a_word_weights_add_up_and_from_it_they_are_averaged(opened, record):

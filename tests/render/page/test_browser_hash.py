@@ -64,7 +64,7 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.choose("layer", 3)
     page.tab.click("#heads button >> text=5")
     page.press("k", "k", "o", "s", "w", "m")
-    page.threshold(0.125)
+    page.threshold(60)
     page.choose("segments", "AB")
     page.click("[data-view=model]")
     page.click("[data-thumbs=lines]")
@@ -86,7 +86,7 @@ def test_a_link_that_says_everything_is_followed_in_everything(opened, records):
     page = opened(records, address(STATE))
     page.press("d", "d")
     assert page.hash == STATE
-    assert page.tab.input_value("#threshold") == "0.125" and page.tab.input_value("#token") == "14"
+    assert page.tab.text_content("#least") == "0.125" and page.tab.input_value("#token") == "14"
 
 
 def test_a_scrolled_map_is_kept_where_it_was(opened, records):

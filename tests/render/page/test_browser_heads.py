@@ -148,10 +148,10 @@ def test_pointing_at_a_token_shows_the_lines_that_holding_it_does(opened, record
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, side, axis):
+def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, as_shown, side, axis):
     page = opened(record, f"#token=2&side={side}&heads=0,2")
     expected = [
-        f"{weight:.3f}"
+        as_shown(weight)
         for pair in zip(record.map(0, 0).take(2, axis), record.map(0, 2).take(2, axis), strict=True)
         if max(pair) >= LEAST
         for weight in pair
@@ -159,10 +159,10 @@ def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, 
     assert [text for text in page.texts() if text[1:2] == "."] == expected
 
 
-def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps):
+def test_of_many_heads_the_largest_weight_stands_there(opened, random_maps, as_shown):
     record = record_of(random_maps(1, 6, 9))
     page = opened(record, "#token=3")
-    expected = [f"{weight:.3f}" for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
+    expected = [as_shown(weight) for weight in record.weights[0, :, 3].max(axis=0) if weight >= LEAST]
     assert [text for text in page.texts() if text[1:2] == "."] == expected
 
 
@@ -236,7 +236,7 @@ def strips(page):
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, record, side, axis):
+def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, record, side, axis, as_shown):
     page = opened(record, f"#token=2&side={side}&heads=0,2")
     found = strips(page)
     row = {(token, head): record.map(0, head).take(2, axis)[token] for token in range(7) for head in (0, 2)}
@@ -251,7 +251,7 @@ def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, re
         assert (one["x"] > labels[token][0]) == (side == "query")  # to the outer side
     lines = {(line[partner], line["head"]): line["stroke-opacity"] for line in page.marks("line")}
     assert all(opacity == pytest.approx(row[place] / full, abs=6e-4) for place, opacity in lines.items())
-    assert max(lines.values()) == 1 and any(text.endswith(f"opaque: {full:.3f}") for text in page.texts())
+    assert max(lines.values()) == 1 and any(text.endswith(f"opaque: {as_shown(full)}") for text in page.texts())
 
 
 def test_strips_of_many_heads_lie_side_by_side(opened, random_maps):

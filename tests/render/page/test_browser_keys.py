@@ -142,20 +142,22 @@ def test_which_buttons_are_pressed_is_told(opened, records):
     assert 'button "padding" [pressed]' in tree and 'button "none" [pressed]' not in tree
 
 
-def test_what_can_be_seen_is_said(opened, records):
+def test_what_can_be_seen_is_said(opened, records, as_shown):
     page = opened(records, "#layer=0")
     assert page.tab.get_attribute("#said", "aria-live") == "polite"
     assert page.tab.get_attribute("#chart", "aria-describedby") == "said"
     page.press("3", "ArrowDown", "j", "j")
     row = records[0].map(1, 0)[1]
     best = row.argmax()
-    assert page.text("said").endswith(f"query 1 “cat”: strongest key “{records[0].tokens.text[best]}” {row[best]:.3f}.")
+    assert page.text("said").endswith(
+        f"query 1 “cat”: strongest key “{records[0].tokens.text[best]}” {as_shown(row[best])}."
+    )
     assert page.text("said").startswith("Layer 1, head 0: ")
     page.press("o")
     column = records[0].map(1, 0)[:, 1]
     best = column.argmax()
     assert page.text("said").endswith(
-        f"key 1 “cat”: strongest query “{records[0].tokens.text[best]}” {column[best]:.3f}."
+        f"key 1 “cat”: strongest query “{records[0].tokens.text[best]}” {as_shown(column[best])}."
     )
 
 

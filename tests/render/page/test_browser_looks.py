@@ -165,11 +165,11 @@ def test_tokens_of_every_script_are_shown_as_they_are(opened, scripts):
     assert [label for _, label in page.options("token")][1:] == [f"{n} {token}" for n, token in enumerate(SCRIPTS)]
 
 
-def test_a_token_from_right_to_left_does_not_turn_the_sentence_around_it(opened, scripts):
+def test_a_token_from_right_to_left_does_not_turn_the_sentence_around_it(opened, scripts, as_shown):
     page = opened(scripts, "#view=matrix")
     cell = next(one for one in page.marks("rect") if (one["query"], one["key"]) == (5, 6))
     page.point(cell["x"] + 5, cell["y"] + 5)
-    weight = f"{scripts.map(0, 0)[5, 6]:.3f}"
+    weight = as_shown(scripts.map(0, 0)[5, 6])
     assert page.tip() == f"שלום (5) → مرحبا (6): {weight}"
     assert reading(page, "tip", ["שלום", "(5)", "→", "مرحبا", "(6)", weight]) == [0, 1, 2, 3, 4, 5]
     page.press("1", *"jjjjjj")

@@ -181,11 +181,11 @@ def test_a_double_click_opens_the_head_it_was_on(opened, record):
     }
 
 
-def test_a_cell_of_the_head_beside_is_pointed_at_and_held_as_in_matrix(opened, record):
+def test_a_cell_of_the_head_beside_is_pointed_at_and_held_as_in_matrix(opened, record, as_shown):
     page = opened(record, "#view=model&layer=1&head=3&detail=yes")
     names = record.tokens.text
     page.point(*middle(cells(page)[2, 4]), click=True)
-    assert page.tip() == f"{names[2]} (2) → {names[4]} (4): {record.map(1, 3)[2, 4]:.3f}"
+    assert page.tip() == f"{names[2]} (2) → {names[4]} (4): {as_shown(record.map(1, 3)[2, 4])}"
     assert page.hash["token"] == "2" and page.hash["detail"] == "yes"
 
 
@@ -211,10 +211,10 @@ def test_what_the_mask_hides_is_hatched_in_thumbnails_and_beside_them(opened, ra
 
 
 @pytest.mark.parametrize("view", ["model", "matrix"])
-def test_the_bar_says_what_colours_stand_for_and_c_goes_to_the_next_scale(opened, record, view):
+def test_the_bar_says_what_colours_stand_for_and_c_goes_to_the_next_scale(opened, record, view, as_shown):
     page = opened(record, f"#view={view}&layer=1&head=3")
     most = record.map(1, 3).max()
-    said = {"head": ["0", "largest"] if view == "model" else ["0", f"{most / 2:.3f}", f"{most:.3f}"]}
+    said = {"head": ["0", "largest"] if view == "model" else ["0", f"{as_shown(most / 2)}", f"{as_shown(most)}"]}
     for scale, ticks in (said | {"shared": ["0", "0.5", "1"], "root": ["0", "0.1", "0.5", "1"]}).items():
         assert page.hash.get("scale", "head") == scale == page.tab.input_value("#scale")
         labels = sorted((x, text) for text, x, y in page.labels() if y < 26 and x > 60)

@@ -30,7 +30,7 @@ def panel(page):
 
 
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(opened, record, side, axis):
+def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(opened, record, side, axis, as_shown):
     page = opened(record, f"#layer=1&token=4&side={side}&heads=0,2,3")
     weights = np.array([record.map(1, head).take(4, axis) for head in (0, 2, 3)]).T
     order = np.argsort(-weights.max(axis=1), kind="stable")[:10]
@@ -43,7 +43,9 @@ def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(
     assert colours == [head_colour(head) for head in heads]
     token, head = record.tokens.text[order[0]], heads[0]
     partner = "key" if side == "query" else "query"
-    said = f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} “{token}” {weights.max():.3f} (head {head})."
+    said = (
+        f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} “{token}” {as_shown(weights.max())} (head {head})."
+    )
     assert page.text("said").startswith(said)
     strongest = max(page.marks("line"), key=lambda line: line["weight"])
     assert (strongest["head"], strongest[partner]) == (head, order[0])

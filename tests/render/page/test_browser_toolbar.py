@@ -155,13 +155,13 @@ def tap(page, x, y):
     page.settle()
 
 
-def test_a_tap_tells_the_value_of_a_cell_and_the_next_one_holds_its_query(opened, record):
+def test_a_tap_tells_the_value_of_a_cell_and_the_next_one_holds_its_query(opened, record, as_shown):
     page = opened(record, "#view=matrix", width=390, touch=True)
     cell = next(one for one in page.marks("rect") if (one["query"], one["key"]) == (3, 5))
     x, y = cell["x"] + cell["width"] / 2, cell["y"] + cell["height"] / 2
     tap(page, x, y)
     names = record.tokens.text
-    assert page.tip() == f"{names[3]} (3) → {names[5]} (5): {record.map(0, 0)[3, 5]:.3f}"
+    assert page.tip() == f"{names[3]} (3) → {names[5]} (5): {as_shown(record.map(0, 0)[3, 5])}"
     assert page.hash == {"view": "matrix"}
     bottom = page.tab.eval_on_selector("#tip", "one => one.getBoundingClientRect().bottom")
     assert bottom < page.in_window(x, y)[1] - 10  # where the finger does not hide it
