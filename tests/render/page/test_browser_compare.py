@@ -116,13 +116,13 @@ def test_the_screen_shows_above_0_red_and_below_it_blue(compared, found, scheme)
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_pointing_at_a_cell_of_one_tells_all_three_numbers_and_marks_it_in_the_others(compared, found, name):
+def test_pointing_at_a_cell_of_one_tells_all_three_numbers_and_marks_it_in_the_others(compared, found, name, as_shown):
     page = compared(found, "#layer=1&head=0")
     drawn, numbers, names = cells(page), three(found, 1, 0), found.first.tokens.text
     plain = page.pixels()
     page.point(*middle(drawn[name, 3, 6]))
     said = " · ".join(
-        f"{one} {shown(numbers[one][3, 6]) if one == 'B − A' else format(numbers[one][3, 6], '.3f')}" for one in MAPS
+        f"{one} {shown(numbers[one][3, 6]) if one == 'B − A' else as_shown(numbers[one][3, 6])}" for one in MAPS
     )
     assert page.tip() == f"{names[3]} (3) → {names[6]} (6)\n{said}"
     changed = (page.pixels() != plain).any(axis=-1)
