@@ -2,7 +2,7 @@
 
     python tests/looks.py looks                        all of them, in Chromium
     python tests/looks.py looks --only long,masked     of these pages
-    python tests/looks.py looks --firefox              in Firefox, which has no driver here: as the pages open, no more
+    python tests/looks.py looks --firefox              in Firefox, which has no driver here: as the pages open
 
 The pages are what `attncli` makes with minilm's published weights. In DIR are the pages, a picture of each
 view of each at each size in each theme, and a sheet-PAGE.png with all pictures of a page, to be looked at.
@@ -10,11 +10,17 @@ view of each at each size in each theme, and a sheet-PAGE.png with all pictures 
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
@@ -25,6 +31,7 @@ SIZES = ((390, 780), (820, 1180), (1280, 800), (1600, 1000))  # a telephone, a t
 THEMES = ("light", "dark")
 VIEWS = ("heads", "model", "matrix", "neuron")
 HELD = "&token=3"  # what a view shows of a token that is held, where it shows anything
+PATIENCE = 3.0  # seconds that Firefox waits for a page to be drawn
 HIGH, LABEL, GAP = 320, 14, 4  # pixels of a sheet: a picture's height, its name's, between two
 
 # The pages: what `attncli` is called with, and the hashes at which a page is looked at.
@@ -35,6 +42,11 @@ PAGES = {
     "masked": (("view", "--mask", "causal,padding", "--pad-to", "14", "The cat sat on the mat."), OF_VIEWS),
     "scripts": (("view", "-f", str(SAMPLES / "scripts.txt")), {name: f"{at}&text=1" for name, at in OF_VIEWS.items()}),
     "long": (("view", "-f", str(SAMPLES / "long.txt")), OF_VIEWS),
+    "diff": (
+        ("diff", "The cat sat on the mat.", "The dog sat on the mat."),
+        {"diff": "#layer=5", "cell": "#token=3&partner=2"},
+    ),
+    "ablate": (("ablate", "--way", "zero,mean", "The cat sat on the mat."), {"ablate": "#token=5"}),
     "similar": (("similar", "The cat sat on the mat.", "A cat is sitting on a rug."), {"similar": ""}),
 }
 
@@ -84,19 +96,45 @@ def shot(browser: Browser, page: Path, at: str, size: ViewportSize, theme: str, 
 def of_firefox(page: Path, places: dict[str, str]) -> Iterator[Path]:
     """The same in Firefox, by its own --screenshot; the theme is in the page's hash."""
     firefox = shutil.which("firefox-esr") or shutil.which("firefox") or sys.exit("no firefox is on PATH")
-    for place, at in places.items():
-        for width, height in SIZES:
-            for theme in THEMES if at else THEMES[:1]:
-                into = picture_of(page, place, width, theme)
-                address = page.resolve().as_uri() + (f"{at}&theme={theme}" if at else "")
-                profile = into.with_suffix(".profile")
-                words = ("--headless", "--no-remote", "--profile", profile, f"--window-size={width},{height}")
-                profile.mkdir()
-                subprocess.run(
-                    [firefox, *words, "--screenshot", into.resolve(), address], check=True, capture_output=True
-                )
-                shutil.rmtree(profile)
-                yield into
+    with waiting(page) as copy:
+        for place, at in places.items():
+            for width, height in SIZES:
+                for theme in THEMES if at else THEMES[:1]:
+                    into = picture_of(page, place, width, theme)
+                    address = copy.resolve().as_uri() + (f"{at}&theme={theme}" if at else "")
+                    with TemporaryDirectory() as profile:
+                        words = ["--headless", "--no-remote", "--profile", profile, f"--window-size={width},{height}"]
+                        words += ["--screenshot", str(into.resolve()), address]
+                        subprocess.run([firefox, *words], check=True, capture_output=True)
+                    yield into
+
+
+@contextmanager
+def waiting(page: Path) -> Iterator[Path]:
+    """A copy of a page that has not loaded before everything in it is drawn, which is when Firefox takes its picture.
+
+    It waits for a picture of its own, which the page's policy would not let it ask for.
+    """
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(PATIENCE)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    copy = page.with_suffix(".waiting.html")
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+    copy.write_text(f'{text}<img hidden src="http://127.0.0.1:{server.server_port}/">', encoding="utf-8")
+    try:
+        yield copy
+    finally:
+        server.shutdown()
+        copy.unlink()
 
 
 def picture_of(page: Path, place: str, width: int, theme: str) -> Path:
