@@ -16,7 +16,10 @@ COMMANDS = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "\N{MINUS SIGN}": r"\ensuremath{-}",
+    "\N{MINUS SIGN}": r"\ensuremath{-}",  # this and the next are our own, and fonts of text lack them
+    "√": r"\ensuremath{\surd}",
+    "Σ": r"\ensuremath{\Sigma}",
+    "■": r"\rule{0.6em}{0.6em}",
     **{character: rf"\{character}" for character in "{}$&#%_"},
 }
 PLAIN = set(string.ascii_letters + string.digits + " ")

@@ -83,7 +83,6 @@ def test_what_is_no_line_is_said():
 @pytest.mark.parametrize("width", [None, 3.15, 6.7])
 def test_the_word_query_never_meets_a_title(width):
     """Where a map is one or two rows high, the word beside it is longer than they are."""
-
     for rows in (1, 2):
         grid = Grid(
             [""] * rows,
@@ -95,3 +94,5 @@ def test_the_word_query_never_meets_a_title(width):
         )
         drawn = panel_grid([[Panel("caption", np.ones((rows, 40), np.float32))]], grid)
         check_nothing_overlaps(drawn)
+        [box] = [box for text, box in written(drawn) if text == "a long query"]
+        assert drawn.get_size_inches()[1] - box.y1 / drawn.dpi >= maps(drawn)[0].get_extent()[3] - 0.05
