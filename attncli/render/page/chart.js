@@ -73,7 +73,7 @@ function resize() {
 }
 
 /** The part of the drawing that is seen. */
-function area() {
+export function area() {
   return { x: chart.scrollLeft, y: chart.scrollTop, width: chart.clientWidth, height: chart.clientHeight };
 }
 
@@ -93,9 +93,10 @@ export function drawView(painter, seen, target, colours) {
   return true;
 }
 
-/** All of the drawing, not only what the window shows. */
+/** All of the drawing, laid out as in this window. */
 export function whole() {
-  return { x: 0, y: 0, ...views[state.view].measure(chart.clientWidth, chart.clientHeight) };
+  const window = area();
+  return { x: 0, y: 0, ...views[state.view].measure(window.width, window.height), window };
 }
 
 // --- scrolling and zooming ---------------------------------------------------------------------------------

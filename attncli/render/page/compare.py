@@ -18,6 +18,7 @@ from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.page.document import assembled
+from attncli.render.page.levels import Scale
 from attncli.render.page.modules import script
 from attncli.render.page.pack import packed, pick_scale
 from attncli.render.page.payload import Chunks, describe, text_entry
@@ -50,10 +51,19 @@ def difference_page(found: Difference) -> str:
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,
-            f"A and B are stored within {scale.error:.1g} of the true numbers, B − A within {2 * scale.error:.1g}",
+            stored(scale, max(len(one.keys) for one in both)),
         ],
     }
     return document(" · ".join(f"{name}: {side}" for name, side in sides), description, chunks)
+
+
+def stored(scale: Scale, keys: int) -> str:
+    """How exact the weights of both are, of which the page makes their difference."""
+    strongest = f"within {100 * scale.error:.2g} % of themselves"
+    if keys <= scale.strongest:
+        return f"weights of A and B are stored {strongest}"
+    others = f"the others within {100 * scale.rest:.2g} %, and not if they are below {scale.least(keys):.1g}"
+    return f"the strongest {scale.strongest} weights of a row of A and B are stored {strongest}, {others}"
 
 
 def ablation_page(found: Ablation) -> str:

@@ -52,7 +52,7 @@ export function makeControls() {
     "more-different": HEADS.p, "less-different": HEADS.n, larger: KEYS["+"], smaller: KEYS["-"], fit: KEYS[0],
     theme: KEYS.d, help: KEYS["?"], "save-svg": saveSvg, "save-png": savePng,
   };
-  for (const [name, press] of Object.entries(pressed)) element(name).addEventListener("click", () => press());
+  for (const [name, press] of Object.entries(pressed)) element(name).addEventListener("click", press);
   element("special").addEventListener("change", (event) => change({ special: event.target.checked }));
   document.addEventListener("keydown", press);
 }

@@ -78,7 +78,8 @@ export function carried() {
 /** Draw what is in `area`; false if something is not decoded yet. */
 export function draw(painter, area, pointed, colours) {
   const both = axes();
-  const place = layout(both, area.width, area.height);
+  const window = area.window ?? area; // which a drawing that is saved as a whole is laid out for
+  const place = layout(both, window.width, window.height);
   const chosen = choice(both, pointed);
   const rows = [area.y, area.y + area.height - TOP].map((y) => within(Math.round(y / place.row), 0, rowCount(both)));
   const found = linesOf(both, rows, chosen);

@@ -28,13 +28,13 @@ SETTLE = """() => new Promise((done, fail) => {
 })"""
 
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
-CATCH = """(button) => new Promise((done) => {
+CATCH = """(button, shiftKey) => new Promise((done) => {
   const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
   HTMLAnchorElement.prototype.click = () => {
     [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [make, click];
   };
   URL.createObjectURL = (blob) => (done(blob.text()), "#");
-  button.click();
+  button.dispatchEvent(new MouseEvent("click", { shiftKey, bubbles: true }));
 })"""
 
 
@@ -230,15 +230,15 @@ class Opened:
             self.tab.click(f"#save-{kind}")
         return download.value.suggested_filename, download.value.path().read_bytes()
 
-    def svg(self):
-        """What would be saved as SVG, parsed; the pointer stays where it is."""
-        return ElementTree.fromstring(self.tab.eval_on_selector("#save-svg", CATCH))
+    def svg(self, whole=False):
+        """What is seen, or the whole drawing, as it would be saved as SVG, parsed; the pointer stays where it is."""
+        return ElementTree.fromstring(self.tab.eval_on_selector("#save-svg", CATCH, not whole))
 
-    def marks(self, shape):
-        """The shapes ("line", "rect") of the saved SVG that stand for a number, as dicts; numbers are floats."""
+    def marks(self, shape, whole=False):
+        """The shapes ("line", "rect") of that SVG that stand for a number, as dicts; numbers are floats."""
         return [
             {name.removeprefix("data-"): number(value) for name, value in element.attrib.items()}
-            for element in self.svg().iter(SVG + shape)
+            for element in self.svg(whole).iter(SVG + shape)
             if any(name.startswith("data-") for name in element.attrib)
         ]
 

@@ -190,8 +190,7 @@ def test_a_long_text_scrolls_past_the_end_of_a_short_one(opened, random_maps):
     page.settle()
     lines = page.marks("line")
     assert {line["key"] for line in lines} == {147, 148, 149}
-    beside = page.pixels()[100:, round(min(line["x1"] for line in lines)) + 10]  # where lines leave their queries
-    assert (beside != page.pixels()[-1, 0]).any(axis=-1).mean() > 0.1  # though they end above what is seen
+    assert min(line["query"] for line in lines) > 60
 
 
 @pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])

@@ -87,7 +87,7 @@ def test_the_strongest_of_a_row_are_listed_in_their_order(opened, record, docume
     page = opened(record, f"#view=matrix&layer=3&head=2&token={token}", document=document)
     row = record.map(3, 2)[token]
     listed = [place for _, place, _ in page.table()]
-    assert listed == list(np.argsort(-row, kind="stable")[: len(listed)]) and len(listed) == 8
+    assert listed == list(np.argsort(-row, kind="stable")[: len(listed)]) and len(listed) == 10
 
 
 def test_labels_of_512_tokens_do_not_lie_on_each_other(opened, record, document):

@@ -71,7 +71,7 @@ def cropped(pixels, left, top, right, bottom):
 def test_png_has_twice_the_pixels_of_the_screen_and_nothing_around_the_drawing(opened, record, view):
     page = opened(record, f"#view={view}")
     screen = page.pixels()
-    left, top, right, bottom = box(page.svg())
+    left, top, right, bottom = box(page.svg(whole=True))
     name, data = page.saved("png")
     assert name == f"attention-{view}-layer0-head0.png"
     saved = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), dtype=int)
@@ -92,8 +92,8 @@ def test_all_of_a_long_text_is_saved(opened, random_maps):
     page.tab.evaluate("document.getElementById('chart').scrollTop = 700")
     page.settle()
     seen = page.pixels().shape[0]
-    assert {line["query"] for line in page.marks("line")} == set(range(100))
-    _, top, _, bottom = box(page.svg())
+    assert {line["query"] for line in page.marks("line", whole=True)} == set(range(100))
+    _, top, _, bottom = box(page.svg(whole=True))
     assert bottom - top > 2 * seen
     high = Image.open(io.BytesIO(page.saved("png")[1])).height
     assert high == 2 * (bottom - top)
@@ -101,7 +101,19 @@ def test_all_of_a_long_text_is_saved(opened, random_maps):
 
 def test_all_of_a_map_that_is_zoomed_is_saved(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
-    assert len(page.marks("rect")) == 40 * 40
+    assert len(page.marks("rect", whole=True)) == 40 * 40
+
+
+def test_with_shift_what_is_seen_is_saved(opened, random_maps):
+    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
+    seen = {(int(cell["query"]), int(cell["key"])) for cell in page.marks("rect")}
+    with page.tab.expect_download() as download:
+        page.tab.click("#save-svg", modifiers=["Shift"])
+    root = ElementTree.fromstring(download.value.path().read_bytes())
+    left, top, right, bottom = box(root)
+    high, wide = page.pixels().shape[:2]
+    assert left >= 300 - 8 and top >= 300 - 8 and right - left <= wide + 16 and bottom - top <= high + 16
+    assert {(5, 5), (10, 10)} <= seen
 
 
 def test_a_picture_is_no_larger_than_a_browser_can_draw(opened, random_maps, monkeypatch):
@@ -115,7 +127,7 @@ def test_a_picture_is_no_larger_than_a_browser_can_draw(opened, random_maps, mon
 def test_what_is_held_is_in_the_picture_and_what_is_pointed_at_is_not(opened, record):
     page = opened(record, "#token=3")
     page.point(*page.place("é", 0))
-    assert {line["query"] for line in page.marks("line")} == {3}
+    assert {line["query"] for line in page.marks("line", whole=True)} == {3}
 
 
 def test_the_words_of_a_page_are_in_its_picture_with_what_was_left_out(opened, record):

@@ -75,7 +75,7 @@ def test_model_shows_all_and_opens_a_small_one_as_a_matrix(small):
     corner = {(mark["layer"], mark["head"]): mark for mark in shown.marks("rect")}[0, 0]
     shown.tab.mouse.dblclick(*shown.in_window(corner["x"] + 5, corner["y"] + 5))
     shown.settle()
-    assert shown.hash == {"view": "matrix", "heads": "0"}  # of layer 0
+    assert shown.hash == {"view": "matrix", "heads": "0", "detail": "yes"}  # of layer 0
     shown.press("2")
     corner = {(mark["layer"], mark["head"]): mark for mark in shown.marks("rect")}[0, 1]
     shown.point(corner["x"] + 5, corner["y"] + 5, click=True)
