@@ -134,7 +134,16 @@ MISTAKES = (
     Mistake("patch: of the token before", "= source[layer, token, head]", "= source[layer, token - 1, head]"),
     Mistake("patch: the second text is patched too", "effects(changes, [ours], a", "effects(changes, None, a"),
     Mistake("figure: query is counted before tokens are left out", "return queries.index(token)", "return token"),
-    Mistake("page: weights are not rounded", "np.rint(shares * np.float32(scale.levels))", "(shares * scale.levels)"),
+    Mistake(
+        "page: weights are not rounded",
+        "np.rint(np.minimum(exact, BELOW * scale.parts))",
+        "np.minimum(exact, BELOW * scale.parts)",
+    ),
+    Mistake(
+        "page: of a row only the strongest weight is exact",
+        "last = min(scale.strongest, levels.shape[-1]) - 1",
+        "last = 0",
+    ),
     Mistake(
         "--limit counts in every file anew",
         "yield from islice(chain.from_iterable(every), self.limit)",

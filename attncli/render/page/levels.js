@@ -37,9 +37,10 @@ export function readHead(bytes, scale, heads, head, queries, keys) {
 /** Where the next level of a head is in each stream, its next place, and how far its high byte is from the low one. */
 function placesOf(bytes, heads, head) {
   const width = CONTEXTS + 1;
-  const sizes = new Uint32Array(bytes.buffer, 0, heads * width);
+  const count = heads * width;
+  const sizes = Uint32Array.from({ length: count }, (_, place) => [3, 2, 1, 0].reduce((size, plane) => 256 * size + bytes[plane * count + place], 0));
   const begins = [];
-  let reached = 4 * sizes.length;
+  let reached = 4 * count;
   for (let stream = 0; stream < width; stream++) {
     for (let one = 0; one < heads; one++) {
       if (one === head) begins.push(reached);

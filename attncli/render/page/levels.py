@@ -10,7 +10,6 @@ the order of the map. The guess is the context of arithmetic coders, which defla
 """
 
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -68,9 +67,10 @@ class Scale:
         return 0.5 - 0.5 / self.parts
 
 
-def layer_bytes(layer: Floats, scale: Scale) -> bytes:
-    """A layer's weights `[head, query, key]`: how much there is of each head, uint32 `[head, CONTEXTS + 1]`, in each
-    stream and of places; the streams, each `[head, query, key]`; the low bytes of places, then their high ones.
+def layer_bytes(layer: Floats, scale: Scale) -> list[bytes]:
+    """A layer's weights `[head, query, key]`, in parts of which the bytes are alike: how much there is of each head, in
+    each stream and of places, uint32 `[head, CONTEXTS + 1]`; the streams, each `[head, query, key]`; the places,
+    uint16. Of numbers of several bytes the lowest come first, then the next ones: the high ones are mostly 0.
     """
     levels, places = levels_of(layer, scale)
     refined = is_refined(levels, scale)
@@ -80,9 +80,12 @@ def layer_bytes(layer: Floats, scale: Scale) -> bytes:
         count = np.bincount(guess, minlength=CONTEXTS)
         streams.append(np.split(level.ravel()[np.argsort(guess, kind="stable")], np.cumsum(count)[:-1]))
         sizes.append([*count, np.count_nonzero(there)])
-    low, high = places[refined].view(np.uint8).reshape(-1, 2).T
-    parts = [np.array(sizes, dtype="<u4"), *chain.from_iterable(zip(*streams, strict=True)), low, high]
-    return b"".join(part.tobytes() for part in parts)
+    each = [b"".join(level.tobytes() for level in stream) for stream in zip(*streams, strict=True)]
+    return [*planes(np.array(sizes, dtype="<u4")), *each, *planes(places[refined])]
+
+
+def planes(numbers: npt.NDArray[np.uint16 | np.uint32]) -> list[bytes]:
+    return [plane.tobytes() for plane in numbers.ravel().view(np.uint8).reshape(-1, numbers.itemsize).T]
 
 
 def levels_of(layer: Floats, scale: Scale) -> tuple[Levels, Places]:
@@ -127,9 +130,10 @@ def after(mean: npt.NDArray[np.int32], levels: Levels, depth: int) -> npt.NDArra
 def read_layer(data: bytes, shape: tuple[int, int, int], scale: Scale) -> Floats:
     """What a page reads from a layer's bytes: weights `[head, query, key]`, of this shape."""
     heads, _, keys = shape
-    sizes = np.frombuffer(data, "<u4", heads * (CONTEXTS + 1)).reshape(heads, CONTEXTS + 1).astype(np.int64)
-    begins = 4 * sizes.size + np.cumsum([0, *sizes.T.ravel()])  # of each head in each stream, then of its places
     rest = np.frombuffer(data, np.uint8)
+    count = heads * (CONTEXTS + 1)
+    sizes = rest[: 4 * count].reshape(4, count).T.copy().view("<u4").reshape(heads, CONTEXTS + 1).astype(np.int64)
+    begins = 4 * sizes.size + np.cumsum([0, *sizes.T.ravel()])  # of each head in each stream, then of its places
     total = sizes[:, -1].sum()
     layer = np.empty(shape, dtype=np.float32)
     for head, weights in enumerate(layer):

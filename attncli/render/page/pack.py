@@ -13,7 +13,7 @@ from attncli.render.page.levels import Scale, layer_bytes, read_layer
 
 # From fine to coarse, and how many characters a weight may take so that a page of so many weights can be mailed.
 # Twelve are ten and the two special tokens of a text, which a filter may leave out.
-SCALES = (Scale(2, 65536, 65536, 0), Scale(4, 1024, 12, 0.02), Scale(3, 512, 12, 0.1), Scale(2, 512, 12, 0.15))
+SCALES = (Scale(2, 16384, 65536, 0), Scale(4, 1024, 12, 0.02), Scale(3, 512, 12, 0.1), Scale(2, 512, 12, 0.15))
 ROOM = ((200_000, math.inf), (2_000_000, 1.0), (8_000_000, 0.75), (1_000_000_000_000, 0.43))
 ROWS = 64  # of a head, which are packed to find out how much its weights take
 TRIED = 64  # layers, from the first text to the last
@@ -47,7 +47,7 @@ def pack_layers(layers: Sequence[Floats], scale: Scale) -> list[str]:
 
 
 def pack_layer(layer: Floats, scale: Scale) -> str:
-    return packed(layer_bytes(layer, scale), zlib.Z_RLE)  # in streams of levels nothing comes again but runs
+    return packed(*layer_bytes(layer, scale), strategy=zlib.Z_RLE)  # in levels nothing comes again but runs
 
 
 def unpack_layer(text: str, shape: tuple[int, int, int], scale: Scale) -> Floats:
@@ -55,7 +55,8 @@ def unpack_layer(text: str, shape: tuple[int, int, int], scale: Scale) -> Floats
     return read_layer(zlib.decompress(base64.b64decode(text)), shape, scale)
 
 
-def packed(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Bytes as base64 of a zlib stream, compressed by one of zlib's strategies."""
+def packed(*parts: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+    """Bytes as base64 of a zlib stream, compressed by one of zlib's strategies, each part with a code of its own."""
     stream = zlib.compressobj(6, strategy=strategy)
-    return base64.b64encode(stream.compress(data) + stream.flush()).decode("ascii")
+    blocks = [stream.compress(part) + stream.flush(zlib.Z_BLOCK) for part in parts if part]
+    return base64.b64encode(b"".join(blocks) + stream.flush()).decode("ascii")

@@ -1,15 +1,14 @@
 """How large a page will be, from the shapes of its records and a part of their weights: known before it is built."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 from attncli.analysis.shares import row_shares
 from attncli.record import AttentionRecord
 from attncli.render.page.modules import FOLDER, script
-from attncli.render.page.pack import pack_layers, pick_scale, some_rows
+from attncli.render.page.pack import ROWS, pack_layers, pick_scale, some_rows
 from attncli.render.page.vectors import LEAST, MOST, ROOM
 
-ENOUGH = 5_000_000  # weights that are packed to find out how much all take, or those of a head of every layer
+ENOUGH = 5_000_000  # weights that are packed to find out how much all take: other layers of each text
 # Characters that a page takes for what is not weights, as they were measured.
 TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
 
@@ -20,9 +19,9 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
     Weights take most of it. How small they become depends on them, and is tried on a part of them.
     """
     maps = [row_shares(record).weights for record in records]
-    rows = [[some_rows(layer) for layer in one] for one in maps]
-    step = -(-sum(layer.size for one in rows for layer in one) // ENOUGH)
-    samples = [layer[number % min(step, len(layer)) :: step] for number, layer in enumerate(chain.from_iterable(rows))]
+    step = -(-sum(one[:, :, :ROWS].size for one in maps) // ENOUGH)
+    places = [(text, layer) for text, one in enumerate(maps) for layer in range(len(one)) if (text + layer) % step == 0]
+    samples = [some_rows(maps[text][layer]) for text, layer in places]
     share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
     frame = len(script()) + sum(len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "template.html"))
     weights = share * sum(one.size for one in maps)

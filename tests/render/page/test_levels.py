@@ -34,7 +34,7 @@ def layers(draw):
 
 
 def stored(layer, scale):
-    return read_layer(layer_bytes(layer, scale), layer.shape, scale)
+    return read_layer(b"".join(layer_bytes(layer, scale)), layer.shape, scale)
 
 
 def check(layer, scale):
@@ -97,15 +97,15 @@ def test_a_weight_that_rounding_put_above_one_is_one():
 
 
 def test_no_head_takes_no_bytes():
-    assert layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), SCALES[-1]) == b""
+    assert layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), SCALES[-1]) == [b""] * 6
 
 
 def test_of_one_row_sizes_stand_before_levels_and_levels_before_places():
     layer = np.array([[[0.5, 0.25, 0.125, 0.0]]], dtype=np.float32)
-    data = layer_bytes(layer, Scale(1, 512, 2, 1))
-    sizes, rest = np.frombuffer(data[: 4 * (CONTEXTS + 1)], "<u4"), data[4 * (CONTEXTS + 1) :]
-    assert sizes.tolist() == [4] + [0] * (CONTEXTS - 1) + [2]
-    assert list(rest) == [1, 2, 255, 255, 0, 0, 0, 0]
+    data = b"".join(layer_bytes(layer, Scale(1, 512, 2, 1)))
+    width = CONTEXTS + 1
+    assert list(data[: 4 * width]) == [4] + [0] * (CONTEXTS - 1) + [2] + [0] * (3 * width)
+    assert list(data[4 * width :]) == [1, 2, 255, 255, 0, 0, 0, 0]
 
 
 def test_every_guess_has_a_stream():

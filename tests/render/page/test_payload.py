@@ -32,7 +32,7 @@ def maps_of(description, chunks, text, mask):
 def test_stored_weights_are_the_records_within_the_error_that_is_told(records):
     description, chunks = payload(records, {})
     entry = description["texts"][0]["masks"][0]
-    assert entry["error"] <= 1e-5 and entry["rest"] == 0
+    assert entry["error"] <= 3e-5 and entry["rest"] == 0
     np.testing.assert_allclose(maps_of(description, chunks, 0, 0), records[0].weights, rtol=entry["error"], atol=1e-37)
 
 

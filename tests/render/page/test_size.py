@@ -43,8 +43,8 @@ def test_of_as_many_tokens_as_the_model_takes(minilm, asked):
 
 
 @pytest.mark.slow
-def test_of_many_texts_only_some_heads_are_tried(minilm, monkeypatch):
+def test_of_many_texts_only_some_layers_are_tried(minilm, monkeypatch):
     records = list(minilm.attend_many([f"{TEXT} {LONG}"] * 6))
     whole = expected_size(records)
-    monkeypatch.setattr("attncli.render.page.size.ENOUGH", 100_000)
+    monkeypatch.setattr("attncli.render.page.size.ENOUGH", 1_000_000)
     assert expected_size(records) == pytest.approx(whole, rel=0.1)
