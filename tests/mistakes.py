@@ -96,8 +96,13 @@ MISTAKES = (
     Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
         "[PAD] is taken for a separator",
-        "separators = np.array(keys.special) & ~np.array(keys.padding)",
-        "separators = np.array(keys.special)",
+        "separators = np.array(self.keys.special) & ~np.array(self.keys.padding)",
+        "separators = np.array(self.keys.special)",
+    ),
+    Mistake(
+        "the same word counts over queries that have none",
+        "(seen[name].any(axis=1) if name == SAME_WORD else counted).sum()",
+        "counted.sum()",
     ),
     Mistake(
         "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
