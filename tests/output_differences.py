@@ -88,11 +88,10 @@ def page(text: str) -> dict[str, Any]:
     """
     chunks = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">(.*?)</script>', text))
     known = json.loads(re.search(r'id="page">(.*?)</script>', text, flags=re.DOTALL)[1], parse_float=str)
-    for mask in [mask for entry in known["texts"] for mask in entry["masks"]]:
-        levels, power = float(mask["levels"]), float(mask["power"])
+    for entry, mask in [(one, mask) for one in known["texts"] for mask in one["masks"]]:
         for layer, name in enumerate(mask["maps"]):
-            low, high = unpacked(chunks[name]).reshape(2, -1).astype(np.float64)
-            mask["maps"][layer] = Rounded(((low + 256 * high) / levels) ** power, power / levels)
+            heads = (known.get("whole") or [known["heads"]] * len(mask["maps"]))[layer]
+            mask["maps"][layer] = weights_of(chunks[name], mask, len(heads), entry)
         mask["allowed"] = unpacked(chunks[mask["allowed"]])
         vectors = mask["vectors"] = mask.pop("neurons", None) or mask["vectors"]  # neurons: as 0.1 had it
         if vectors.get("chunk") is not None:  # as 0.2 had it
@@ -101,6 +100,19 @@ def page(text: str) -> dict[str, Any]:
             low, high = unpacked(chunks[name]).reshape(2, -1).astype(np.float64)
             vectors["chunks"][layer] = low + 256 * high - vectors["levels"]
     return {**known, "version": None, "title": re.search(r"<title>(.*?)</title>", text, flags=re.DOTALL)[1]}
+
+
+def weights_of(chunk: str, mask: dict[str, Any], heads: int, entry: dict[str, Any]) -> Rounded:
+    """The weights of a layer `[head, query, key]`, with how far they are from those of the record."""
+    if "levels" in mask:  # as 0.2 had it
+        levels, power = float(mask["levels"]), float(mask["power"])
+        low, high = unpacked(chunk).reshape(2, -1).astype(np.float64)
+        return Rounded(((low + 256 * high) / levels) ** power, power / levels)
+    from attncli.render.page.pack import SCALES, unpack_layer
+
+    queries, keys = len(entry["tokens"]), len((entry.get("keys") or entry)["tokens"])
+    scale = next(one for one in SCALES if (one.steps, one.parts) == (float(mask["steps"]), mask["parts"]))
+    return Rounded(unpack_layer(chunk, (heads, queries, keys), scale), max(scale.error, float(mask["rest"])))
 
 
 def unpacked(chunk: str) -> Any:

@@ -19,7 +19,7 @@ from attncli.record.grouping import grouped
 from attncli.record.request import Grouping
 
 WORDS = ("the", "cat", "sat", "on", "big", "it", "unbelievable", "cats", ",")
-TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
+TOLERANCE = {"atol": 1e-6, "rtol": 5e-5}  # float32, added up in another order
 
 
 LATER = [pytest.param(one, marks=pytest.mark.slow) for one in PECULIAR if one != "modernbert"]
