@@ -16,12 +16,13 @@ RESAMPLES = 1000
 @dataclass(frozen=True)
 class Answer:
     """What is asked of a network: kind, one of `choices.Asked`; about, in words; value: without any change, the mean of
-    several texts.
+    several texts; mask: of its attention, one of `choices.Mask`.
     """
 
     kind: str
     about: str
     value: float
+    mask: str = "padding"
 
     def document(self) -> dict[str, Any]:
         return {"kind": self.kind, "value": self.value, "about": self.about}

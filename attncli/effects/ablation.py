@@ -97,7 +97,7 @@ def ablation(
     single = len(of_layers) * len(of_heads)
     found = Ablation(
         model=model.info,
-        answer=Answer(asked[0].kind, asked[0].about, float(np.mean([one.value for one in asked]))),
+        answer=Answer(asked[0].kind, asked[0].about, float(np.mean([one.value for one in asked])), mask),
         layers=of_layers,
         heads=of_heads,
         ways=list(ways.names),

@@ -114,7 +114,7 @@ class Scissors:
 
     def where(self) -> CutIn:
         asked, record = self.asked, self.record
-        answer = Answer(asked.kind, asked.about, asked.value)
+        answer = Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask)
         return CutIn(record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest)
 
     def places(self, name: str) -> list[int]:

@@ -71,7 +71,7 @@ def patch(
         )
     aim = Unchanged.of(model, tokens, asking.mask)
     asked = towards(asked, aim)
-    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]))
+    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), asking.mask)
     other = asked.of([aim])
     check_apart(answer, other, ours.last.dtype)
 

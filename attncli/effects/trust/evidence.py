@@ -68,7 +68,7 @@ def trust(
         erased = [erase(one, ranked, width, advance) for one in erasings]
     return Trust(
         model=model.info,
-        answer=Answer(asked.kind, asked.about, asked.value),
+        answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
         tokens=asked.texts[0].tokens,
         read=read(asked),
         erasable=places,

@@ -10,7 +10,7 @@ from attncli.render.captions.effects import answered, which_way
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import short_name
+from attncli.render.figures.titles import asked_of
 from attncli.render.hidden import largest_weight
 
 NAMED = 3  # edges in a title
@@ -18,7 +18,7 @@ SCALE = "share of the largest"
 
 
 def heading(where: CutIn) -> str:
-    return f"{short_name(where.model.shown)} · {answered(where.answer)}"
+    return asked_of(where.model, answered(where.answer), where.answer.mask)
 
 
 def in_shares(name: str, part: Doubles) -> Panel:

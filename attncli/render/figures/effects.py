@@ -7,7 +7,7 @@ from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import short_name
+from attncli.render.figures.titles import asked_of
 
 
 def ablation_figure(found: Ablation) -> Figure:
@@ -17,7 +17,7 @@ def ablation_figure(found: Ablation) -> Figure:
     grid = Grid(
         [str(layer) for layer in found.layers],
         [str(head) for head in found.heads],
-        title=f"{short_name(found.model.shown)} · {answered(found.answer)}{texts}",
+        title=asked_of(found.model, f"{answered(found.answer)}{texts}", found.answer.mask),
         note=which_way(found.answer.kind),
         axes=("layer", "head"),
     )

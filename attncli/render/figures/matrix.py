@@ -51,6 +51,8 @@ from attncli.render.pooling import pool, pool_signed
 
 SIGNED = "RdBu_r"  # blue is less than 0, red more
 
+ROUNDING = 1e-6  # of a weight in float32
+
 # Inches.
 LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
 LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
@@ -129,7 +131,7 @@ def panel_grid(
             draw_keys(canvas, layout, rows, keys, turned)
         else:
             draw_ticks(canvas, layout, wording, rows, grid)
-        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top)
+        draw_bar(figure, layout, ScalarMappable(norm, colours), scale, largest > top * (1 + ROUNDING))
         if hides(*maps):
             left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout)
             draw_hidden_sample(

@@ -8,7 +8,7 @@ from attncli.render.captions.patches import CONTROL, SHARE, both, put_where, tok
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import short_name
+from attncli.render.figures.titles import asked_of
 from attncli.render.hidden import largest_weight
 
 
@@ -22,7 +22,7 @@ def patch_figure(found: Patch) -> Figure:
     grid = Grid(
         [str(layer) for layer in found.layers],
         across[found.by],
-        title=f"{short_name(found.model.shown)} · {both(found)}",
+        title=asked_of(found.model, both(found), found.answer.mask),
         note="; ".join([put_where(found), SHARE, CONTROL]),
         axes=("layer", "token" if found.by == "token" else "head"),
         vmax=largest_weight(np.abs(found.shares)) or None,

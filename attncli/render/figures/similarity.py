@@ -8,7 +8,7 @@ from attncli.render.captions.similarity import HUNDREDTHS, UP, summed
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import short_name
+from attncli.render.figures.titles import asked_of, short_name
 
 
 def similarity_figure(found: Similarity) -> Figure:
@@ -17,7 +17,7 @@ def similarity_figure(found: Similarity) -> Figure:
     grid = Grid(
         found.tokens.shown,
         found.key_tokens.shown,
-        title=f"{short_name(found.model.shown)} · cosine {found.cosine:.4f} · {credited}",
+        title=asked_of(found.model, f"cosine {found.cosine:.4f} · {credited}", found.effects.answer.mask),
         note="\n".join([*summed(found), UP]),
         axes=("A", "B"),
     )

@@ -9,7 +9,7 @@ from attncli.render.captions.effects import answered
 from attncli.render.captions.trust import WAYS
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import short_name
+from attncli.render.figures.titles import asked_of
 
 NOTE = "share of the other tokens that a ranking puts behind the token; below, by size, what erasing it alone changes"
 
@@ -19,7 +19,7 @@ def trust_figure(found: Trust) -> Figure:
     alone = {f"alone, {WAYS[one.way]}": np.abs(one.alone) for one in found.erased}
     rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()} | alone  # a label's room
     tokens = [found.tokens.shown[place] for place in found.erasable]
-    title = f"{short_name(found.model.shown)} · {answered(found.answer)}"
+    title = asked_of(found.model, answered(found.answer), found.answer.mask)
     grid = Grid(list(rows), tokens, title=title, note=NOTE, axes=("tokens by", "token"), vmax=1.0)
     return panel_grid([[Panel("", np.stack([ahead(row) for row in rows.values()]))]], grid, scale="tokens behind")
 
