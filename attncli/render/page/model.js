@@ -6,7 +6,7 @@ import * as map from "./map.js";
 import { CanvasPainter, cut, picture } from "./paint.js";
 import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
-import { axes, isHidden, pooled, shownWeights } from "./units.js";
+import { axes, isHidden, leastDrawn, pooled, shownWeights } from "./units.js";
 import { caption, kind, pooling } from "./captions.js";
 
 const TOP = 44;
@@ -16,7 +16,7 @@ const LABEL = 14; // height of the words under a thumbnail, where there is room
 const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
 const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside the others; how much of it that takes
 const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
-const LEAST = 0.02;
+const [LEAST, LEASTS, OPAQUE] = [0.02, 5, 1 / 255]; // of lines in thumbnails: the most, in floors of the text, and what can be seen
 const KEPT = 600;
 const PATIENCE = 40; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
@@ -147,10 +147,11 @@ function lineImage(small, side, scale, head) {
 }
 
 function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
+  const least = Math.max(state.threshold, OPAQUE, Math.min(LEAST, LEASTS * leastDrawn()));
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];
-      if (!(weight >= Math.max(state.threshold, LEAST))) continue; // nor is there a line of what is hidden
+      if (!(weight >= least)) continue; // nor is there a line of what is hidden
       painter.line(x + 2, y + ((row + 0.5) * side) / rows, x + side - 2, y + ((column + 0.5) * side) / columns, { stroke: headColour(head), alpha: Math.min(weight, 1) });
     }
   }
