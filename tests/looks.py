@@ -9,7 +9,6 @@ view of each at each size in each theme, and a sheet-PAGE.png with all pictures 
 """
 
 import argparse
-import os
 import re
 import shutil
 import subprocess
@@ -24,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
-from render.page.conftest import BROWSERS, SETTLE
+from render.page.conftest import SETTLE, browser_path
 
 SAMPLES = Path(__file__).parent.parent / "sample_inputs"
 SIZES = ((390, 780), (820, 1180), (1280, 800), (1600, 1000))  # a telephone, a tablet, two screens
@@ -70,9 +69,8 @@ def main() -> None:
 
 def of_chromium(page: Path, places: dict[str, str]) -> Iterator[Path]:
     """A picture of each place of a page at each size and in each theme."""
-    path = os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
         for place, at in places.items():
             for width, height in SIZES:
                 for theme in THEMES:

@@ -1,13 +1,10 @@
 """attncli similar: why two texts are similar."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attncli.base.documents import DOCUMENTS
 from attncli.base.errors import RequestError
-from attncli.base.files import PAGE, PICTURES, check_suffix
 from attncli.base.printable import quoted
 from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
@@ -64,8 +61,7 @@ def similar(
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
     if output_path is not None:
-        kinds = (*PICTURES, *DOCUMENTS) if file is not None and apart is None else (*PICTURES, PAGE, *DOCUMENTS)
-        check_suffix(output_path, kinds, "what is similar")
+        saving.check(output_path, "what is similar", page=file is None or apart is not None)
     if not inputs:
         refuse(context, "without --inputs, which integrates", "steps")
     texts = texts_of(context, first, second, file)
@@ -92,7 +88,7 @@ def similar(
     elif output_path is None:
         show(found, top)
     if output_path is not None:
-        save(found, output_path)
+        saving.save(output_path, found.document, lambda _: found.rows(), lambda: figure(found), lambda: page(found))
         output.file(output_path, json)
     elif file is None and not inputs:
         hints.offer(context, "the same of input tokens", "similar", first=one, second=other, inputs=True)
@@ -132,22 +128,18 @@ def show(found: "Cosines | Similarity", top: int) -> None:
     output.show(*(cosines_view(found, canvas) if isinstance(found, Cosines) else similarity_view(found, top, canvas)))
 
 
-def save(found: "Cosines | Similarity", path: Path) -> None:
-    """A page of one cosine; else a picture, or what --json prints."""
-    from attncli.analysis.similarity import Similarity
-
-    if path.suffix.lower() == PAGE and isinstance(found, Similarity):
-        from attncli.render.page.document import save_page
-        from attncli.render.page.similarity import similarity_page
-
-        save_page(similarity_page(found), path)
-    else:
-        saving.save(path, found.document, lambda _: found.rows(), lambda: figure(found))
-
-
 def figure(found: "Cosines | Similarity") -> "Figure":
     """What -o draws."""
     from attncli.analysis.similarity import Cosines
     from attncli.render.figures.similarity import cosines_figure, similarity_figure
 
     return cosines_figure(found) if isinstance(found, Cosines) else similarity_figure(found)
+
+
+def page(found: "Cosines | Similarity") -> str:
+    """A page for -o, of one cosine."""
+    from attncli.analysis.similarity import Similarity
+    from attncli.render.page.similarity import similarity_page
+
+    assert isinstance(found, Similarity)  # else `saving.check` has refused it
+    return similarity_page(found)

@@ -15,6 +15,7 @@ from attncli.analysis.difference import Cell, Difference
 from attncli.base.arrays import Floats
 from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.figures import fonts
+from attncli.render.figures.bar import bar_at
 from attncli.render.figures.colours import COLOURS
 from attncli.render.figures.drawing import (
     FAINT,
@@ -97,7 +98,7 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
         draw_lines(canvas, plan.squares - LINE * LABEL - HEADING, [TABLE], HEAD, INK)
         draw_heads(canvas, found, plan)
         tall = found.moved.shape[0] * HEAD_HIGH
-        draw_bar(figure, plan, (plan.left + found.moved.shape[1] * HEAD_WIDE + GAP, plan.squares), tall, "moved", MOVED)
+        draw_bar(figure, (plan.left + found.moved.shape[1] * HEAD_WIDE + GAP, plan.squares), tall, "moved", MOVED)
         cells = found.largest(top)
         hidden = False
         for row, (layer, head) in enumerate(shown):
@@ -211,16 +212,10 @@ def draw_bars(figure: Figure, plan: Plan, bars: Mapping[str, ScalarMappable]) ->
     left, top = plan.corner(0, 3)
     tall = (SMALLEST_MAP - 2 * GAP) / len(bars)
     for place, (name, colours) in enumerate(bars.items()):
-        draw_bar(figure, plan, (left, top + place * (tall + 2 * GAP)), tall, name, colours)
+        draw_bar(figure, (left, top + place * (tall + 2 * GAP)), tall, name, colours)
 
 
-def draw_bar(
-    figure: Figure, plan: Plan, corner: tuple[float, float], tall: float, name: str, colours: ScalarMappable
-) -> None:
+def draw_bar(figure: Figure, corner: tuple[float, float], tall: float, name: str, colours: ScalarMappable) -> None:
     """A colour bar with its name, down from a corner."""
-    (left, top), (wide, high) = corner, (plan.width, plan.height)
-    axes = figure.add_axes((left / wide, 1 - (top + tall) / high, BAR_WIDTH / wide, tall / high))
-    bar = figure.colorbar(colours, cax=axes, ticks=MaxNLocator(4) if tall >= ROOM_FOR_TICKS else [*colours.get_clim()])
-    bar.set_label(name, size=NOTE - 1, color=FAINT)
-    bar.ax.tick_params(labelsize=NOTE - 1, colors=INK, width=0.6, length=2)
-    bar.outline.set(linewidth=0.6, edgecolor=FAINT)
+    ticks = MaxNLocator(4) if tall >= ROOM_FOR_TICKS else [*colours.get_clim()]
+    bar_at(figure, (*corner, BAR_WIDTH, tall), colours, name, NOTE - 1, ticks=ticks)

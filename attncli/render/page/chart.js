@@ -1,9 +1,9 @@
 // The chart: a canvas as large as its window, that shows a part of a drawing which may be larger, and what the
 // pointer does there. The views draw; this file scrolls, zooms, and says what is pointed at.
 
+import { LARGEST_CELL, SMALLEST_CELL } from "./cells.js";
 import { isDark, theme } from "./colour.js";
 import { isWhole, page } from "./data.js";
-import { LARGEST_CELL, SMALLEST_CELL } from "./matrix.js";
 import { CanvasPainter } from "./paint.js";
 import { change, state, visit } from "./state.js";
 import { axes } from "./units.js";
@@ -77,11 +77,12 @@ export function area() {
   return { x: chart.scrollLeft, y: chart.scrollTop, width: chart.clientWidth, height: chart.clientHeight };
 }
 
-function drawOn(context, seen, scale, target) {
+/** Draw on a canvas what is in `part` of the drawing, all of which `seen` is; false if something is not decoded yet. */
+export function drawOn(context, part, scale, target, seen = part) {
   const colours = theme();
-  context.setTransform(scale, 0, 0, scale, -seen.x * scale, -seen.y * scale);
+  context.setTransform(scale, 0, 0, scale, -part.x * scale, -part.y * scale);
   const painter = new CanvasPainter(context);
-  painter.rect(seen.x, seen.y, seen.width, seen.height, { fill: colours.paper });
+  painter.rect(part.x, part.y, part.width, part.height, { fill: colours.paper });
   return drawView(painter, seen, target, colours);
 }
 

@@ -1,9 +1,9 @@
 // Maps of one size side by side: windows onto them, which move as one and have one cursor.
 
+import { drawLabels, drawShapes, MOST_SHAPES, SMALLEST_CELL } from "./cells.js";
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
 import { isolated, value } from "./captions.js";
 import { page } from "./data.js";
-import { SMALLEST_CELL } from "./matrix.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS } from "./panels.js";
 import { drawSign, drawSignedBar, signedColour, signedPixels, signedValue } from "./signed.js";
@@ -18,11 +18,9 @@ const HEADED = 300; // what is written above a map may be wider than it
 const SIZE = 12;
 const SMALL = 11;
 const BAR = 70;
-const READABLE = 12; // pixels from one label to the next
 const [SIGNED, NUMBERED] = [8, OF_RECORDS ? 40 : 58]; // a cell with its sign in it, and with its number
 const LEAST = 0.005; // of the largest, which is written into a cell
 const LARGEST_FIT = 44;
-const MOST_SHAPES = 4096; // cells of a map that a saved picture has as shapes
 
 let images = { name: "" };
 
@@ -111,8 +109,11 @@ export function draw(painter, area, pointed, colours, dark) {
     const panel = all.panels[number];
     drawHeading(panel, numbers?.[number] ?? "", left, top - upright - SCALE - TITLE);
     drawMap(panel, pictures[number], place, left, top);
-    drawLabels(keys.map((key) => nameIn(number, key, "key")), keys, column, place, true);
-    if (number % columns === 0) drawLabels(names.query, queries, row, place, false);
+    const side = { cell, before: 0 };
+    const above = { ...side, upright: true, first: place.x, start: left, length: seen.wide, edge: top, room: upright };
+    drawLabels(painter, keys.map((key) => nameIn(number, key, "key")), keys, column, above, colours);
+    const beside = { ...side, first: place.y, start: top, length: seen.high, edge: left, room: label };
+    if (number % columns === 0) drawLabels(painter, names.query, queries, row, beside, colours);
   }
   return true;
 
@@ -137,7 +138,7 @@ export function draw(painter, area, pointed, colours, dark) {
     const { signed, values, hidden } = panel;
     painter.clip(left, top, seen.wide, seen.high);
     if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
-    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(panel, x, y);
+    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(painter, values, { queries, keys, x, y, cell }, (what) => colourOf(panel, what), signed ? "change" : "weight", { map: panel.name });
     else painter.image(image, x, y, whole.wide, whole.high);
     if (cell >= NUMBERED || (signed && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(panel, values[place], cellX, cellY), { x, y });
     const frame = { stroke: colours.accent, lineWidth: cell < 6 ? 1 : 2 };
@@ -150,16 +151,6 @@ export function draw(painter, area, pointed, colours, dark) {
 
   function colourOf({ signed, most }, what) {
     return (signed ? signedColour : shareColour)(what / most, dark);
-  }
-
-  function drawShapes(panel, x, y) {
-    panel.values.forEach((what, place) => {
-      const [query, key] = [Math.floor(place / keys.length), place % keys.length];
-      const data = { map: panel.name, query: queries[query].members[0], key: keys[key].members[0] };
-      painter.rect(x + key * cell, y + query * cell, cell + 0.3, cell + 0.3, isHidden(what)
-        ? { data: { ...data, hidden: true } }
-        : { fill: rgb(colourOf(panel, what)), data: { ...data, [panel.signed ? "change" : "weight"]: Number(what.toPrecision(6)) } });
-    });
   }
 
   /** Call `shown(place, x, y)` for each cell that is in the window. */
@@ -179,28 +170,6 @@ export function draw(painter, area, pointed, colours, dark) {
       const text = panel.signed ? signedValue(what, OF_RECORDS, 2) : what.toFixed(2);
       painter.text(text, x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
     }
-  }
-
-  /** Labels beside a map, as many as have room, and the marked one whatever room there is. */
-  function drawLabels(texts, units, marked, { x, y }, upwards) {
-    const [left, top] = [area.x + x, area.y + y];
-    const [start, length] = upwards ? [left, seen.wide] : [top, seen.high];
-    if (upwards) painter.clip(left - GAP, top - upright, seen.wide + 2 * GAP, upright);
-    else painter.clip(area.x, top - GAP, label, seen.high + 2 * GAP);
-    const write = (number, bold) => {
-      const along = (upwards ? x : y) + (number + 0.5) * cell;
-      if (along < start || along > start + length) return;
-      const text = cut(texts[number], SIZE, (upwards ? upright : label) - 2 * GAP);
-      const [toX, toY] = upwards ? [along, top - GAP] : [left - GAP, along];
-      if (bold && upwards) painter.rect(toX - READABLE / 2, top - upright, READABLE, upright, { fill: colours.mark });
-      if (bold && !upwards) painter.rect(area.x, toY - READABLE / 2, label, READABLE, { fill: colours.mark });
-      const fill = units[number].special && !bold ? colours.faint : colours.ink;
-      painter.text(text, toX, toY, { fill, size: SIZE, align: upwards ? "left" : "right", bold, turn: upwards ? -90 : 0 });
-    };
-    const step = Math.max(1, Math.ceil(READABLE / cell));
-    for (let number = 0; number < units.length; number += step) if (marked < 0 || Math.abs(number - marked) * cell >= READABLE) write(number, false);
-    if (marked >= 0) write(marked, true);
-    painter.endClip();
   }
 }
 

@@ -61,21 +61,22 @@ def page(
 
 
 def assembled(
-    template: str, styles: Sequence[str], code: str, title: str, description: dict[str, Any], chunks: Mapping[str, str]
+    body: str, styles: Sequence[str], code: str, title: str, description: dict[str, Any], chunks: Mapping[str, str]
 ) -> str:
-    """A page of this template, styles and script, which holds this description and these chunks, and nothing else."""
+    """A page of this body, styles and script, which holds this description and these chunks, and nothing else."""
     style = "".join((FOLDER / name).read_text(encoding="utf-8") for name in styles)
     places = {
         "policy": policy(style, code),
         "title": html.escape(printable(title)),
         "style": style,
+        "body": (FOLDER / body).read_text(encoding="utf-8"),
         "script": code,
         "page": as_json(description),
         "chunks": "\n".join(
             f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
         ),
     }
-    return filled(template, places)
+    return filled("frame.html", places)
 
 
 def filled(name: str, places: Mapping[str, str]) -> str:

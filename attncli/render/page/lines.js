@@ -1,10 +1,10 @@
 // Which lines Heads draws, and how much of the weight they carry.
 
 import { countOf, isWhole, weightsOf } from "./data.js";
+import { FAINTEST } from "./paint.js";
 import { state } from "./state.js";
 import { isHidden, shownWeights } from "./units.js";
 
-const LEAST = 1 / 255; // an opacity below this is none
 const MOST = 1000;
 const GOLDEN = (Math.sqrt(5) - 1) / 2; // whose multiples lie everywhere between two whole numbers
 const ALL = 1 - 1e-6; // of a sum of many rounded numbers
@@ -29,7 +29,7 @@ export function linesOf({ queries, keys }, [first, last], chosen) {
   const cells = chosen ? ofToken(queries, keys, chosen) : inSight(queries, keys, first, last);
   const full = chosen ? largest(maps, cells) : 1;
   const width = keys.length;
-  const found = strongEnough(maps, cells, Math.max(state.threshold, LEAST * full))
+  const found = strongEnough(maps, cells, Math.max(state.threshold, FAINTEST * full))
     .map(({ map, cell, weight }) => ({ query: Math.floor(cell / width), key: cell % width, head: heads[map], weight }));
   const lines = found.length <= MOST ? found : strongest(found, MOST);
 

@@ -1,7 +1,8 @@
 // One head as a heat map in a box. Labels stay at the edges of the box while the cells move under them.
 
 import { pointAway } from "./away.js";
-import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
+import { drawLabels, drawShapes, LARGEST_CELL, MOST_SHAPES } from "./cells.js";
+import { inkOn, pixelOf, pixelTable, shareColour } from "./colour.js";
 import { cut, picture, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { drawBar, largestOf, shareOf } from "./scale.js";
@@ -13,10 +14,9 @@ import { isWhole } from "./data.js";
 const CAPTION = 26;
 const GAP = 6;
 const SIZE = 12;
-const READABLE = 12; // pixels from one label to the next
 const ROOM_FOR_BAR = 220;
 const NUMBERED = 36; // a cell with its weight in it
-export const LARGEST_CELL = 80;
+export const MARGIN = GAP; // right of a map and below it
 
 let drawn = { name: "", image: null, largest: 1, hidden: false };
 
@@ -27,7 +27,11 @@ export function layout(width, height) {
   const label = Math.min(widest, 120, width * 0.25) + 2 * GAP;
   const top = CAPTION + label;
   const fit = Math.min((width - label - GAP) / both.keys.length, (height - top - GAP) / both.queries.length);
-  return { ...both, label, top, cell: Math.min(Math.max(fit, 0), LARGEST_CELL), end: GAP };
+  return { ...both, label, top, cell: Math.min(Math.max(fit, 0), LARGEST_CELL) };
+}
+
+function labelsOf(units) {
+  return units.map(({ label }) => label);
 }
 
 /** What lies at a place of a map: `{query, key}`, or one of them beside the cells; `seen` is how far it has moved. */
@@ -56,7 +60,7 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
   painter.clip(left - 1, upper - 1, box.width - label + 1, box.height - top + 1);
   if (hidden) painter.hatch(first, highest, wide, high, colours);
   const whole = isWhole(state.layer, state.head);
-  if (whole && painter.vector && queries.length * keys.length <= 4096) drawCells();
+  if (whole && painter.vector && weights.length <= MOST_SHAPES) drawShapes(painter, weights, { queries, keys, x: first, y: highest, cell }, colourOf, "weight");
   else painter.image(image, first, highest, wide, high);
   if (whole && cell >= NUMBERED) drawNumbers();
   painter.rect(first, highest, wide, high, { stroke: colours.edge }); // the first colour may be that of the paper
@@ -67,8 +71,10 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
   if (column >= 0) frame(first + column * cell, highest, thick, high, pointed?.key !== undefined);
   painter.endClip();
 
-  drawLabels(queries, row, false);
-  drawLabels(keys, column, true);
+  const side = { cell, before: cell / 2, room: label };
+  const upright = { ...side, upright: true, first, start: left, length: box.width - label, edge: upper };
+  drawLabels(painter, labelsOf(queries), queries, row, { ...side, first: highest, start: upper, length: box.height - top, edge: left }, colours);
+  drawLabels(painter, labelsOf(keys), keys, column, upright, colours);
   const right = Math.max(first + wide, box.x + textWidth(said, SIZE) + ROOM_FOR_BAR); // beside what is drawn, if the box is wider
   const end = drawBar(painter, Math.min(right, box.x + box.width - GAP), box.y + 3, { largest, hidden }, colours, dark);
   painter.text(cut(said, SIZE, end - box.x - 2 * GAP), box.x + GAP, box.y + 13, { fill: colours.faint, size: SIZE });
@@ -91,16 +97,6 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
     painter.rect(x, y, width, height, { stroke: under ? colours.ink : colours.accent, lineWidth });
   }
 
-  function drawCells() {
-    for (let place = 0; place < weights.length; place++) {
-      const [query, key] = [Math.floor(place / keys.length), place % keys.length];
-      const data = { query: queries[query].members[0], key: keys[key].members[0] };
-      painter.rect(first + key * cell, highest + query * cell, cell + 0.3, cell + 0.3, isHidden(weights[place])
-        ? { data: { ...data, hidden: true } }
-        : { fill: rgb(colourOf(weights[place])), data: { ...data, weight: Number(weights[place].toPrecision(6)) } });
-    }
-  }
-
   function drawNumbers() {
     queries.forEach((_, query) => {
       const y = highest + (query + 0.5) * cell;
@@ -116,28 +112,6 @@ export function drawMap(painter, box, origin, laid, { said, pointed }, colours, 
 
   function colourOf(weight) {
     return shareColour(shareOf(weight, largest), dark);
-  }
-
-  /** Every label that has room, and the one that is pointed at whatever room there is. */
-  function drawLabels(units, marked, upright) {
-    const step = Math.max(1, Math.ceil(READABLE / cell));
-    const side = upright ? box.x + box.width : box.y + box.height;
-    const start = upright ? left : upper;
-    const write = (number, bold) => {
-      const along = (upright ? first : highest) + (number + 0.5) * cell;
-      if (along < start - cell / 2 || along > side) return;
-      const text = cut(units[number].label, SIZE, label - 2 * GAP);
-      const fill = units[number].special && !bold ? colours.faint : colours.ink;
-      const [x, y] = upright ? [along, box.y + top - GAP] : [box.x + label - GAP, along];
-      if (bold && upright) painter.rect(x - READABLE / 2, box.y + CAPTION, READABLE, label, { fill: colours.mark });
-      if (bold && !upright) painter.rect(box.x, y - READABLE / 2, label, READABLE, { fill: colours.mark });
-      painter.text(text, x, y, { fill, size: SIZE, align: upright ? "left" : "right", bold, turn: upright ? -90 : 0 });
-    };
-    if (upright) painter.clip(left - READABLE / 2, box.y + CAPTION, box.width - label, label);
-    else painter.clip(box.x, upper - READABLE / 2, label, box.height - top);
-    for (let number = 0; number < units.length; number += step) if (Math.abs(number - marked) * cell >= READABLE || marked < 0) write(number, false);
-    if (marked >= 0) write(marked, true);
-    painter.endClip();
   }
 }
 

@@ -1,12 +1,10 @@
 // Matrix: one head as a heat map, as large as the window or larger.
 
+import { SMALLEST_CELL } from "./cells.js";
 import * as map from "./map.js";
 import { scaled } from "./scale.js";
 import { state } from "./state.js";
 import { caption, kind, pooling } from "./captions.js";
-
-export const SMALLEST_CELL = 1;
-export const LARGEST_CELL = map.LARGEST_CELL;
 
 function layout(width, height) {
   const laid = map.layout(width, height);
@@ -14,8 +12,8 @@ function layout(width, height) {
 }
 
 export function measure(width, height) {
-  const { queries, keys, label, top, cell, end } = layout(width, height);
-  return { width: Math.max(width, label + keys.length * cell + end), height: top + queries.length * cell + end };
+  const { queries, keys, label, top, cell } = layout(width, height);
+  return { width: Math.max(width, label + keys.length * cell + map.MARGIN), height: top + queries.length * cell + map.MARGIN };
 }
 
 /** The side of a cell now, and where the cells begin: what zooming has to know. */

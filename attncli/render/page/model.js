@@ -3,7 +3,7 @@
 import { headColour, pixelOf, pixelTable } from "./colour.js";
 import { kindOf, maskOf, page } from "./data.js";
 import * as map from "./map.js";
-import { CanvasPainter, cut, picture } from "./paint.js";
+import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
 import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, leastDrawn, pooled, shownWeights } from "./units.js";
@@ -16,7 +16,7 @@ const LABEL = 14; // height of the words under a thumbnail, where there is room
 const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
 const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside the others; how much of it that takes
 const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
-const [LEAST, LEASTS, OPAQUE] = [0.02, 5, 1 / 255]; // of lines in thumbnails: the most, in floors of the text, and what can be seen
+const [LEAST, LEASTS] = [0.02, 5]; // of lines in thumbnails: a weight, or so many of the least of the text, if that is less
 const KEPT = 600;
 const PATIENCE = 40; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
@@ -147,7 +147,7 @@ function lineImage(small, side, scale, head) {
 }
 
 function drawLines(painter, { weights, rows, columns }, x, y, side, head) {
-  const least = Math.max(state.threshold, OPAQUE, Math.min(LEAST, LEASTS * leastDrawn()));
+  const least = Math.max(state.threshold, FAINTEST, Math.min(LEAST, LEASTS * leastDrawn()));
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];

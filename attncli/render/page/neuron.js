@@ -4,7 +4,7 @@
 import { caption, isolated } from "./captions.js";
 import { hasVectors, maskOf, tokensOf } from "./data.js";
 import * as lacking from "./lacking.js";
-import { cut, textWidth } from "./paint.js";
+import { cut, FAINTEST, textWidth } from "./paint.js";
 import { difference, scores } from "./scores.js";
 import { change, state } from "./state.js";
 import { axes } from "./units.js";
@@ -19,7 +19,7 @@ const ROOMY = 700;
 const [THIN, THICK] = [1, 8]; // an element
 const [SHORT, LONG] = [36, 120]; // a vector of few of them, where there is little room and where there is much
 const [LEAST, VALUE] = [34, 58]; // a column of tokens, one of weights
-const [STROKE, FAINTEST] = [3.5, 1 / 255]; // of a connector; a weight below this is no opacity at all
+const STROKE = 3.5; // of a connector
 const ROUNDING = 0.001; // by more than this, and what storing them does, a weight of q and k differs from the model's own
 
 /** The query that is shown: the token that is held, else the first that is a word. */

@@ -2,6 +2,7 @@
 // take the same orders.
 // `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
 
+export const FAINTEST = 1 / 255; // an opacity below this is none
 export const FONT = "system-ui, sans-serif";
 const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // of what is hidden: a square of it, its lines, how strong
 export const PART = " · "; // between the parts of a caption

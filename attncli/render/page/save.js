@@ -1,9 +1,9 @@
 // Saving the drawing as a file: all of it, or with Shift what is seen of it, and nothing around it. Nothing leaves the
 // page: the file is made in it and handed to the browser.
 
-import { area, drawView, whole } from "./chart.js";
+import { area, drawOn, drawView, whole } from "./chart.js";
 import { theme } from "./colour.js";
-import { Bounds, CanvasPainter, SvgPainter } from "./paint.js";
+import { Bounds, SvgPainter } from "./paint.js";
 import { state } from "./state.js";
 
 const MARGIN = 8;
@@ -19,17 +19,12 @@ export async function saveSvg({ shiftKey }) {
 }
 
 export async function savePng({ shiftKey }) {
-  const colours = theme();
   const { all, drawn } = await bounded(false, shiftKey);
-  const { x, y, width, height } = drawn;
+  const { width, height } = drawn;
   const scale = Math.min(FINE, LONGEST / width, LONGEST / height, Math.sqrt(LARGEST / (width * height)));
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [Math.floor(width * scale), Math.floor(height * scale)];
-  const context = canvas.getContext("2d");
-  context.setTransform(scale, 0, 0, scale, -x * scale, -y * scale);
-  const painter = new CanvasPainter(context);
-  painter.rect(x, y, width, height, { fill: colours.paper });
-  drawView(painter, all, null, colours);
+  drawOn(canvas.getContext("2d"), drawn, scale, null, all);
   canvas.toBlob((blob) => hand(blob, "png"), "image/png");
 }
 

@@ -23,7 +23,9 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
     places = [(text, layer) for text, one in enumerate(maps) for layer in range(len(one)) if (text + layer) % step == 0]
     samples = [some_rows(maps[text][layer]) for text, layer in places]
     share = sum(map(len, pack_layers(samples, pick_scale(maps)))) / sum(layer.size for layer in samples)
-    frame = len(script()) + sum(len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "template.html"))
+    frame = len(script()) + sum(
+        len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
+    )
     weights = share * sum(one.size for one in maps)
     return round(frame + weights + sum(map(without_weights, records)) + vectors_size(records, weights))
 

@@ -44,7 +44,7 @@ def browser():
 
     Where there is none the tests that need it are skipped, or, with ATTNCLI_NEED_BROWSER set, fail.
     """
-    path = os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    path = browser_path()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -55,6 +55,11 @@ def browser():
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
+
+
+def browser_path():
+    """Where the browser is, None if there is none."""
+    return os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def lacking(why):
