@@ -23,7 +23,7 @@ export function brief(weight) {
 function rough(weight) {
   const { small, ...mask } = maskOf(state.text, state.mask);
   if (state.words) return mask.rest > 0;
-  return isRough(weight, mask) || (small !== undefined && isRough(weight, small));
+  return isRough(weight, mask) || (page.whole !== undefined && isRough(weight, small));
 }
 
 /** Below 0.001 two digits are enough, and below 0.0001 zeros are too many. */

@@ -93,44 +93,94 @@ export function maskOf(text, name) {
  * its block.
  */
 export function weightsOf(text, name, layer, head) {
-  const place = `${text} ${name} ${layer} ${head}`;
-  if (maps.has(place)) return maps.get(place);
-  const [whole, mask] = [isWhole(layer, head), maskOf(text, name)];
-  const scale = whole ? mask : mask.small;
-  const bytes = bytesOf(scale.maps[page.layers.indexOf(layer)]);
-  const seen = maskBytes(text, name, layer);
-  if (bytes === null || seen === null) return null;
+  const place = mapName(text, name, layer, head);
+  if (maps.has(place)) return keep(place, maps.get(place));
+  const mask = maskOf(text, name);
   const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
-  const heads = whole ? wholeHeads(layer) : page.heads;
-  const [rows, columns] = whole ? [queries, keys] : [scale.rows, scale.columns];
-  const stored = readHead(bytes, scale, heads.length, heads.indexOf(head), rows, columns);
-  const weights = whole ? stored : spread(stored, rows, columns, queries, keys);
-  for (let cell = 0; mask.hides && cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
+  const found = isWhole(layer, head)
+    ? readMap(mask, layer, head, wholeHeads(layer), queries, keys)
+    : spread(smallOf(text, name, layer, head), queries, keys);
+  const weights = found && hide(found, mask.hides, mask.allowed, layer);
+  return weights && keep(place, weights);
+}
+
+/** Keep a map, for which the one goes that was not asked for the longest. */
+function keep(place, weights) {
+  maps.delete(place);
   if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
   maps.set(place, weights);
   return weights;
 }
 
-/** A small map as large as the whole one: block number i of n begins at floor(i * length / n), as pooling.py has it. */
-function spread(small, rows, columns, queries, keys) {
+let reading; // a timer
+
+/** Read ahead the maps of these heads in the layers beside this one, one after the other while nothing else happens. */
+export function readAhead(text, name, layer, heads) {
+  clearTimeout(reading);
+  const at = page.layers.indexOf(layer);
+  const beside = [page.layers[at + 1], page.layers[at - 1]].filter((near) => near !== undefined);
+  if ((beside.length + 1) * heads.length > KEPT_MAPS) return;
+  const waiting = beside.flatMap((near) => heads.filter((head) => isWhole(near, head)).map((head) => [near, head]));
+  const next = waiting.find(([near, head]) => !maps.has(mapName(text, name, near, head)));
+  if (next === undefined) return;
+  reading = setTimeout(() => weightsOf(text, name, ...next) && readAhead(text, name, layer, heads));
+}
+
+function mapName(...names) {
+  return names.join(" ");
+}
+
+/**
+ * The small map of a head, `{weights, rows, columns}`, or null if it is not decoded yet; undefined if the page has none
+ * with so many cells. A cell is the largest of its block, and hidden where all of that is.
+ */
+export function smallOf(text, name, layer, head, cells = 0) {
+  const mask = maskOf(text, name);
+  if (mask.small === undefined || Math.max(mask.small.rows, mask.small.columns) < cells) return undefined;
+  const { rows, columns } = mask.small;
+  const found = readMap(mask.small, layer, head, page.heads, rows, columns);
+  const weights = found && hide(found, mask.hides, mask.small.allowed, layer);
+  return weights && { weights, rows, columns };
+}
+
+/** A head out of maps as they are stored, `{maps, steps, ...}`; null if they are not decoded yet. */
+function readMap(stored, layer, head, heads, rows, columns) {
+  const bytes = bytesOf(stored.maps[page.layers.indexOf(layer)]);
+  return bytes && readHead(bytes, stored, heads.length, heads.indexOf(head), rows, columns);
+}
+
+/** Write NaN where nothing may be attended to, if anything is hidden; gives null if that is not decoded yet. */
+function hide(weights, hides, ids, layer) {
+  const seen = maskBytes(ids, layer);
+  if (hides && seen === null) return null;
+  for (let cell = 0; hides && cell < weights.length; cell++) if (!bit(seen, cell)) weights[cell] = NaN;
+  return weights;
+}
+
+/** The block, of `count` of them, that a place along a length is in: number i begins at floor(i * length / count), as pooling.py has it. */
+export function blockOf(place, count, length) {
+  return Math.floor(((place + 1) * count - 1) / length);
+}
+
+/** A small map as large as the whole one. */
+function spread(small, queries, keys) {
+  if (small === null) return null;
   const weights = new Float32Array(queries * keys);
-  const block = (place, count, length) => Math.floor(((place + 1) * count - 1) / length);
   for (let query = 0; query < queries; query++) {
-    const row = block(query, rows, queries) * columns;
-    for (let key = 0; key < keys; key++) weights[query * keys + key] = small[row + block(key, columns, keys)];
+    const row = blockOf(query, small.rows, queries) * small.columns;
+    for (let key = 0; key < keys; key++) weights[query * keys + key] = small.weights[row + blockOf(key, small.columns, keys)];
   }
   return weights;
 }
 
 /** Whether a query may look at a key in a layer; null if the mask, of this layer or of all, is not decoded yet. */
 export function allowed(text, name, layer, query, key) {
-  const bytes = maskBytes(text, name, layer);
+  const bytes = maskBytes(maskOf(text, name).allowed, layer);
   return bytes && bit(bytes, query * countOf(text, "key") + key);
 }
 
 /** What may be attended to in a layer, a bit a cell, or null if it is not decoded yet. */
-function maskBytes(text, name, layer) {
-  const ids = maskOf(text, name).allowed;
+function maskBytes(ids, layer) {
   return bytesOf(Array.isArray(ids) ? ids[page.layers.indexOf(layer)] : ids);
 }
 

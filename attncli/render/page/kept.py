@@ -1,4 +1,4 @@
-"""What a small page holds: of all heads small maps, and some heads whole."""
+"""What a small page holds: of all heads small maps, and some heads whole. Long texts have small maps beside whole ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.base.arrays import Floats
+from attncli.base.arrays import Bools, Floats
 from attncli.record import AttentionRecord
 from attncli.render.page.levels import Scale
 from attncli.render.page.pack import SCALES, pack_layer, pack_layers
@@ -46,6 +46,13 @@ class Kept:
         """The whole heads of a layer."""
         return sorted(head for of, head in self.heads if of == layer)
 
+    def whole(self, record: AttentionRecord) -> list[Floats]:
+        """The whole heads of each layer of a record, `[head, query, key]`."""
+        return [
+            layer[[record.heads.index(head) for head in self.of_layer(number)]]
+            for number, layer in zip(record.layers, record.weights, strict=True)
+        ]
+
     def opening(self) -> dict[str, Any]:
         """The state where an address says nothing: the first head that is whole, or, where none is, all of them."""
         if not self.heads:
@@ -57,3 +64,11 @@ class Kept:
 def small_maps(record: AttentionRecord, side: int) -> list[Floats]:
     """The small maps of each layer, `[head, query, key]`, at most `side` x `side`."""
     return [np.stack([pool(one, side, side) for one in layer]) for layer in record.weights]
+
+
+def small_masks(record: AttentionRecord, side: int) -> Bools:
+    """What may be attended to in the small maps, of all layers where they have one mask, else of each: a cell may be
+    where anything of it may.
+    """
+    masks = record.compact_masks.astype(np.float32)
+    return (pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])) > 0

@@ -13,7 +13,7 @@
 
 import { listen, onDrawn, redraw } from "./chart.js";
 import { makeControls, showState } from "./controls.js";
-import { decodeAhead, onDecoded } from "./data.js";
+import { decodeAhead, onDecoded, readAhead } from "./data.js";
 import * as heads from "./heads.js";
 import { listenToKeys } from "./keys.js";
 import * as matrix from "./matrix.js";
@@ -26,7 +26,10 @@ makeControls();
 onChange(showState);
 onChange(makeRoom);
 onChange(redraw);
-onDrawn(readOut);
+onDrawn((token) => {
+  readOut(token);
+  if (state.view === "heads") readAhead(state.text, state.mask, state.layer, state.heads);
+});
 onDecoded(() => {
   redraw();
   setTimeout(() => decodeAhead(state.text, state.mask, state.layer)); // after that drawing

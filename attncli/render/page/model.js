@@ -1,12 +1,12 @@
 // Model: all layers and heads as thumbnails, a row a layer; beside them, where there is room, one of them large.
 
 import { headColour, pixelOf, pixelTable } from "./colour.js";
-import { kindOf, maskOf, page } from "./data.js";
+import { kindOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
 import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
 import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
-import { axes, isHidden, leastDrawn, pooled, shownWeights } from "./units.js";
+import { axes, isHidden, leastDrawn, pooled, showsAll, shownWeights } from "./units.js";
 import { caption, kind, pooling } from "./captions.js";
 
 const TOP = 44;
@@ -18,7 +18,7 @@ const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside
 const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
 const [LEAST, LEASTS] = [0.02, 5]; // of lines in thumbnails: a weight, or so many of the least of the text, if that is less
 const KEPT = 600;
-const PATIENCE = 40; // milliseconds of a drawing for new thumbnails; the rest come with the next one
+const PATIENCE = 80; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
 const smalls = new Map(); // what of a map does not depend on how it is drawn -> its thumbnail's weights, and the largest
 const images = new Map(); // everything that a thumbnail depends on -> its picture
@@ -71,13 +71,14 @@ export function draw(painter, area, pointed, colours, dark) {
   });
   let complete = true;
   const until = performance.now() + PATIENCE;
+  const [along, table] = [axes(), pixelTable(dark)];
   page.layers.forEach((layer, row) => {
     const y = TOP + row * step;
     if (y + step < area.y || y > area.y + area.height) return;
     painter.text(String(layer), LEFT - GAP, y + side / 2, { fill: colours.faint, size: 12, align: "right" });
     page.heads.forEach((head, column) => {
       const x = LEFT + column * (side + GAP);
-      complete = drawThumb(painter, x, y, side, layer, head, colours, dark, until) && complete;
+      complete = drawThumb(x, y, layer, head) && complete;
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
       painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
@@ -85,6 +86,23 @@ export function draw(painter, area, pointed, colours, dark) {
     });
   });
   return (beside ? drawBeside() : true) && complete;
+
+  /** Whether it could be drawn: its weights may not be decoded yet, or have to wait for the next drawing. */
+  function drawThumb(x, y, layer, head) {
+    const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
+    const inLines = state.thumbs === "lines";
+    const most = inLines ? MOST_LINES_ROWS : side * scale;
+    const what = [state.text, state.mask, layer, head, state.special, state.segments, state.words, most].join();
+    const how = [what, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
+    if (!images.has(how) && performance.now() > until) return false;
+    const small = smalls.get(what) ?? keep(smalls, what, smallMap(along, layer, head, side, most));
+    if (small === null) return false;
+    const image = images.get(how) ?? keep(images, how, inLines ? lineImage(small, side, scale, head) : matrixImage(small, table));
+    if (!inLines && small.hides) painter.hatch(x, y, side, side, colours);
+    if (painter.vector && inLines) drawLines(painter, small, x, y, side, head);
+    else painter.image(image, x, y, side, side);
+    return true;
+  }
 
   function drawBeside() {
     const box = { x: area.x + width, y: area.y, width: beside, height: area.height };
@@ -99,22 +117,6 @@ function describe(layer, head) {
   return { layer, head, kind: kindOf(state.text, state.mask, layer, head).label };
 }
 
-function drawThumb(painter, x, y, side, layer, head, colours, dark, until) {
-  const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
-  const inLines = state.thumbs === "lines";
-  const most = inLines ? MOST_LINES_ROWS : side * scale;
-  const what = [state.text, state.mask, layer, head, state.special, state.segments, state.words, most].join();
-  const how = [what, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
-  if (!images.has(how) && performance.now() > until) return false;
-  const found = smalls.get(what) ?? keep(smalls, what, smallMap(layer, head, most));
-  if (found === null) return false;
-  const image = images.get(how) ?? keep(images, how, inLines ? lineImage(found.small, side, scale, head) : matrixImage(found, dark));
-  if (!inLines && found.small.weights.some(isHidden)) painter.hatch(x, y, side, side, colours);
-  if (painter.vector && inLines) drawLines(painter, found.small, x, y, side, head);
-  else painter.image(image, x, y, side, side);
-  return true;
-}
-
 /** Put something that is there into a map that is not to grow without end. */
 function keep(things, name, thing) {
   if (things.size >= KEPT) things.clear();
@@ -122,19 +124,27 @@ function keep(things, name, thing) {
   return thing;
 }
 
-/** A map's weights with at most so many rows and columns, and the largest of all; null if it is not decoded yet. */
-function smallMap(layer, head, most) {
-  const { queries, keys } = axes();
-  const weights = shownWeights(queries, keys, layer, head);
-  if (weights === null) return null;
-  const small = pooled(weights, queries.length, keys.length, most);
-  return { small, largest: largestOf(small.weights) };
+/** A map's weights with at most so many rows and columns, the largest of all, and whether any is hidden; null if it is not decoded yet. */
+function smallMap(along, layer, head, side, most) {
+  const { weights, rows, columns } = source(along, layer, head, side) ?? {};
+  if (weights === undefined) return null;
+  const small = pooled(weights, rows, columns, most);
+  return { ...small, largest: largestOf(small.weights), hides: small.weights.some(isHidden) };
 }
 
-function matrixImage({ small, largest }, dark) {
-  const table = pixelTable(dark);
-  const pixels = Uint32Array.from(small.weights, (weight) => pixelOf(table, shareOf(weight, largest)));
-  return picture(pixels, small.rows, small.columns);
+/** What a thumbnail is made of: a small map as fine as its pixels, where there is one and nothing is filtered; else the whole one. */
+function source({ queries, keys }, layer, head, side) {
+  if (showsAll(queries, keys)) {
+    const small = smallOf(state.text, state.mask, layer, head, side);
+    if (small !== undefined) return small;
+  }
+  const weights = shownWeights(queries, keys, layer, head);
+  return weights && { weights, rows: queries.length, columns: keys.length };
+}
+
+function matrixImage({ weights, rows, columns, largest }, table) {
+  const pixels = new Uint32Array(weights.length).map((_, place) => pixelOf(table, shareOf(weights[place], largest)));
+  return picture(pixels, rows, columns);
 }
 
 function lineImage(small, side, scale, head) {

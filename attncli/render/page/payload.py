@@ -12,7 +12,7 @@ from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord, ModelInfo
-from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps
+from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps, small_masks
 from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pack_layers, packed, pick_scale
 from attncli.render.page.vectors import store
@@ -21,6 +21,7 @@ from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_texts
 
 LONGEST_TITLE = 60
+LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
 VECTORS = "vectors"  # how the names of chunks of q and k begin
 NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
@@ -200,22 +201,23 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
 
 
 def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
-    """The weights of every layer; or those of the heads that are kept, and small maps of all."""
-    if kept is None:
-        return {"maps": [chunks.add(text) for text in pack_layers(list(record.weights), scale)]}
-    whole = [
-        layer[[record.heads.index(head) for head in kept.of_layer(number)]]
-        for number, layer in zip(record.layers, record.weights, strict=True)
-    ]
-    small = small_maps(record, kept.side)
+    """The weights of every layer, or those of the heads that are kept; with these, and of long texts, small maps."""
+    whole = list(record.weights) if kept is None else kept.whole(record)
+    entry: dict[str, Any] = {"maps": [chunks.add(text) for text in pack_layers(whole, scale)]}
+    if kept is not None or max(record.weights.shape[2:]) > LONG:
+        entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)
+    return entry
+
+
+def small_entry(record: AttentionRecord, side: int, chunks: Chunks) -> dict[str, Any]:
+    """The small maps of every layer, and what of them may be attended to."""
+    maps = small_maps(record, side)
     return {
-        "maps": [chunks.add(text) for text in pack_layers(whole, scale)],
-        "small": {
-            "maps": [chunks.add(text) for text in pack_layers(small, SMALL)],
-            **scale_entry(SMALL, small[0].shape[2]),
-            "rows": small[0].shape[1],
-            "columns": small[0].shape[2],
-        },
+        "maps": [chunks.add(text) for text in pack_layers(maps, SMALL)],
+        **scale_entry(SMALL, maps[0].shape[2]),
+        "rows": maps[0].shape[1],
+        "columns": maps[0].shape[2],
+        "allowed": allowed_entry(small_masks(record, side), chunks),
     }
 
 

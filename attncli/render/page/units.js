@@ -1,6 +1,6 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
-import { countOf, isWhole, maskOf, tokensOf, weightsOf } from "./data.js";
+import { blockOf, countOf, isWhole, maskOf, tokensOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 const SHARE = 1 / 16; // of what each key would have of a row that looks at all alike
@@ -36,13 +36,18 @@ const filtered = new Map(); // everything that a map depends on -> what the filt
 export function shownWeights(queries, keys, layer, head, text = state.text, mask = state.mask) {
   const weights = weightsOf(text, mask, layer, head);
   if (weights === null) return null;
-  if (queries.length === countOf(state.text, "query") && keys.length === countOf(state.text, "key")) return weights;
+  if (showsAll(queries, keys)) return weights;
   const name = [state.text, state.mask, state.segments, state.special, state.words, layer, head].join();
   if (!filtered.has(name)) {
     if (filtered.size >= KEPT) filtered.delete(filtered.keys().next().value);
     filtered.set(name, between(queries, keys, weights, isWhole(layer, head)));
   }
   return filtered.get(name);
+}
+
+/** Whether every token is a unit of its own. */
+export function showsAll(queries, keys) {
+  return queries.length === countOf(state.text, "query") && keys.length === countOf(state.text, "key");
 }
 
 /** What the filters leave of these weights, by the rule of `shownWeights`. */
@@ -109,14 +114,15 @@ export function unitOf(token, side) {
  */
 export function pooled(weights, rows, columns, most) {
   const [high, wide] = [Math.min(rows, most), Math.min(columns, most)];
-  const small = new Float32Array(high * wide).fill(NaN);
-  const across = Int32Array.from({ length: columns }, (_, column) => Math.floor((column * wide) / columns));
+  const small = new Float32Array(high * wide).fill(-1); // less than any weight
+  const ends = Int32Array.from({ length: wide }, (_, block) => Math.floor(((block + 1) * columns) / wide));
   for (let row = 0, place = 0; row < rows; row++) {
-    const start = Math.floor((row * high) / rows) * wide;
-    for (let column = 0; column < columns; column++, place++) {
-      const cell = start + across[column];
-      if (weights[place] > small[cell] || isHidden(small[cell])) small[cell] = weights[place];
+    const start = blockOf(row, high, rows) * wide;
+    for (let block = 0; block < wide; block++) {
+      let most = small[start + block];
+      for (const end = row * columns + ends[block]; place < end; place++) if (weights[place] > most) most = weights[place]; // NaN is not
+      small[start + block] = most;
     }
   }
-  return { weights: small, rows: high, columns: wide };
+  return { weights: small.map((weight) => (weight < 0 ? NaN : weight)), rows: high, columns: wide };
 }

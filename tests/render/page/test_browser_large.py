@@ -8,6 +8,7 @@ import pytest
 from records import record_of
 
 from attncli.record import Vectors
+from attncli.render.pooling import pool
 from attncli.text.tokens import Tokens
 
 pytestmark = pytest.mark.slow
@@ -16,6 +17,13 @@ TOLD = re.compile(
     r"the strongest 12 weights of a row are stored within ([\d.]+) % of themselves, "
     r"the others \(≈\) within ([\d.]+) %, and not if they are below ([\d.e-]+)"
 )
+
+
+COUNT_TIMERS = """() => {
+  const set = setTimeout;
+  window.asked = 0;
+  window.setTimeout = (...all) => { window.asked++; return set(...all); };
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +128,45 @@ def test_a_thumbnail_of_512_tokens_shows_the_largest_of_each_block(opened, recor
     thumb = thumbs[3, 4]
     side = int(thumb["width"])
     pixels = page.pixels()[int(thumb["y"]) : int(thumb["y"]) + side, int(thumb["x"]) : int(thumb["x"]) + side]
-    blocks = np.arange(512) * side // 512
-    largest = np.zeros((side, side))
-    np.maximum.at(largest, (blocks[:, None], blocks[None, :]), record.map(3, 4))
+    largest = pool(pool(record.map(3, 4), 96, 96), side, side)
     inner = slice(3, side - 3)  # inside the frame
     assert np.abs(pixels - violets(largest**0.5))[inner, inner].max() <= 24
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_block_of_a_long_text_is_hatched_where_all_of_it_is_hidden(opened, violets, each):
+    """`each`: every layer has a mask of its own."""
+    seen = np.tri(300, dtype=bool)
+    near = seen & ~np.tri(300, k=-100, dtype=bool)
+    masks = np.stack([near, seen])
+    weights = np.repeat((masks if each else np.stack([near, near]))[:, None], 12, axis=1).astype(np.float32)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    record = record_of(weights, masks if each else near, "causal")
+    page = opened(record, "#view=model")
+    pixels = page.pixels()
+    for thumb in (one for one in page.marks("rect") if "kind" in one):
+        side, allowed = int(thumb["width"]), (masks[int(thumb["layer"])] if each else near)
+        shown = pool(pool(allowed.astype(np.float32), 96, 96), side, side) > 0
+        part = pixels[int(thumb["y"]) : int(thumb["y"]) + side, int(thumb["x"]) : int(thumb["x"]) + side]
+        largest = pool(pool(record.map(thumb["layer"], thumb["head"]), 96, 96), side, side)
+        inner = (slice(3, side - 3),) * 2  # inside the frame
+        colours = violets(largest / largest.max())
+        assert np.abs(part - colours)[inner][shown[inner]].max() <= 24
+        hatched = part[inner][~shown[inner]].astype(int)
+        assert (
+            np.ptp(hatched, axis=1).max() < 24 and len(np.unique(hatched, axis=0)) > 1
+        )  # strokes, of no weight's colour
+
+
+def test_reading_ahead_comes_to_an_end(opened, record, document):
+    page = opened(record, "#view=heads&layer=2", document=document)
+    page.tab.evaluate(COUNT_TIMERS)
+    page.press("ArrowDown")
+    page.tab.wait_for_timeout(2500)
+    asked = page.tab.evaluate("window.asked")
+    assert asked >= 12  # the heads of the layer below
+    page.tab.wait_for_timeout(500)
+    assert page.tab.evaluate("window.asked") == asked
 
 
 def test_neuron_shows_512_keys(opened, record, document):

@@ -1,5 +1,8 @@
 """A small page: some heads whole, all of them as small maps, in as many characters as it is given."""
 
+import base64
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +11,7 @@ from records import attention_records, cross_records, record_of
 
 from attncli.render.page.kept import SIDES, SMALL, WHOLE, Kept
 from attncli.render.page.pack import unpack_layer
-from attncli.render.page.payload import payload
+from attncli.render.page.payload import LONG, payload
 from attncli.render.pooling import pool
 
 
@@ -50,6 +53,24 @@ def test_as_much_as_there_is_room_for_in_the_order_of_the_ranks(room, random_map
 def test_it_opens_at_the_first_head_or_with_all_of_them():
     assert Kept([(3, 1), (2, 2), (3, 0)], 64).opening() == {"layer": 3, "head": 1, "heads": [1]}
     assert Kept([], 64).opening() == {"view": "model"}
+
+
+@pytest.mark.parametrize(("tokens", "has"), [(LONG, False), (LONG + 1, True)])
+def test_a_page_of_a_long_text_has_small_maps_beside_the_whole_ones(random_maps, tokens, has):
+    seen = np.tri(tokens, dtype=bool)
+    weights = random_maps(2, 2, tokens) * seen
+    record = record_of(weights / weights.sum(axis=-1, keepdims=True), seen, "causal")
+    description, chunks = payload([record], {})
+    [entry] = description["texts"][0]["masks"]
+    assert "whole" not in description and ("small" in entry) == has
+    if has:
+        small = entry["small"]
+        bits = np.frombuffer(zlib.decompress(base64.b64decode(chunks[small["allowed"]])), np.uint8)
+        assert np.array_equal(np.unpackbits(bits).reshape(96, 96), pool(seen.astype(np.float32), 96, 96))
+        for layer, name in zip(record.weights, small["maps"], strict=True):
+            true = np.stack([pool(one, 96, 96) for one in layer])
+            found = unpack_layer(chunks[name], true.shape, SMALL)
+            np.testing.assert_allclose(found, true, rtol=SMALL.rest + 1e-6, atol=SMALL.least(96))
 
 
 def test_a_page_of_everything_says_nothing_of_it(random_maps):
