@@ -38,6 +38,7 @@ def test_the_readme_is_read_in_one_sitting():
     assert len(TEXTS["README.md"].splitlines()) <= 300
 
 
+@pytest.mark.slow
 def test_the_picture_is_what_run_shows():
     assert PICTURE.read_text(encoding="utf-8") == picture()
 

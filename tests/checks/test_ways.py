@@ -141,14 +141,14 @@ def padding_forgotten(monkeypatch):
     ("mistake", "found_by"),
     [
         (swapped_at_the_end, {"one layer", "one head", "together", "sums"}),
-        (swapped_in_sums, {"sums", "sums of norms", "distances"}),
-        (keys_for_values, {"one layer", "one head of all"}),
+        pytest.param(swapped_in_sums, {"sums", "sums of norms", "distances"}, marks=pytest.mark.slow),
+        pytest.param(keys_for_values, {"one layer", "one head of all"}, marks=pytest.mark.slow),
         (mask_forgotten, {"mask causal"}),
         (unscaled, {"formula"}),
         (transposed, {"norms", "sums of norms"}),
-        (last_token_dropped, {"tokens"}),
+        pytest.param(last_token_dropped, {"tokens"}, marks=pytest.mark.slow),
         (segments_forgotten, {"pair", "one layer"}),
-        (padding_forgotten, {"[PAD]"}),
+        pytest.param(padding_forgotten, {"[PAD]"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):

@@ -222,6 +222,7 @@ def test_every_command_with_a_document_has_its_section_and_its_calls():
     assert {name for name in CALLS if "-o" not in commands()["bench" if name in SLOW else name]} == NEVER_SAVED
 
 
+@pytest.mark.slow
 def test_the_tables_are_whole():
     """Every row is read, its type is known, and what has a shape says it."""
     assert sum(map(len, sections().values())) == text().count("\n| `")

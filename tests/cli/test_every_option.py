@@ -203,6 +203,7 @@ WAYS_FOR = [
     ("mask", way("mask -m t5 --which decoder @"), "target"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
+LONG = {"inputs"}  # integrates
 QUICK = 1  # ways of each command that are not left to the slow tests
 # What has no effect that shows, and why that is right.
 SILENT = {
@@ -252,13 +253,20 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                slow = DRAWN & {Path(word).suffix for word in base} or line not in lines[:QUICK]
-                marks = [pytest.mark.slow] if slow else []
-                found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=marks))
+                slow = drawn(base) or line not in lines[:QUICK] or option.name in LONG
+                found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=slow_if(slow)))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]
-        found.append(pytest.param(base, option, id=f"{' '.join(base)} + {written(option)}"))
+        found.append(pytest.param(base, option, id=f"{' '.join(base)} + {written(option)}", marks=slow_if(drawn(base))))
     return found
+
+
+def drawn(base: list[str]) -> bool:
+    return bool(DRAWN & {Path(word).suffix for word in base})
+
+
+def slow_if(slow: bool) -> list[Any]:
+    return [pytest.mark.slow] if slow else []
 
 
 @pytest.fixture(scope="module")

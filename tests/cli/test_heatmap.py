@@ -35,6 +35,7 @@ def written(path):
     return [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.slow
 def test_the_path_is_the_output_and_the_file_is_there(attncli, folder):
     for name, magic in FORMATS:
         result = attncli("heatmap", "--head", "3", "-o", name, TEXT)
@@ -182,6 +183,7 @@ def test_defaults_are_those_of_the_library():
     assert (defaults["cmap"], defaults["dpi"]) == (COLOURS, DPI)
 
 
+@pytest.mark.slow
 def test_a_saved_record_needs_neither_torch_nor_a_display(process, minilm, tmp_path):
     minilm.attend(TEXT, layers=5).save("maps.npz")
     (tmp_path / "torch.py").write_text("raise ImportError('torch is not for pictures')")

@@ -102,6 +102,7 @@ def test_drawn(attncli, tmp_path, suffix):
         assert all(words in drawn for words in ("scaled_dot", "additive (untrained)", "hard_sample", "trophy"))
 
 
+@pytest.mark.slow
 def test_a_picture_beside_json_is_named_on_stderr(attncli, tmp_path):
     result = attncli("mechanisms", TEXT, *WHERE, "--json", "-o", tmp_path / "maps.png")
     assert json.loads(result.out)["layer"] == 4

@@ -86,6 +86,7 @@ def test_what_cannot_be_printed_is_said_and_what_nobody_reads_is_not(tmp_path):
     assert {kind: attncli(tmp_path, "--version", stdout=kind) for kind in words} == words
 
 
+@pytest.mark.slow
 def test_words_that_are_lost_change_no_exit_code(tmp_path):
     for kind in ("closed", "full", "broken"):
         assert attncli(tmp_path, "nonsense", stderr=kind) == (2, "", "")

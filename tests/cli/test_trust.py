@@ -26,6 +26,7 @@ def test_the_document_is_the_librarys(attncli, found):
         assert entry["mask"] == pytest.approx(own["mask"]) and entry["as_good"] == own["as_good"]
 
 
+@pytest.mark.slow
 def test_every_ranking_stands_in_the_table_beside_random_ones(attncli, found):
     result = attncli("trust", *QUICK, TEXT, "--similar-to", OTHER)
     assert result.code == 0

@@ -65,6 +65,7 @@ def everything_kept(network, config, texts, mask, inside):
     return [*states, *maps.kept, *alone.kept, *vectors.kept, *lengths.kept, torch.from_numpy(sums.totals), *limits]
 
 
+@pytest.mark.slow
 @given(data=st.data(), reach=st.integers(1, 9), mask=st.sampled_from(list(MASKS)), together=st.integers(1, 8))
 def test_bands_are_squares(network, data, reach, mask, together):
     """Whatever is kept of several texts, with [PAD] anywhere, under every mask: of a band as of all scores."""

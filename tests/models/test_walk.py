@@ -65,6 +65,7 @@ def test_every_layer_is_the_formula(family, mask):
             torch.testing.assert_close(states[number + 1], x)
 
 
+@pytest.mark.slow
 @given(family=st.sampled_from(FAMILIES), layers=CHOSEN, heads=CHOSEN, mask=st.sampled_from(list(MASKS)))
 @settings(max_examples=30)
 def test_a_request_gets_these_layers_and_heads_in_its_order(family, layers, heads, mask):

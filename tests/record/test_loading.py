@@ -397,7 +397,11 @@ def test_what_run_writes_as_json_is_read_back(mask, minilm, folder):
 def test_any_record_comes_back_from_json_as_far_as_it_holds_it(record, folder):
     record.save(folder / "any.json")
     found = load_record(folder / "any.json")
-    assert json.dumps(found.document()) == json.dumps(record.document()) and found.model == record.model
+    again, document = found.document(), record.document()
+    if document.pop("masks", None) is not None:  # where the tokens' texts do not say which are [PAD]
+        again.pop("masks", None)  # the mask's name may say all that there is to it
+        assert np.array_equal(found.masks, record.masks)
+    assert json.dumps(again) == json.dumps(document) and found.model == record.model
 
 
 DOCUMENT = json.dumps({"model": GOOD.model.document(), "records": [GOOD.document()]})

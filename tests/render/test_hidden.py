@@ -96,6 +96,7 @@ def test_no_weight_looks_like_what_is_hidden():
             assert cell_text(math.nan, width, canvas) not in {cell_text(weight, width, canvas) for weight in steps}
 
 
+@pytest.mark.slow
 def test_a_legend_says_it_once_a_layer_and_only_where_something_is_hidden():
     ones = np.ones((2, 3, 6, 6), dtype=bool)
     ones[1] = abs(np.arange(6)[:, None] - np.arange(6)) <= 1
@@ -119,6 +120,7 @@ def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure
     assert np.array_equal(np.isnan(images), hidden)
 
 
+@pytest.mark.slow
 def test_a_long_text_s_picture_is_pooled_and_hidden_as_before():
     record = long_record(3, length=1600)
     [image] = [np.array(one.get_array()) for one in maps(record.figure())]

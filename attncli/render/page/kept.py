@@ -1,4 +1,4 @@
-"""What a small page holds: of all heads small maps, and some heads whole. Long texts have small maps beside whole ones."""
+"""What a small page holds: of all heads small maps, and some heads whole. A long text has both of all heads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -83,6 +83,7 @@ def test_words_are_put_together():
     assert said(drawn).count("suitcase") == 2
 
 
+@pytest.mark.slow
 @given(layered_records(padding=1))
 @settings(max_examples=5)
 def test_layers_with_masks_of_their_own_stand_beside_each_other(record):

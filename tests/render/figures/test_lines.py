@@ -154,6 +154,7 @@ def test_no_weights_are_a_picture_too():
     assert not bundles(drawn)
 
 
+@pytest.mark.slow
 def test_a_picture_of_very_many_lines_stays_small_and_its_text_is_text(tmp_path, monkeypatch):
     record = random_record(1, 2, 60)
     monkeypatch.setattr(strands, "MOST_LINES", 100)

@@ -58,6 +58,7 @@ def test_numbers_can_be_read_on_every_colour(name):
     assert np.where(dark_ink(colours), luminance / 0.05, 1.05 / luminance).min() >= 4.5
 
 
+@pytest.mark.slow
 def test_a_single_peak_is_seen_in_a_thumbnail():
     weights = np.zeros((12, 12, 400, 400))
     weights[3, 7, 211, 133] = 1
@@ -68,6 +69,7 @@ def test_a_single_peak_is_seen_in_a_thumbnail():
     np.testing.assert_allclose(places[43][0] / shape, np.array([211, 133]) / 400, atol=1 / min(shape))
 
 
+@pytest.mark.slow
 def test_a_map_with_more_cells_than_can_be_seen_says_what_a_cell_is():
     """Of 3,000 tokens a map of 12 inches has 900 cells: its peak is in one of them, and the note says what that is."""
     weights = np.zeros((3000, 3000), dtype=np.float32)

@@ -110,6 +110,7 @@ def test_no_word_lies_on_another_or_leaves_the_picture(document):
     check_nothing_overlaps(drawn)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(documents())
 def test_relations_are_no_formulas_and_command_nothing(document):

@@ -64,6 +64,7 @@ def test_no_number_stands_where_labels_do(style):
     assert not any("numbers count" in text or "no room" in text for text in words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["matrix", "lines"])
 def test_thumbnails_say_what_they_leave_out(style):
     """72 heads in a column of a paper: rows and columns are numbers, and 14 tokens have no labels."""

@@ -123,6 +123,7 @@ def test_a_frame_holds_the_page_as_text_of_an_attribute(record):
     assert 'sandbox="allow-scripts allow-downloads"' in made and "height: 400px" in made
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_around_it(browser, record, tmp_path):
     (tmp_path / "notebook.html").write_text(f"<!doctype html><title>notebook</title>{record._repr_html_()}")
     tab = browser.new_page(offline=True)
