@@ -74,6 +74,8 @@ def make_network(config: transformers.PreTrainedConfig, head: str = "Model", see
         network = getattr(transformers, kind + head)(config)
         with torch.no_grad():
             for name, parameter in network.named_parameters():
+                if not parameter.requires_grad:  # what is no weight: RoFormer's sines
+                    continue
                 scale = 0.3 if parameter.dim() > 1 else 0.2
                 parameter.normal_(std=scale)
                 if "norm" in name.lower() and name.endswith("weight"):

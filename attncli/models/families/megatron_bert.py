@@ -1,6 +1,6 @@
 """Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron: BERT whose first norm has moved into the layers.
 
-A norm stands before the attention and before the feed-forward part, one after the last layer, and none before the first.
+A norm stands before the attention and the feed-forward part, one after the last layer, and none before the first.
 """
 
 from typing import Any
