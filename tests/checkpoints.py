@@ -78,7 +78,7 @@ def make_network(config: transformers.PreTrainedConfig, head: str = "Model", see
                     continue
                 scale = 0.3 if parameter.dim() > 1 else 0.2
                 parameter.normal_(std=scale)
-                if "norm" in name.lower() and name.endswith("weight"):
+                if parameter.dim() == 1 and name.endswith("weight"):  # of a norm
                     parameter.add_(1.0)
     return network.eval()
 
@@ -211,7 +211,8 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"
-    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    pad = "<pad>" if family in PAIRS_OF_BYTES else "[PAD]"
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "pad_token": pad}))
     if family in PAIRS_OF_BYTES:
         vocab = {token: number for number, token in enumerate(byte_vocabulary(pad_id))}
         (directory / "vocab.json").write_text(json.dumps(vocab))

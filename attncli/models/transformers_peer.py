@@ -15,6 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
+from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
@@ -229,10 +230,9 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
             local_files_only=True,
             output_loading_info=True,
         )
-    # What is not found is drawn at random. The pooler is no part of the encoder, and often not published; and what is
-    # not learned is made by a formula.
-    learned = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
-    missing = sorted(name for name in learned.intersection(found["missing_keys"]) if not name.startswith("pooler."))
+    # What is not found is drawn at random, but for what is not learned. The pooler is no part of the encoder, and often
+    # not published.
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(("pooler.", *BUFFERS)))
     if missing:
         raise RequestError(
             f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with; "

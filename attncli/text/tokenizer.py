@@ -256,7 +256,7 @@ def byte_tokenizer(pad_id: int) -> "Backend":
 
 
 def check_words(directory: Path, kind: str | None) -> None:
-    """Raises RequestError for a checkpoint whose tokenizer cuts a text into words by a dictionary that none of its files
+    """Raises RequestError for a checkpoint whose tokenizer cuts texts into words by a dictionary that none of its files
     has. kind: the class of its tokenizer, where none is named.
     """
     named = tokenizer_settings(directory).get("tokenizer_class") or kind
