@@ -18,10 +18,11 @@ ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
-PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
+PAIRS_OF_BYTES = tuple(one for one in FAMILIES if "roberta" in one or one == "camembert")  # byte-level tokenizers
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.
 OWN: dict[str, dict[str, Any]] = {
+    "ernie": {"use_task_id": True},
     "modernbert": {
         "local_attention": 8,
         "rope_parameters": {
@@ -73,9 +74,11 @@ def make_network(config: transformers.PreTrainedConfig, head: str = "Model", see
         network = getattr(transformers, kind + head)(config)
         with torch.no_grad():
             for name, parameter in network.named_parameters():
+                if not parameter.requires_grad:  # what is no weight: RoFormer's sines
+                    continue
                 scale = 0.3 if parameter.dim() > 1 else 0.2
                 parameter.normal_(std=scale)
-                if "norm" in name.lower() and name.endswith("weight"):
+                if parameter.dim() == 1 and name.endswith("weight"):  # of a norm
                     parameter.add_(1.0)
     return network.eval()
 
@@ -208,7 +211,8 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"
-    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    pad = "<pad>" if family in PAIRS_OF_BYTES else "[PAD]"
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "pad_token": pad}))
     if family in PAIRS_OF_BYTES:
         vocab = {token: number for number, token in enumerate(byte_vocabulary(pad_id))}
         (directory / "vocab.json").write_text(json.dumps(vocab))

@@ -1,7 +1,7 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
 ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores. In other dtypes everything stays as it is.
+its scores. RoFormer: the sines and cosines of its angles. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert
+from transformers.models.roformer import modeling_roformer
 
 from attncli.models import transformers_peer
 
@@ -31,6 +32,8 @@ def computing_in_float64() -> Iterator[None]:
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
         patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
+        sines = modeling_roformer.RoFormerSinusoidalPositionalEmbedding
+        patch.setattr(sines, "forward", looked_up(sines.forward))
         yield
 
 
@@ -75,5 +78,18 @@ def scaled(size: Any) -> Any:
         if query.dtype != DOUBLE:
             return size(query, factor)  # type: ignore[no-any-return]
         return torch.tensor(query.shape[-1] * factor, dtype=DOUBLE).sqrt()
+
+    return exact
+
+
+def looked_up(look: Any) -> Any:
+    def exact(self: Any, shape: Any, before: int = 0, position_ids: Tensor | None = None) -> Tensor:
+        if self.weight.dtype != DOUBLE:
+            return look(self, shape, before, position_ids)  # type: ignore[no-any-return]
+        size = self.embedding_dim
+        found = torch.arange(shape[1], dtype=DOUBLE)[:, None] * 10000.0 ** (
+            -torch.arange(0, size, 2, dtype=DOUBLE) / size
+        )
+        return torch.cat((found.sin(), found.cos()), dim=-1)
 
     return exact

@@ -367,8 +367,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "pairs are the other layout's",
-        "positions.base, positions.interleaved)",
-        "positions.base, not positions.interleaved)",
+        "Rotary(**asdict(positions))",
+        'Rotary(**{**asdict(positions), "interleaved": not positions.interleaved})',
         "modernbert",
     ),
     Mistake(
@@ -397,6 +397,42 @@ FOR_COMPARE = (
         "modernbert",
     ),
     Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
+    Mistake(
+        "normalised before the first layer as BERT is",
+        "if config.embeddings_norm else nn.Identity()",
+        "if config.embeddings_norm else nn.LayerNorm(size, elementwise_affine=False)",
+        "megatron-bert",
+    ),
+    Mistake(
+        "the two norms of a layer swapped",
+        'whole("encoder.layer.{n}.attention.ln")',
+        'whole("encoder.layer.{n}.ln")',
+        "megatron-bert",
+    ),
+    Mistake(
+        "the feed-forward part's norm is the attention's",
+        'whole("encoder.layer.{n}.attention.self_attn_layer_norm")',
+        'whole("encoder.layer.{n}.LayerNorm")',
+        "xlm-roberta-xl",
+    ),
+    Mistake(
+        "the last norm is the first one",
+        '"final_norm": whole("LayerNorm")',
+        '"final_norm": whole("embeddings.LayerNorm")',
+        "roberta-prelayernorm",
+    ),
+    Mistake("the task's vector forgotten", "x = x + self.tasks.weight[0]", "pass", "ernie"),
+    Mistake("the task is the second one", "self.tasks.weight[0]", "self.tasks.weight[1]", "ernie"),
+    # rotary positions of RoFormer
+    Mistake("pairs are halves", "interleaved=True, values=", "interleaved=False, values=", "roformer"),
+    Mistake("another base", "BASE = 10_000.0", "BASE = 160_000.0", "roformer"),
+    Mistake("values are not turned", '"value" in layer.score.turned and', "False and", "roformer that turns values"),
+    Mistake(
+        "values are turned as keys are, where they are not",
+        '"value" in layer.score.turned and',
+        '"key" in layer.score.turned and',
+        "roformer",
+    ),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),
     Mistake("buckets of before and behind swapped", "(offsets > 0) * half", "(offsets < 0) * half", "mpnet"),

@@ -29,6 +29,8 @@ from mistakes import FOR_COMPARE, MISTAKES, Mistake
 
 CHECKOUT = Path(__file__).parents[1]
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
+# What a family's name may go on with, and what of its config.json that is.
+KINDS = {"": {}, "shares": {"share_att_key": True, "conv_kernel_size": 3}, "turns values": {"rotary_value": True}}
 KEPT: list[tempfile.TemporaryDirectory[str]] = []  # checkpoints, until the program ends
 
 
@@ -98,8 +100,8 @@ def checkpoint(family: str | None) -> str:
         return "minilm"
     from checkpoints import make_checkpoint
 
-    name, _, sharing = family.partition(" that ")
-    more = {"share_att_key": True, "conv_kernel_size": 3} if sharing else {}
+    name, _, kind = family.partition(" that ")
+    more = KINDS[kind]
     held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
     KEPT.append(held)
     return str(make_checkpoint(Path(held.name) / name, name, max_position_embeddings=90, **more))

@@ -34,9 +34,11 @@ class PositionalScore(nn.Module):
     """The scaled dot product. What knows of positions turns the vectors, or adds terms.
 
     names: of the terms; by_offset: whether these say the same of all queries and keys that stand as far apart.
+    turned: what positions turn, where they turn anything.
     """
 
     names: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ("query", "key")
     by_offset = False
 
     @property

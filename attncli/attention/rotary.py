@@ -17,12 +17,16 @@ class Rotary:
     on the difference of their positions only (section 3.2).
 
     rotated: how many elements of a vector are turned, the first ones; an even number. interleaved: pairs are the
-    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT).
+    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: whether
+    values are turned too, as in some of RoFormer's. exact: whether angles are computed in float64, whatever is made of
+    their sines and cosines, as in a table that is made once.
     """
 
     rotated: int
     base: float = 10_000.0
     interleaved: bool = False
+    values: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.rotated % 2 != 0:
@@ -32,8 +36,11 @@ class Rotary:
         """Cosine and sine for positions `[token]`, each `[token, rotated / 2]`.
 
         They are computed in float32, or in float64 for float64: at position 8,000 the two differ by some 1e-4, and
-        networks were trained with the first.
+        networks were trained with the first, but for those with a table.
         """
+        if self.exact:  # where every device can
+            exact = positions.cpu()[:, None] * self.rates(torch.float64)
+            return exact.cos().to(positions.device, dtype), exact.sin().to(positions.device, dtype)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         angles = positions[:, None].to(wide) * self.rates(wide, positions.device)
         return angles.cos().to(dtype), angles.sin().to(dtype)
@@ -67,6 +74,8 @@ class RotaryScore(PositionalScore):
     def __init__(self, rotary: Rotary) -> None:
         super().__init__()
         self.rotary = rotary
+        if rotary.values:
+            self.turned = (*self.turned, "value")
 
     def turning(self, positions: Tensor, dtype: torch.dtype) -> Turning:
         return partial(self.rotary.turn, angles=self.rotary.angles(positions, dtype))

@@ -99,7 +99,7 @@ class Both:
     def their_norms(self, tokens: Tokens) -> Tensor:
         """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
         theirs, found = self.theirs(tokens), []
-        for layer, values in enumerate(theirs.parts["value"].double()):
+        for layer, values in enumerate(self.their_meeting(tokens, "value").double()):
             source = self.model.config.family.source(f"layers.{layer}.attention.output")
             stored = self.reference.network.get_submodule(source.names[0]).weight.detach().double()
             output = (stored.T if source.transposed else stored).unflatten(1, (len(values), -1))
@@ -107,12 +107,14 @@ class Both:
         return theirs.weights.double() * torch.stack(found)[:, :, None]
 
     def their_meeting(self, tokens: Tokens, part: str) -> Tensor:
-        """transformers' queries or keys as they meet, `[layer, head, token, head_dim]`: turned, in a network that turns
-        them.
+        """transformers' queries, keys or values as they meet, `[layer, head, token, head_dim]`: turned, in a network
+        that turns them.
         """
         positions = torch.arange(len(tokens), device=self.reference.device)
-        projected = enumerate(self.theirs(tokens).parts[part])
-        return torch.stack([self.model.network.layer(layer).score.turn(one, positions) for layer, one in projected])
+        scored = [
+            (self.model.network.layer(layer).score, one) for layer, one in enumerate(self.theirs(tokens).parts[part])
+        ]
+        return torch.stack([score.turn(one, positions) if part in score.turned else one for score, one in scored])
 
     def taken(
         self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any

@@ -231,7 +231,7 @@ def heads_alike_are_one_head(head: OneHead, count: int = 3) -> Claim:
             part.bias.copy_(torch.from_numpy(np.tile(bias, count)))
         query, key, value = many.project(x[None])
         outputs = attend(query, key, value, mask_of(head), own_score(head)).output[0]  # [head, query, head_dim]
-        own = torch.from_numpy(head.record.weights[0, 0] @ head.value)
+        own = torch.from_numpy(head.record.weights[0, 0] @ head.unturned("value"))
     deviation = max(relative(output, own) for output in outputs)
     figures = {"deviation": deviation}
     return Claim("heads alike", "several heads with the same projections are one head", figures, deviation < SAME)

@@ -206,8 +206,10 @@ def taken_apart(both: Both) -> float:
         differences.append(difference(torch.from_numpy(head.record.weights[0, 0, rows]), expected[rows]))
         for part, kept in (("query", head.query), ("key", head.key), ("value", head.value)):
             weight, bias = head.projections[part]
-            meeting = theirs.parts[part] if part == "value" else both.their_meeting(text, part)
-            for made, wanted in ((kept, meeting), (head.x @ weight.T + bias, theirs.parts[part])):
+            for made, wanted in (
+                (kept, both.their_meeting(text, part)),
+                (head.x @ weight.T + bias, theirs.parts[part]),
+            ):
                 differences.append(difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
     return worst(differences)
 

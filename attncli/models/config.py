@@ -27,6 +27,8 @@ class ModelConfig:
     position_rows: of the table of positions; padding_position: the number of [PAD]'s own position, behind which real
     tokens are counted (RoBERTa), None where every token is counted from 0.
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
+    tasks: kinds of task, of which every text is of the first; 0 where the network knows of none. embeddings_norm:
+    whether what goes into the first layer is normalised.
     norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
     gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
     position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
@@ -50,6 +52,8 @@ class ModelConfig:
     padding_position: int | None
     segments: int
     tells_segments: bool
+    tasks: int
+    embeddings_norm: bool
     activation: str
     layer_norm_eps: float
     norm_first: bool
@@ -149,6 +153,8 @@ class ModelConfig:
             "padding_position": None,
             "segments": values.count("type_vocab_size"),
             "tells_segments": True,
+            "tasks": 0,
+            "embeddings_norm": True,
             "activation": values.activation("hidden_act"),
             "layer_norm_eps": values.small("layer_norm_eps"),
             "norm_first": False,

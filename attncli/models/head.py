@@ -34,7 +34,7 @@ class OneHead:
     rows: Ints | None = None
 
     def unturned(self, name: str) -> Floats:
-        """The "query" or the "key" before positions turn it: x W + b, `[token, head_dim]`."""
+        """The "query", the "key" or the "value" before positions turn it: x W + b, `[token, head_dim]`."""
         weight, bias = self.projections[name]
         return self.x @ weight.T + bias
 

@@ -60,7 +60,7 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)
     tokenizer = Tokenizer.from_directory(
-        place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer
+        place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer, config.family.tokenizer
     )
     checkpoint = open_checkpoint(place.path)
     with left_aside(place.name, read_config(config_file)) as code:

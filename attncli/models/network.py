@@ -34,7 +34,7 @@ def layer_norm(config: ModelConfig, size: int) -> nn.LayerNorm:
 
 
 class Embeddings(nn.Module):
-    """token vector + segment vector + position vector, normalised; ELECTRA then widens it."""
+    """token vector + segment vector + position vector + the first task's, normalised; ELECTRA then widens it."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -42,7 +42,8 @@ class Embeddings(nn.Module):
         size, rows = config.embedding_size, config.position_rows
         self.positions = LearnedPositions(rows, size, Embedding) if config.position_table else None
         self.segments = Embedding(config.segments, size) if config.segments else None
-        self.norm = layer_norm(config, size)
+        self.tasks = Embedding(config.tasks, size) if config.tasks else None
+        self.norm = layer_norm(config, size) if config.embeddings_norm else nn.Identity()
         self.project = Linear(size, config.hidden_size) if config.widens else None
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor | None) -> Tensor:
@@ -55,6 +56,8 @@ class Embeddings(nn.Module):
             x = x + self.segments(segments)
         if positions is not None and self.positions is not None:
             x = x + self.positions(positions)
+        if self.tasks is not None:
+            x = x + self.tasks.weight[0]
         x = self.norm(x)
         return x if self.project is None else self.project(x)
 

@@ -28,7 +28,7 @@ from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments")
+TABLES = ("embeddings.tokens", "embeddings.positions.table", "embeddings.segments", "embeddings.tasks")
 SCORED = (".score.table", ".score.vectors")  # tables that reach the scores without a sum that would make them large
 BERT_VOCABULARY = 30522, 0  # the size, and [PAD], of bert-base-uncased's, which minilm, DistilBERT and ELECTRA share
 
@@ -145,12 +145,15 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
     }
     sources = {module: config.family.source(module) for module in matrices}
     sharing = Counter(sources.values())
+    of_tables = 0.02 if config.embeddings_norm else 0.5  # of whose sum a norm would make 1
     found: dict[str, Tensor] = {}
     for module, source in sources.items():
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
             known = found.setdefault(there, torch.ones(source.parts, 1))
-            known[source.part] = 0.02 if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+            known[source.part] = (
+                of_tables if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+            )
     return found
 
 

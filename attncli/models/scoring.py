@@ -1,5 +1,7 @@
 """How the layers of a network score their keys, by what its family says of positions."""
 
+from dataclasses import asdict
+
 from torch import nn
 
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
@@ -36,7 +38,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
 def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:
     match positions:
         case Turned():
-            return RotaryScore(Rotary(positions.rotated, positions.base, positions.interleaved))
+            return RotaryScore(Rotary(**asdict(positions)))
         case Biased():
             return RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
     return PositionalScore()

@@ -15,11 +15,12 @@ from attncli.base.errors import RequestError
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig
+from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
-# Networks that compute some of it in float32 whatever they are asked for: angles, a scale, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta-v2")
+# Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, softmax.
+PARTLY_SINGLE = ("modernbert", "deberta-v2", "roformer")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta-v2")
@@ -37,12 +38,12 @@ def last_resort_tokenizer(directory: Path) -> Any:
 
 
 def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
-    """The names and shapes of an architecture's tensors in transformers; no memory is taken."""
+    """The names and shapes of what an architecture learns, in transformers; no memory is taken."""
     from transformers import AutoModel
 
     with torch.device("meta"):
         network = AutoModel.from_config(reference_config(config))
-    return {name: tensor.shape for name, tensor in network.state_dict().items()}
+    return {name: tensor.shape for name, tensor in network.named_parameters() if tensor.requires_grad}
 
 
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
@@ -229,8 +230,9 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
             local_files_only=True,
             output_loading_info=True,
         )
-    # What is not found is drawn at random. The pooler is no part of the encoder, and often not published.
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+    # What is not found is drawn at random, but for what is not learned. The pooler is no part of the encoder, and often
+    # not published.
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(("pooler.", *BUFFERS)))
     if missing:
         raise RequestError(
             f"transformers does not find {missing[0]} in {directory}, so there is nothing to compare with; "

@@ -180,7 +180,10 @@ def walk(
         if positions is not None:
             if layer.score not in turnings:
                 turnings[layer.score] = layer.score.turning(positions, x.dtype)
-            query, key = map(turnings[layer.score], (query, key))
+            turn = turnings[layer.score]
+            query, key = turn(query), turn(key)
+            if "value" in layer.score.turned and value.shape[-1]:
+                value = turn(value)
         numbers = range(layer.attention.heads) if last is None else last.heads
         silent = [place for place, head in enumerate(numbers) if (number, head) in network.silenced]
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])

@@ -25,7 +25,11 @@ from attncli.models.network import Network
 # --- names ----------------------------------------------------------------------------------------------
 
 OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # LayerNorm in checkpoints of 2018
-BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2, ... and 0, 0, 0, ...
+BUFFERS = (  # 0, 1, 2, ..., then 0, 0, 0, ..., then RoFormer's sines and cosines
+    "embeddings.position_ids",
+    "embeddings.token_type_ids",
+    "encoder.embed_positions.weight",
+)
 
 
 def plain_name(name: str) -> str:

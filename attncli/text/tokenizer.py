@@ -17,6 +17,9 @@ from attncli.text.tokens import NothingKept, Tokens, Unreadable, check_text, tok
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
+# Tokenizers that look every word up before the vocabulary is asked, and where.
+CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
+
 
 class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` gives `Tokens`.
@@ -145,14 +148,17 @@ class Tokenizer:
         vocab_size: int,
         pad_id: int,
         last_resort: Callable[[Path], Any],
+        kind: str | None = None,
     ) -> "Tokenizer":
         """From tokenizer.json, else vocab.txt, else vocab.json + merges.txt, else what `last_resort` makes of it.
 
-        Raises RequestError when none of them is there, or one is garbled.
+        kind: the class of tokenizer that it is where no file says so. Raises RequestError when none of these files is
+        there, one is garbled, or they are not all that the tokenizer goes by.
         """
         name = f"the tokenizer in {directory}"
         try:
             with quiet_panics():
+                check_words(directory, kind)
                 backend = read_backend(directory) or last_resort(directory)
                 return cls(backend, max_tokens, vocab_size, pad_id, name=name)
         except (RequestError, MemoryError):
@@ -247,6 +253,19 @@ def byte_tokenizer(pad_id: int) -> "Backend":
     backend.decoder = decoders.ByteLevel()
     backend.post_processor = processors.BertProcessing(("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"]))
     return backend
+
+
+def check_words(directory: Path, kind: str | None) -> None:
+    """Raises RequestError for a checkpoint whose tokenizer cuts texts into words by a dictionary that none of its files
+    has. kind: the class of its tokenizer, where none is named.
+    """
+    named = tokenizer_settings(directory).get("tokenizer_class") or kind
+    cutter = CUTTERS.get(str(named).removesuffix("Fast"))
+    if cutter is not None:
+        raise RequestError(
+            f"the tokenizer in {directory} cuts a text into words with {cutter}, which attncli does not: "
+            "add --engine transformers"
+        )
 
 
 def tokenizer_settings(directory: Path) -> dict[str, Any]:

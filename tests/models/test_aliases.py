@@ -17,7 +17,7 @@ PUBLISHED = {
     "multilingual-e5-large": 560, "bge-m3": 568, "modernbert": 149, "modernbert-large": 395, "gte-modernbert": 149,
     "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
     "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
-    "deberta-v3-small": 141, "deberta-v3-large": 434,
+    "xlm-roberta-xl": 3500, "xlm-roberta-xxl": 10700, "ernie-3": 118, "deberta-v3-small": 141, "deberta-v3-large": 434,
 }  # fmt: skip
 
 

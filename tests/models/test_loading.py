@@ -4,7 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from checkpoints import FAMILIES, edit_config, make_checkpoint
+import transformers
+from checkpoints import FAMILIES, edit_config, make_checkpoint, vocabulary, write_tokenizer
 from foreign_checkpoints import DECODERS, ENCODER_DECODERS, TEXT
 
 from attncli import Engine, Notice, RequestError, load_model
@@ -38,6 +39,21 @@ def test_a_bert_that_is_a_decoder_is_run_by_transformers(tmp_path):
     edit_config(tmp_path, is_decoder=True)
     with pytest.warns(Notice, match="is_decoder is set"):
         assert load_model(str(tmp_path), "cpu").parts == ("decoder",)
+
+
+def test_half_of_convberts_heads_are_a_convolution_and_it_is_run_by_transformers(tmp_path):
+    """It has a part beside the attention that our layers have no place for."""
+    config = transformers.ConvBertConfig(
+        vocab_size=len(vocabulary()), hidden_size=32, embedding_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=40, pad_token_id=0,
+    )  # fmt: skip
+    transformers.ConvBertModel(config).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path, "bert", 0)
+    with pytest.warns(Notice, match="model type 'convbert' is not one that attncli has an encoder for"):
+        model = load_model(str(tmp_path), "cpu")
+    assert model.name == "transformers" and model.attend("the cat").weights.shape == (2, 2, 4, 4)
+    with pytest.raises(RequestError, match="leave --engine attncli out"):
+        load_model(str(tmp_path), "cpu", engine="attncli")
 
 
 def test_what_is_asked_for_and_not_there_is_refused_with_a_way_out(foreign):

@@ -46,9 +46,9 @@ def heads(values: Values) -> Heads:
     }
 
 
-def transformed_words(values: Values) -> Head:
+def transformed_words(values: Values, size: str = "hidden_size") -> Head:
     return words(
-        Dense("cls.predictions.transform.dense", values.activation("hidden_act")),
+        Dense("cls.predictions.transform.dense", values.activation("hidden_act"), size),
         Norm("cls.predictions.transform.LayerNorm"),
         scores=tied("cls.predictions.decoder", "cls.predictions.bias"),
     )

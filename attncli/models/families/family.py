@@ -63,6 +63,8 @@ class Family:
     settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
     mask of each layer, the kind of the feed-forward part. It raises NoEncoder for what our network can't do, NoNetwork
     for what transformers' can't do either.
+    tokenizer: the class of its tokenizer in transformers, where a checkpoint's files don't make one (`CUTTERS` in
+    `attncli.text.tokenizer`).
     heads: by the names of outputs, what reads them off the last hidden states (`attncli.models.families.heads`).
     """
 
@@ -73,6 +75,7 @@ class Family:
     body: tuple[str, ...]
     keys: Mapping[str, str | None] = field(default_factory=dict)
     settings: Callable[[Values], dict[str, Any]] = nothing_else
+    tokenizer: str | None = None
     heads: Callable[[Values], Heads] = no_heads
 
     def source(self, module: str) -> Source:

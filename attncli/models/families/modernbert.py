@@ -21,10 +21,7 @@ BASES = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 1
 
 def settings(values: Values) -> dict[str, Any]:
     kinds = layer_kinds(values)
-    head_dim = values.count("hidden_size") // values.count("num_attention_heads")
-    if head_dim % 2:
-        raise RequestError(f"heads of {head_dim} elements can't be turned in pairs")
-    turned = {kind: Turned(head_dim, base(values, kind)) for kind in set(kinds)}
+    turned = {kind: Turned(values.turned_size(), base(values, kind)) for kind in set(kinds)}
     reach = values.count("local_attention", least=2) // 2  # the window's width counts both sides
     return {
         "segments": 0,

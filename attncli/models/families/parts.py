@@ -15,6 +15,8 @@ class Turned:
     rotated: int
     base: float
     interleaved: bool = False
+    values: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True)

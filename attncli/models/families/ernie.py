@@ -1,0 +1,26 @@
+"""ERNIE (Sun et al. 2019), also of version 2 and 3 (Sun et al. 2020, 2021): BERT, and a vector for the kind of task.
+
+No tokenizer says what task a text is for: it is the first one, as in transformers where nobody says.
+"""
+
+from typing import Any
+
+from attncli.models.families.bert import TENSORS, heads
+from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    return {"tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0}
+
+
+FAMILY = Family(
+    name="ernie",
+    types={"ernie": {"use_task_id": False, "task_type_vocab_size": 3}},
+    tensors={**TENSORS, "embeddings.tasks": whole("embeddings.task_type_embeddings")},
+    prefix="ernie.",
+    body=("embeddings.", "encoder."),
+    settings=settings,
+    heads=heads,
+)

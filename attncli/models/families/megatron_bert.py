@@ -1,0 +1,39 @@
+"""Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron: BERT whose first norm has moved into the layers.
+
+A norm stands before the attention and the feed-forward part, one after the last layer, and none before the first.
+"""
+
+from typing import Any
+
+from attncli.models.families.bert import TENSORS, heads
+from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    return {"norm_first": True, "embeddings_norm": False}
+
+
+FAMILY = Family(
+    name="megatron-bert",
+    types={
+        "megatron-bert": {
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "vocab_size": 29056,
+        }
+    },
+    tensors={
+        **TENSORS,
+        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.ln"),
+        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.ln"),
+        "final_norm": whole("encoder.ln"),
+    },
+    prefix="bert.",
+    body=("embeddings.", "encoder."),
+    settings=settings,
+    heads=heads,
+)

@@ -1,0 +1,29 @@
+"""RoBERTa with its norms before the attention and the feed-forward part (fairseq, Ott et al. 2019): the models of
+Wettig et al. 2023. What goes into the first layer is normalised as RoBERTa's is, and then by the layer once more.
+"""
+
+from typing import Any
+
+from attncli.models.families import roberta
+from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    return {**roberta.settings(values), "norm_first": True}
+
+
+FAMILY = Family(
+    name="roberta-prelayernorm",
+    types={"roberta-prelayernorm": {"vocab_size": 50265, "pad_token_id": 1}},
+    tensors={
+        **roberta.FAMILY.tensors,
+        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.LayerNorm"),
+        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.intermediate.LayerNorm"),
+        "final_norm": whole("LayerNorm"),
+    },
+    prefix="roberta_prelayernorm.",
+    body=("embeddings.", "encoder.", "LayerNorm."),
+    settings=settings,
+    heads=roberta.heads,
+)

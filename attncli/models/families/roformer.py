@@ -1,0 +1,53 @@
+"""RoFormer (Su et al. 2021): BERT with rotary positions and no others; its tokens' vectors may be widened.
+
+Checkpoints have the sines and cosines of its angles as a table, which is made here. Some turn values too.
+"""
+
+from typing import Any
+
+from attncli.models.families.bert import TENSORS, transformed_words
+from attncli.models.families.family import Family, whole
+from attncli.models.families.heads import Dense, Heads, classes, span, tokens
+from attncli.models.families.parts import Turned
+from attncli.models.families.values import Values
+
+BASE = 10_000.0  # the published code's, whatever config.json says
+
+
+def settings(values: Values) -> dict[str, Any]:
+    stated = "hidden_size" if values.value("embedding_size") is None else "embedding_size"
+    turned = Turned(values.turned_size(), BASE, interleaved=True, values=values.flag("rotary_value"), exact=True)
+    return {
+        "embedding_size": values.count(stated),
+        "widens": values.count(stated) != values.count("hidden_size"),
+        "position_table": False,
+        "positions": (turned,) * values.count("num_hidden_layers", most=1000),
+    }
+
+
+def heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("classifier.dense", values.activation("hidden_act")), scores="classifier.out_proj"),
+        "tokens": tokens(),
+        "span": span(),
+        "words": transformed_words(values, size="embedding_size"),
+    }
+
+
+FAMILY = Family(
+    name="roformer",
+    types={
+        "roformer": {
+            "vocab_size": 50000,
+            "max_position_embeddings": 1536,
+            "embedding_size": None,
+            "rotary_value": False,
+        }
+    },
+    tensors={**TENSORS, "embeddings.project": whole("embeddings_project")},
+    prefix="roformer.",
+    body=("embeddings.", "embeddings_project.", "encoder."),
+    tokenizer="RoFormerTokenizer",
+    settings=settings,
+    heads=heads,
+)

@@ -1,0 +1,39 @@
+"""XLM-RoBERTa XL and XXL (Goyal et al. 2021): RoBERTa with its norms before each part, and none before the layers."""
+
+from typing import Any
+
+from attncli.models.families import roberta
+from attncli.models.families.family import Family, whole
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    return {**roberta.settings(values), "norm_first": True, "embeddings_norm": False}
+
+
+FAMILY = Family(
+    name="xlm-roberta-xl",
+    types={
+        "xlm-roberta-xl": {
+            "num_hidden_layers": 36,
+            "num_attention_heads": 32,
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "vocab_size": 250880,
+            "max_position_embeddings": 514,
+            "type_vocab_size": 1,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 1,
+        }
+    },
+    tensors={
+        **roberta.FAMILY.tensors,
+        "layers.{n}.attention_norm": whole("encoder.layer.{n}.attention.self_attn_layer_norm"),
+        "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.LayerNorm"),
+        "final_norm": whole("encoder.LayerNorm"),
+    },
+    prefix="roberta.",
+    body=("embeddings.", "encoder."),
+    settings=settings,
+    heads=roberta.heads,
+)

@@ -1,0 +1,123 @@
+"""What is peculiar to RoFormer: interleaved pairs, values that are turned too, its table, and its tokenizer."""
+
+import json
+
+import pytest
+import torch
+from checkpoints import make_checkpoint, make_config, make_network
+from safetensors.torch import load_file, save_file
+from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
+from walks import CPU, made_up, network_of, walked
+
+from attncli import RequestError, load_model
+from attncli.attention import Rotary
+from attncli.checks.beside import Both
+from attncli.checks.ways import by_every_way
+from attncli.cli.explain import computed
+from attncli.models.config import ModelConfig
+from attncli.models.families.parts import Turned
+from attncli.models.transformers_peer import Reference, load_reference
+from attncli.record import Input
+
+pytestmark = pytest.mark.usefixtures("exact")
+
+
+def read(**changes):
+    return ModelConfig.from_dict({"model_type": "roformer", **changes})
+
+
+def test_what_a_configuration_says():
+    config = read()
+    assert (config.layers, config.vocab_size, config.max_tokens, config.widens) == (12, 50000, 1536, False)
+    assert set(config.positions) == {Turned(64, 10_000.0, interleaved=True, exact=True)} and not config.position_table
+    narrow = read(embedding_size=128, rotary_value=True)
+    assert (narrow.embedding_size, narrow.widens) == (128, True) and narrow.positions[0].values
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rotary_value": 1}, "rotary_value is 1, not true or false"),
+        ({"embedding_size": "x" * 999}, "embedding_size is 'xx"),
+        ({"hidden_size": 36}, "heads of 3 elements can't be turned in pairs"),
+    ],
+)
+def test_a_wrong_value_is_named(changes, says):
+    with pytest.raises(RequestError, match=says) as caught:
+        read(**changes)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("mask", ["none", "padding", "causal"])
+@pytest.mark.parametrize("turns", [False, True])
+def test_values_are_turned_where_it_says_so(turns, mask):
+    reference = Reference(make_network(make_config("roformer", rotary_value=turns)), CPU, torch.float64)
+    text = made_up(list(range(3, 23)), [True] * 17 + [False] * 3)
+    [weights], [states] = walked(network_of(reference.network, torch.float64), [text], mask, whole=True)[:2]
+    theirs, their_states = map(torch.stack, reference.run(text, mask))
+    torch.testing.assert_close(weights, theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(states, their_states, rtol=0, atol=1e-11)
+
+
+def test_angles_are_those_of_its_table_to_the_last_bit_of_float32():
+    """Far along, angles that were computed in float32 are off by some 1e-5."""
+    table = RoFormerSinusoidalPositionalEmbedding(1536, 64).create_weight()
+    sin, cos = table.chunk(2, dim=-1)
+    for exact, near in ((True, 2**-24), (False, 1e-3)):
+        angles = Rotary(64, interleaved=True, exact=exact).angles(torch.arange(1536), torch.float32)
+        off = max(float((ours - theirs).abs().max()) for ours, theirs in zip(angles, (cos, sin), strict=True))
+        assert off <= near and (off > 1e-6) != exact
+
+
+def test_a_checkpoint_without_the_table_is_the_same_one(tmp_path):
+    directory = make_checkpoint(tmp_path / "it", "roformer")
+    text = "the cat sat on"
+    before = load_model(str(directory), device="cpu").attend(text).weights
+    tensors = load_file(directory / "model.safetensors")
+    del tensors["encoder.embed_positions.weight"]
+    save_file(tensors, str(directory / "model.safetensors"), {"format": "pt"})
+    model = load_model(str(directory), device="cpu")
+    assert (model.attend(text).weights == before).all()
+    theirs, _ = load_reference(directory, model.device, model.dtype).run(model.tokenizer.encode(text), "padding")
+    torch.testing.assert_close(torch.from_numpy(before), torch.stack(theirs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_every_way_gives_turned_values(tiny, mask):
+    model = load_model(str(tiny("roformer", rotary_value=True)), device="cpu", dtype="float64")
+    reference = load_reference(model.place.path, model.device, model.dtype)
+    texts = [Input("the cat sat on the big cat"), Input("it", "the cat")]
+    found = by_every_way(Both(model, reference, texts, list(model.tokenize(texts, 20)), mask=mask, pad_to=20))
+    assert all(way.same for way in found), found
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_explain_says_what_is_turned(tiny, turns):
+    from attncli.render.captions.steps import title
+
+    directory = str(tiny("roformer", rotary_value=turns))
+    asked = {"text": "the cat sat", "pair": None, "file": None, "pad_to": None, "mask": "padding", "dtype": "float32"}
+    document = computed({**asked, "model": directory, "device": "cpu", "query": "2", "layer": "1", "head": "2"})
+    assert document["rotary"]["values"] == turns
+    said = "elements 2i and 2i+1 turned by 2 · 10000^(-2i/8), key" + (" and value j's by j" if turns else " j's by j")
+    assert said in title(document)
+
+
+@pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])
+def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, kind, read):
+    """By the model type where no file names it, as transformers does."""
+    directory = make_checkpoint(tmp_path / "it", "roformer")
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind} if kind else {}))
+    if read:
+        assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]
+        return
+    with pytest.raises(RequestError, match=r"cuts a text into words with rjieba.*add --engine transformers"):
+        load_model(str(directory), device="cpu")
+
+
+def test_so_is_a_japanese_one(tmp_path):
+    directory = make_checkpoint(tmp_path / "it", "bert")
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
+    with pytest.raises(RequestError, match="a Japanese dictionary"):
+        load_model(str(directory), device="cpu")
