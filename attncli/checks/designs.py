@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attncli.attention import (
     Alibi,
     Disentangled,
+    MultiHeadAttention,
     PositionalScore,
     RelativeBias,
     Rotary,
@@ -138,7 +139,7 @@ def order_told(head: HeadInLayer, name: str, reach: int, seed: int) -> Told | No
 
 def disentangled(head: HeadInLayer) -> Disentangled:
     """With vectors of offsets that are drawn, and the content's projections for them too, as DeBERTa-v3 has it."""
-    query, key = head.attention.query, head.attention.key
+    query, key = head.attention.query, for_every_head(head.attention, head.attention.key)
     score = Disentangled(
         nn.Embedding(2 * SPAN, query.in_features),
         nn.LayerNorm(query.in_features),
@@ -148,6 +149,17 @@ def disentangled(head: HeadInLayer) -> Disentangled:
     )
     score.share(query, key)
     return score
+
+
+def for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
+    """A projection of keys that heads share, once for each of them."""
+    if attention.key_heads == attention.heads:
+        return part
+    every = nn.Linear(part.in_features, attention.query.out_features, part.bias is not None)
+    for name, tensor in part.named_parameters():
+        by_head = attention.share(tensor.unflatten(0, (-1, attention.head_dim))[None])
+        setattr(every, name, nn.Parameter(by_head[0].flatten(0, 1), requires_grad=False))
+    return every
 
 
 def in_order(head: HeadInLayer, name: str, told: Told, temperature: float, seed: int) -> Design:

@@ -28,6 +28,8 @@ class ModelConfig:
     tokens are counted (RoBERTa), None where every token is counted from 0.
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
     norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
+    rms_norm: norms don't take the mean away (Zhang and Sennrich 2019); embedding_norm: whether the embeddings have one.
+    key_heads: those that heads share in groups (`attncli.attention.MultiHeadAttention`), as many as heads where none do.
     gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
     position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
     trained for. positions: for each layer what else its attention is told of them (`attncli.models.families.parts`).
@@ -53,6 +55,9 @@ class ModelConfig:
     activation: str
     layer_norm_eps: float
     norm_first: bool
+    rms_norm: bool
+    embedding_norm: bool
+    key_heads: int
     gated: bool
     pad_id: int
     position_table: bool
@@ -104,6 +109,8 @@ class ModelConfig:
             "max_tokens": self.max_tokens,
             "positions": self.told_by,
         }
+        if self.key_heads < self.heads:
+            document["key_heads"] = self.key_heads
         if bases:
             document["rotary_bases"] = sorted(bases)
         if windows:
@@ -152,6 +159,9 @@ class ModelConfig:
             "activation": values.activation("hidden_act"),
             "layer_norm_eps": values.small("layer_norm_eps"),
             "norm_first": False,
+            "rms_norm": False,
+            "embedding_norm": True,
+            "key_heads": heads,
             "gated": False,
             "pad_id": values.pad_id,
             "position_table": True,

@@ -18,8 +18,8 @@ from attncli.models.config import ModelConfig
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
-# Networks that compute some of it in float32 whatever they are asked for: angles, a scale, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta-v2")
+# Networks that compute some of it in float32 whatever they are asked for: angles, a scale, norms, softmax.
+PARTLY_SINGLE = ("modernbert", "deberta-v2", "eurobert")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta-v2")
