@@ -18,6 +18,7 @@ ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+TURNING = ("modernbert", "eurobert")  # whose queries and keys are turned, in pairs of elements
 PAIRS_OF_BYTES = families.FAMILIES["roberta"].types  # whose tokenizers are byte-level
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.
