@@ -89,7 +89,7 @@ def designs(
     for name in choices.names(choices.Design) if only is None else (only,):
         if (told := order_told(head, name, reach, seed)) is not None:
             found.append(in_order(head, name, told, temperature, seed))
-        elif (size := sharing(len(head.key), name)) is not None:
+        elif (size := sharing(head, name)) is not None:
             found.append(shared(head, name, size, temperature))
     return found
 
@@ -189,15 +189,16 @@ def own_distance(head: HeadInLayer) -> float:
 # --- shared keys ----------------------------------------------------------------------------------------
 
 
-def sharing(heads: int, name: str) -> int | None:
-    """How many heads share keys in the design of this name: as few as can, or all."""
-    sizes = group_sizes(heads)[1:]
+def sharing(head: HeadInLayer, name: str) -> int | None:
+    """How many heads share keys in the design of this name: as few as can and don't yet, or all."""
+    sizes = group_sizes(head)[1:]
     return {"grouped": sizes[0], "multi-query": sizes[-1]}.get(name) if sizes else None
 
 
-def group_sizes(heads: int) -> list[int]:
-    """1, ..., heads: in groups of how many they can share keys."""
-    return [size for size in range(1, heads + 1) if heads % size == 0]
+def group_sizes(head: HeadInLayer) -> list[int]:
+    """1, ..., heads: in groups of how many they can share keys. As many as share them already are the first."""
+    heads, already = len(head.key), len(head.attention.group(head.number))
+    return [size for size in range(already, heads + 1, already) if heads % size == 0]
 
 
 def shared(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:

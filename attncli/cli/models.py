@@ -217,6 +217,14 @@ def print_entry(entry: dict[str, Any]) -> None:
         output.show(Prose(line) if output.console().is_terminal else Text(line))  # in a pipe as it is
 
 
+def sharing(config: dict[str, Any]) -> str | None:
+    """How many heads keys and values have, and which share the first ones; None where none do, or it doesn't add up."""
+    heads, keys = config.get("heads"), config.get("key_value_heads")
+    if not (isinstance(heads, int) and isinstance(keys, int)) or not 0 < keys < heads or heads % keys:
+        return None
+    return f"{keys}: heads 0-{heads // keys - 1} share the first"
+
+
 def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
     """A configuration's facts by the names that they have for people; those of its parts say whose they are."""
     facts: dict[str, Any] = {}
@@ -227,6 +235,8 @@ def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
                 f"{left.pop(layers)} x {config.get(heads, config['heads'])}"
             )
             left.pop(heads, None)
+    if (shared := sharing(config)) is not None:
+        left["key_value_heads"] = shared
     for name, value in left.items():
         if isinstance(value, dict):
             facts.update(config_facts(value, f"{of}{name} "))

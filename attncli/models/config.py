@@ -96,6 +96,7 @@ class ModelConfig:
             "family": self.family.name,
             "layers": self.layers,
             "heads": self.heads,
+            **({"key_value_heads": self.key_heads} if self.key_heads < self.heads else {}),
             "hidden_size": self.hidden_size,
             "intermediate_size": self.intermediate_size,
             "embedding_size": self.embedding_size,
@@ -109,8 +110,6 @@ class ModelConfig:
             "max_tokens": self.max_tokens,
             "positions": self.told_by,
         }
-        if self.key_heads < self.heads:
-            document["key_heads"] = self.key_heads
         if bases:
             document["rotary_bases"] = sorted(bases)
         if windows:

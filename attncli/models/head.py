@@ -21,7 +21,7 @@ class OneHead:
     record: its map, as `Model.attend` gives it, with its queries and keys as they meet.
     x: what the projections are given `[token, hidden_size]`; value: `[token, head_dim]`.
     projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
-    none. Heads that share keys have the same.
+    none. group: the heads of the layer that have the same keys and values, this one too.
     rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
     if there is one, the row for each query and key, `[query, key]`.
     """
@@ -30,6 +30,7 @@ class OneHead:
     x: Floats
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
+    group: range
     rotary: Rotary | None = None
     rows: Ints | None = None
 
@@ -74,6 +75,7 @@ def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> 
             )
             for name, part in (("query", attention.query), ("key", attention.key), ("value", attention.value))
         },
+        group=attention.group(head),
         rotary=score.rotary if isinstance(score, RotaryScore) else None,
         rows=table_rows(score, len(tokens)),
     )
