@@ -178,7 +178,7 @@ def pieces(family: str, pad_id: int) -> list[str]:
 
 
 def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, and EuroBERT's with Llama's marks,
+    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, EuroBERT's with Llama's marks,
     MPNet's WordPiece with RoBERTa's marks, DeBERTa's sentencepiece.
     """
     tokens = pieces(family, pad_id)

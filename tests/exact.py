@@ -34,9 +34,7 @@ def computing_in_float64() -> Iterator[None]:
         )
         patch.setattr(flat, "forward", angles(flat.forward))
         patch.setattr(norm, "forward", normed(norm.forward))
-        patch.setattr(
-            modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward)
-        )
+        patch.setattr(modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward))
         patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
         yield
 

@@ -29,7 +29,7 @@ class ModelConfig:
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
     norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
     rms_norm: norms don't take the mean away (Zhang and Sennrich 2019); embedding_norm: whether the embeddings have one.
-    key_heads: those that heads share in groups (`attncli.attention.MultiHeadAttention`), as many as heads where none do.
+    key_heads: of keys and values, which heads share in groups; as many as heads where they don't.
     gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
     position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
     trained for. positions: for each layer what else its attention is told of them (`attncli.models.families.parts`).

@@ -240,8 +240,8 @@ def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> 
 
 
 def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
-    """A projection of x for some heads `[batch, head, token, head_dim]`: of queries, head i has the rows i * head_dim to
-    (i + 1) * head_dim; of keys and values, its group has these. What heads share is computed once.
+    """A projection of x for some heads, `[batch, head, token, head_dim]`. Of queries, head i has the rows i * head_dim
+    to (i + 1) * head_dim; of keys and values, its key head i has. What heads share is computed once.
     """
     own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
     needed = list(dict.fromkeys(own))
