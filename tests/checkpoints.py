@@ -18,6 +18,7 @@ ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+TURNING = ("modernbert", "roformer", "eurobert")  # whose queries and keys are turned, in pairs of elements
 PAIRS_OF_BYTES = tuple(one for one in FAMILIES if "roberta" in one or one == "camembert")  # byte-level tokenizers
 # What small checkpoints have of a family's own: windows and buckets that the shortest texts outgrow, and rotations
 # that a few tokens tell apart.
@@ -30,6 +31,11 @@ OWN: dict[str, dict[str, Any]] = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
         },
         **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 2),
+    },
+    "eurobert": {
+        "num_key_value_heads": 2,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 30.0},
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "mask_token_id"), 2),
     },
     "deberta-v2": {
         "relative_attention": True,
@@ -162,6 +168,9 @@ def pieces(family: str, pad_id: int) -> list[str]:
     if family == "modernbert":
         names = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<mask>": "[MASK]", "<pad>": "[PAD]"}
         return [names.get(token, token) for token in byte_vocabulary(pad_id)]
+    if family == "eurobert":
+        names = {"<s>": "<|begin_of_text|>", "</s>": "<|end_of_text|>", "<mask>": "<|mask|>", "<pad>": "<|pad|>"}
+        return [names.get(token, token) for token in byte_vocabulary(pad_id)]
     if family == "mpnet":
         names = {"[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>", "[PAD]": "<pad>"}
         return [names.get(token, token) for token in vocabulary(pad_id)]
@@ -172,14 +181,17 @@ def pieces(family: str, pad_id: int) -> list[str]:
 
 
 def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, MPNet's WordPiece with RoBERTa's
-    marks, DeBERTa's sentencepiece.
+    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, EuroBERT's with Llama's marks,
+    MPNet's WordPiece with RoBERTa's marks, DeBERTa's sentencepiece.
     """
     tokens = pieces(family, pad_id)
     numbers = {token: number for number, token in enumerate(tokens)}
     marks = {
         name: f"[{name[:-6].upper()}]" for name in ("cls_token", "sep_token", "unk_token", "pad_token", "mask_token")
     }
+    if family == "eurobert":
+        names = {"cls": "begin_of_text", "sep": "end_of_text"}
+        marks = {name: f"<|{names.get(name[:3], name[:-6])}|>" for name in marks if name != "unk_token"}
     if family == "mpnet":
         made = transformers.MPNetTokenizer(vocab=numbers)
     elif family == "deberta-v2":
@@ -191,9 +203,11 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=merges))
         backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = tokenizers.decoders.ByteLevel()
-        ends = [(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")]
+        first, last = marks["cls_token"], marks["sep_token"]
         backend.post_processor = tokenizers.processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+            single=[first, "$A", last],
+            pair=[first, "$A", last, "$B:1", f"{last}:1"],
+            special_tokens=[(mark, numbers[mark]) for mark in (first, last)],
         )
         made = transformers.PreTrainedTokenizerFast(
             tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **marks
@@ -207,7 +221,7 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
-    if family in ("modernbert", "mpnet", "deberta-v2"):
+    if family in ("modernbert", "mpnet", "deberta-v2", "eurobert"):
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"

@@ -1,7 +1,8 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
 ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores. RoFormer: the sines and cosines of its angles. In other dtypes everything stays as it is.
+its scores. RoFormer: the sines and cosines of its angles. EuroBERT: the angles, its norms, softmax. In other dtypes
+everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.eurobert import modeling_eurobert
 from transformers.models.modernbert import modeling_modernbert
 from transformers.models.roformer import modeling_roformer
 
@@ -24,6 +26,7 @@ DOUBLE = torch.float64
 def computing_in_float64() -> Iterator[None]:
     """While it lasts, `compare` holds float64 to float64's tolerance in all families."""
     rotary = modeling_modernbert.ModernBertRotaryEmbedding
+    flat, norm = modeling_eurobert.EuroBertRotaryEmbedding, modeling_eurobert.EuroBertRMSNorm
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transformers_peer, "PARTLY_SINGLE", ())
         patch.setattr(rotary, "forward", angles(rotary.forward))
@@ -31,6 +34,9 @@ def computing_in_float64() -> Iterator[None]:
         patch.setattr(
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
+        patch.setattr(flat, "forward", angles(flat.forward))
+        patch.setattr(norm, "forward", normed(norm.forward))
+        patch.setattr(modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward))
         patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
         sines = modeling_roformer.RoFormerSinusoidalPositionalEmbedding
         patch.setattr(sines, "forward", looked_up(sines.forward))
@@ -38,12 +44,13 @@ def computing_in_float64() -> Iterator[None]:
 
 
 def angles(forward: Any) -> Any:
-    def exact(self: Any, x: Tensor, position_ids: Tensor, layer_type: str) -> tuple[Tensor, Tensor]:
+    def exact(self: Any, x: Tensor, position_ids: Tensor, *layer_type: str) -> tuple[Tensor, Tensor]:
         if x.dtype != DOUBLE:
-            return forward(self, x, position_ids, layer_type)  # type: ignore[no-any-return]
+            return forward(self, x, position_ids, *layer_type)  # type: ignore[no-any-return]
         config = self.config
         size = config.hidden_size // config.num_attention_heads
-        base = config.rope_parameters[layer_type]["rope_theta"]
+        stated = config.rope_parameters
+        base = (stated[layer_type[0]] if layer_type else stated)["rope_theta"]
         found = position_ids[..., None].double() / base ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
         both = torch.cat((found, found), dim=-1)
         return both.cos(), both.sin()
@@ -66,9 +73,19 @@ def attended(attend: Any) -> Any:
     def exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, **more: Any) -> Any:
         if query.dtype != DOUBLE:
             return attend(module, query, key, value, mask, scaling, **more)
+        key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
         scores = query @ key.transpose(2, 3) * scaling
         weights = (scores if mask is None else scores + mask).softmax(dim=-1)
         return (weights @ value).transpose(1, 2).contiguous(), weights
+
+    return exact
+
+
+def normed(forward: Any) -> Any:
+    def exact(self: Any, x: Tensor) -> Tensor:
+        if x.dtype != DOUBLE:
+            return forward(self, x)  # type: ignore[no-any-return]
+        return self.weight * x / (x.square().mean(dim=-1, keepdim=True) + self.variance_epsilon).sqrt()  # type: ignore[no-any-return]
 
     return exact
 

@@ -27,10 +27,12 @@ def made_up(seed=0, tokens=9, hidden=12, head_dim=8, scale=1.0, mask=None, paddi
     record = record_of(np.zeros((tokens, tokens)), mask=mask, padding=padding)
     _, weights, _ = attend(*map(torch.from_numpy, (query, key, value)), torch.from_numpy(record.mask.copy()))
     record = replace(record, weights=weights.numpy()[None, None], vectors=Vectors([(0, 0)], query[None], key[None]))
-    return OneHead(record=record, x=x, value=value, projections=projections)
+    return OneHead(record=record, x=x, value=value, projections=projections, group=range(1))
 
 
-def in_layer(seed=0, heads=3, tokens=6, padding=0, head_dim=4, mask=None, number=1, scale=1.0) -> HeadInLayer:
+def in_layer(
+    seed=0, heads=3, tokens=6, padding=0, head_dim=4, mask=None, number=1, scale=1.0, key_heads=None
+) -> HeadInLayer:
     """A head of random queries and keys, with its own map."""
     random = torch.Generator().manual_seed(seed)
     query, key = torch.randn(2, heads, tokens, head_dim, generator=random)
@@ -38,7 +40,8 @@ def in_layer(seed=0, heads=3, tokens=6, padding=0, head_dim=4, mask=None, number
     mask = (torch.ones(tokens, tokens, dtype=torch.bool) if mask is None else mask) & real
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        attention = MultiHeadAttention(heads * head_dim, heads)
+        attention = MultiHeadAttention(heads * head_dim, heads, key_heads=key_heads)
+    key = attention.share(key[None, : attention.key_heads])[0]
     own = attend(scale * query[number], key[number], key[number], mask).weights.numpy()
     counted = (real & mask.any(dim=1)).numpy()
     return HeadInLayer(attention, PositionalScore(), number, scale * query, key, mask, real, counted, own)

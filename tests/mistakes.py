@@ -280,10 +280,10 @@ FOR_COMPARE = (
     ),
     Mistake(
         "another head's projection where the walk ends",
-        "(attention.heads, -1))[list(heads)].flatten(0, 1)",
-        "(attention.heads, -1))[[0] * len(heads)].flatten(0, 1)",
+        "weight[needed].flatten(0, 1)",
+        "weight[[0] * len(needed)].flatten(0, 1)",
     ),
-    Mistake("bias forgotten where the walk ends", "return F.linear(x, weight, bias)", "return F.linear(x, weight)"),
+    Mistake("bias forgotten where the walk ends", ".flatten(0, 1), bias)", ".flatten(0, 1))"),
     Mistake(
         "the layer's input is kept, not its output",
         "        after = by_rows(layer.after, x, attended)\n",
@@ -311,8 +311,8 @@ FOR_COMPARE = (
     Mistake("norms with another head's W_O", "output[:, head].T).norm", "output[:, place].T).norm"),
     Mistake(
         "one head: another head's rows of W",
-        "part_of = slice(head * attention.head_dim, (head + 1)",
-        "part_of = slice((head + 1) * attention.head_dim, (head + 2)",
+        "slice(at * attention.head_dim, (at + 1)",
+        "slice((at + 1) * attention.head_dim, (at + 2)",
     ),
     Mistake("one head: another head's values", "heads.value[:, heads.numbers.index(self.head)]", "heads.value[:, 0]"),
     # sums and records
@@ -399,8 +399,8 @@ FOR_COMPARE = (
     Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
     Mistake(
         "normalised before the first layer as BERT is",
-        "if config.embeddings_norm else nn.Identity()",
-        "if config.embeddings_norm else nn.LayerNorm(size, elementwise_affine=False)",
+        "if config.embedding_norm else nn.Identity()",
+        "if config.embedding_norm else nn.LayerNorm(size, elementwise_affine=False)",
         "megatron-bert",
     ),
     Mistake(
@@ -432,6 +432,46 @@ FOR_COMPARE = (
         '"value" in layer.score.turned and',
         '"key" in layer.score.turned and',
         "roformer",
+    ),
+    # heads that share keys, norms without the mean
+    Mistake(
+        "heads take turns at the key heads",
+        "x.repeat_interleave(self.heads // self.key_heads, dim=1)",
+        "x.repeat(1, self.heads // self.key_heads, 1, 1)",
+        "eurobert",
+    ),
+    Mistake(
+        "a head alone has another group's keys",
+        "return head * self.key_heads // self.heads",
+        "return head % self.key_heads",
+        "eurobert",
+    ),
+    Mistake(
+        "norms take the mean away",
+        "return RMSNorm(size, config.layer_norm_eps)",
+        "return nn.LayerNorm(size, config.layer_norm_eps, bias=False)",
+        "eurobert",
+    ),
+    Mistake(
+        "norms have another epsilon",
+        "return RMSNorm(size, config.layer_norm_eps)",
+        "return RMSNorm(size, 1e-3)",
+        "eurobert",
+    ),
+    Mistake(
+        "rotary base is the default one", 'theta = stated.get("rope_theta", default)', "theta = default", "eurobert"
+    ),
+    Mistake(
+        "values for the gate",
+        'fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj")',
+        'fuse("layers.{n}.mlp.up_proj", "layers.{n}.mlp.gate_proj")',
+        "eurobert",
+    ),
+    Mistake(
+        "norms of a layer swapped",
+        '"layers.{n}.attention_norm": whole("layers.{n}.input_layernorm")',
+        '"layers.{n}.attention_norm": whole("layers.{n}.post_attention_layernorm")',
+        "eurobert",
     ),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),

@@ -9,7 +9,7 @@
 weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,13 +22,15 @@ BY_KEY = ("allowed", "score", "scaled", "raised", "weight", "computed")
 BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
 
 
-class Positions(NamedTuple):
-    """What a record does not say of how positions come into a head's scores.
+class Beside(NamedTuple):
+    """What a record does not say of where a head's scores come from.
 
+    group: the heads that have the same keys and values, where there are others than this one.
     rotary: by what the vectors are turned, in the words of `attncli.attention.Rotary`; before: queries and keys before
     that, `[token, head_dim]` each. rows: of the table that terms are made of, by query and key `[query, key]`.
     """
 
+    group: Sequence[int] = ()
     rotary: Mapping[str, Any] | None = None
     before: tuple[Floats, Floats] | None = None
     rows: Ints | None = None
@@ -106,13 +108,13 @@ def row_steps(
 
 
 def document(
-    record: AttentionRecord, x: Floats | None, value: Floats | None, query: int, positions: Positions = Positions()
+    record: AttentionRecord, x: Floats | None, value: Floats | None, query: int, beside: Beside = Beside()
 ) -> dict[str, Any]:
     """What `explain --json` prints: a query's row of the one head of a record, key by key.
 
     The record holds the head's queries and keys too (`vectors`). x: what its projections are given,
     `[token, hidden_size]`; value: the head's values `[token, head_dim]`; query: the place of the token whose row it is.
-    A saved record has none of x, values and `positions`: then what is made of them is not in the document.
+    A saved record has none of x, values and what is `beside`: then what is made of them is not in the document.
     """
     [layer], [head] = record.layers, record.heads
     vectors = record.vectors
@@ -127,11 +129,11 @@ def document(
         by_name = {name: term.tolist() for name, term in steps.terms.items()}
         columns["terms"] = [dict(zip(by_name, of_key, strict=True)) for of_key in zip(*by_name.values(), strict=True)]
         columns["added"] = steps.added.tolist()
-    if positions.rows is not None:
-        columns["row"] = positions.rows[query].tolist()
+    if beside.rows is not None:
+        columns["row"] = beside.rows[query].tolist()
     own = {} if x is None else {"x": x[query].tolist()}
-    if positions.before is not None:
-        before, keys_before = (part.astype(np.float64) for part in positions.before)
+    if beside.before is not None:
+        before, keys_before = (part.astype(np.float64) for part in beside.before)
         own["before"] = before[query].tolist()
         columns["before"] = keys_before.tolist()
         columns["unturned"] = (keys_before @ before[query]).tolist()
@@ -146,7 +148,8 @@ def document(
         "mask": record.mask_name,
         "tokens": record.tokens.text,
         "scale": steps.scale,
-        **({} if positions.rotary is None else {"rotary": dict(positions.rotary)}),
+        **({"group": list(beside.group)} if beside.group else {}),
+        **({} if beside.rotary is None else {"rotary": dict(beside.rotary)}),
         "query": {
             "index": query,
             "token": record.tokens.text[query],

@@ -95,6 +95,16 @@ class MultiHeadAttention(nn.Module):
             self.share(self.split_heads(self.value(memory))),
         )
 
+    def key_head(self, head: int) -> int:
+        """The key head whose keys and values a head looks at."""
+        return head * self.key_heads // self.heads
+
+    def group(self, head: int) -> range:
+        """The heads that look at the same keys and values as this one, which is among them."""
+        size = self.heads // self.key_heads
+        first = self.key_head(head) * size
+        return range(first, first + size)
+
     def share(self, x: Tensor) -> Tensor:
         """`[batch, key head, token, head_dim]` -> `[batch, head, token, head_dim]`: to each head what its group has."""
         return x if self.key_heads == self.heads else x.repeat_interleave(self.heads // self.key_heads, dim=1)

@@ -26,7 +26,7 @@ from attncli.checks.contestants import (
     Shape,
     random_texts,
 )
-from attncli.checks.flops import encoder_flops
+from attncli.checks.flops import encoder_flops, keys_of
 from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
 from attncli.models.config import ModelConfig
@@ -145,7 +145,7 @@ class Bench:
         config = ModelConfig.from_dict(row.case.config)
         layers, heads = walked(config, row.kept)
         whole = sum(parameter.numel() for parameter in empty_network(config).layer(0).parameters())
-        read = layers * whole + 2 * config.hidden_size * config.head_dim * heads
+        read = layers * whole + config.hidden_size * config.head_dim * (heads + keys_of(config, heads))
         maps = (layers + 1) * heads if row.kept == ALL_MAPS else heads
         written = maps * sum(length**2 for length in row.case.shape.lengths)
         rates = self.machine["bytes_per_second"]

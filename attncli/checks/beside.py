@@ -94,7 +94,8 @@ class Both:
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
         own = [one.chunk(source.parts, dim=-1)[source.part] for one, source in zip(whole, sources, strict=True)]
-        return torch.stack(own).unflatten(-1, (self.model.config.heads, -1)).transpose(1, 2)
+        by_head = torch.stack(own).unflatten(-1, (-1, self.model.config.head_dim)).transpose(1, 2)
+        return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
 
     def their_norms(self, tokens: Tokens) -> Tensor:
         """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attncli.attention import (
     Alibi,
     Disentangled,
+    MultiHeadAttention,
     PositionalScore,
     RelativeBias,
     Rotary,
@@ -88,7 +89,7 @@ def designs(
     for name in choices.names(choices.Design) if only is None else (only,):
         if (told := order_told(head, name, reach, seed)) is not None:
             found.append(in_order(head, name, told, temperature, seed))
-        elif (size := sharing(len(head.key), name)) is not None:
+        elif (size := sharing(head, name)) is not None:
             found.append(shared(head, name, size, temperature))
     return found
 
@@ -138,7 +139,7 @@ def order_told(head: HeadInLayer, name: str, reach: int, seed: int) -> Told | No
 
 def disentangled(head: HeadInLayer) -> Disentangled:
     """With vectors of offsets that are drawn, and the content's projections for them too, as DeBERTa-v3 has it."""
-    query, key = head.attention.query, head.attention.key
+    query, key = head.attention.query, for_every_head(head.attention, head.attention.key)
     score = Disentangled(
         nn.Embedding(2 * SPAN, query.in_features),
         nn.LayerNorm(query.in_features),
@@ -148,6 +149,17 @@ def disentangled(head: HeadInLayer) -> Disentangled:
     )
     score.share(query, key)
     return score
+
+
+def for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
+    """A projection of keys that heads share, once for each of them."""
+    if attention.key_heads == attention.heads:
+        return part
+    every = nn.Linear(part.in_features, attention.query.out_features, part.bias is not None)
+    for name, tensor in part.named_parameters():
+        by_head = attention.share(tensor.unflatten(0, (-1, attention.head_dim))[None])
+        setattr(every, name, nn.Parameter(by_head[0].flatten(0, 1), requires_grad=False))
+    return every
 
 
 def in_order(head: HeadInLayer, name: str, told: Told, temperature: float, seed: int) -> Design:
@@ -177,15 +189,16 @@ def own_distance(head: HeadInLayer) -> float:
 # --- shared keys ----------------------------------------------------------------------------------------
 
 
-def sharing(heads: int, name: str) -> int | None:
-    """How many heads share keys in the design of this name: as few as can, or all."""
-    sizes = group_sizes(heads)[1:]
+def sharing(head: HeadInLayer, name: str) -> int | None:
+    """How many heads share keys in the design of this name: as few as can and don't yet, or all."""
+    sizes = group_sizes(head)[1:]
     return {"grouped": sizes[0], "multi-query": sizes[-1]}.get(name) if sizes else None
 
 
-def group_sizes(heads: int) -> list[int]:
-    """1, ..., heads: in groups of how many they can share keys."""
-    return [size for size in range(1, heads + 1) if heads % size == 0]
+def group_sizes(head: HeadInLayer) -> list[int]:
+    """1, ..., heads: in groups of how many they can share keys. As many as share them already are the first."""
+    heads, already = len(head.key), len(head.attention.group(head.number))
+    return [size for size in range(already, heads + 1, already) if heads % size == 0]
 
 
 def shared(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:

@@ -79,7 +79,7 @@ def wide_windows_are_none(head: HeadInLayer) -> Claim:
 
 def sharing_keys_moves_the_map(head: HeadInLayer) -> Claim:
     """With the mean of the keys of more and more heads in place of its own."""
-    moved = {size: with_shared_keys(head, size).moved for size in group_sizes(len(head.key))}
+    moved = {size: with_shared_keys(head, size).moved for size in group_sizes(head)}
     found = list(moved.values())
     return Claim(
         "shared keys",

@@ -88,7 +88,7 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     loaded = open_own(asked["model"], asked["device"], asked["dtype"], "explain")
     from dataclasses import asdict
 
-    from attncli.analysis.steps import Positions, document
+    from attncli.analysis.steps import Beside, document
     from attncli.models.head import one_head
     from attncli.record.selection import select_one, select_token
 
@@ -100,7 +100,8 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     rotary, before = None, None
     if taken.rotary is not None:
         rotary, before = asdict(taken.rotary), (taken.unturned("query"), taken.unturned("key"))
-    return document(taken.record, taken.x, taken.value, place, Positions(rotary, before, taken.rows))
+    group = taken.group if len(taken.group) > 1 else ()
+    return document(taken.record, taken.x, taken.value, place, Beside(group, rotary, before, taken.rows))
 
 
 def read(context: typer.Context, path: Path) -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from attncli.models.aliases import Alias
     from attncli.models.hub import Place
 
+LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
+
 models = typer.Typer(name="models", cls=Commands, rich_markup_mode=None)
 
 
@@ -98,6 +100,7 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         "layers": said["layers"],
         "heads": said["heads"],
         "hidden_size": said["hidden_size"],
+        **{name: said[name] for name in LISTED if name in said},
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
         "path": str(place.path) if place else None,
@@ -155,7 +158,7 @@ def megabytes(count: int | None) -> str:
 
 
 def print_list(entries: list[dict[str, Any]]) -> None:
-    """A line for each that is here, and its place, which may be long, below; then the others by what they are."""
+    """A line for each that is here, and its place, which may be long, below; then all of them by what they are."""
     from rich.text import Text
 
     from attncli.base.printable import printable
@@ -167,26 +170,37 @@ def print_list(entries: list[dict[str, Any]]) -> None:
         cells = title(entry), f"{entry['layers']} x {entry['heads']}", megabytes(entry["bytes"]), entry["origin"]
         table.add_row(*(Text(cell) for cell in cells))
     places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in here]
-    others = [entry for entry in entries if not entry["on_this_machine"]]
-    output.show(*([table, *places] if here else ()), *([table_of(others)] if others else ()))
+    output.show(*([table, *places] if here else ()), table_by_family(entries))
 
 
-def table_of(others: list[dict[str, Any]]) -> "RenderableType":
-    """The names of those that are not here: a line for each model type and number of layers and heads."""
+def table_by_family(entries: list[dict[str, Any]]) -> "RenderableType":
+    """The names: a part for each family and its limits, and in it a line for each number of layers and heads.
+
+    What a part has in common stands among the names, so that all fits where a terminal is narrow.
+    """
     from rich.text import Text
 
     from attncli.render.terminal.tables import plain_table
 
-    names: dict[tuple[str, str], list[str]] = {}  # those of a model type stand together in ALIASES
-    for entry in others:
+    parts: dict[str, dict[str, list[str]]] = {}
+    for entry in entries:
         size = f"{entry['layers']} x {entry['heads']}"
-        names.setdefault((entry["model_type"], size), []).append(title(entry))
-    table = plain_table("not here", "layers x heads", "names", prose=["names"])
-    before = None
-    for (model_type, size), group in names.items():
-        table.add_row(*map(Text, ("" if model_type == before else model_type, size, ", ".join(group))))
-        before = model_type
+        parts.setdefault(in_common(entry), {}).setdefault(size, []).append(title(entry))
+    table = plain_table("layers x heads", "family, and its models", prose=["family, and its models"])
+    for common, sizes in parts.items():
+        table.add_row(Text(), Text(common, "bold"))
+        for size, names in sizes.items():
+            table.add_row(Text(size), Text(", ".join(names)))
+        table.add_section()
     return table
+
+
+def in_common(entry: dict[str, Any]) -> str:
+    """A model's family, how it is told of positions, its windows and its limit."""
+    facts = [entry["family"], f"positions {entry['positions'] or 'none'}"]
+    if "window" in entry:
+        facts.append(f"windows of {entry['window']}")
+    return " · ".join([*facts, f"at most {entry['max_tokens']} tokens"])
 
 
 def title(entry: dict[str, Any]) -> str:
@@ -217,6 +231,14 @@ def print_entry(entry: dict[str, Any]) -> None:
         output.show(Prose(line) if output.console().is_terminal else Text(line))  # in a pipe as it is
 
 
+def sharing(config: dict[str, Any]) -> str | None:
+    """How many heads keys and values have, and which share the first ones; None where none do, or it doesn't add up."""
+    heads, keys = config.get("heads"), config.get("key_value_heads")
+    if not (isinstance(heads, int) and isinstance(keys, int)) or not 0 < keys < heads or heads % keys:
+        return None
+    return f"{keys}: heads 0-{heads // keys - 1} share the first"
+
+
 def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
     """A configuration's facts by the names that they have for people; those of its parts say whose they are."""
     facts: dict[str, Any] = {}
@@ -227,6 +249,8 @@ def config_facts(config: dict[str, Any], of: str = "") -> dict[str, Any]:
                 f"{left.pop(layers)} x {config.get(heads, config['heads'])}"
             )
             left.pop(heads, None)
+    if (shared := sharing(config)) is not None:
+        left["key_value_heads"] = shared
     for name, value in left.items():
         if isinstance(value, dict):
             facts.update(config_facts(value, f"{of}{name} "))

@@ -46,6 +46,7 @@ GEMMA_2 = {  # mmBERT's vocabulary, whose special tokens have other numbers than
     "sep_token_id": 1,
     "local_rope_theta": 160000.0,
 }
+EUROBERT = {"rope_theta": 250000}
 DEBERTA_V3 = {
     "vocab_size": 128100,
     "type_vocab_size": 0,
@@ -120,6 +121,13 @@ ALIASES = {
     "ettin-1b": Alias("jhu-clsp/ettin-encoder-1b", of_type("modernbert", **shape(28, 28, 1792, 3840))),
     "mmbert": Alias("jhu-clsp/mmBERT-base", of_type("modernbert", **GEMMA_2, **MODERN)),
     "mmbert-small": Alias("jhu-clsp/mmBERT-small", of_type("modernbert", **GEMMA_2, **shape(22, 6, 384, 1152))),
+    "eurobert": Alias("EuroBERT/EuroBERT-210m", of_type("eurobert", **EUROBERT, **BASE)),
+    "eurobert-610m": Alias(
+        "EuroBERT/EuroBERT-610m", of_type("eurobert", num_key_value_heads=6, **EUROBERT, **shape(26, 18, 1152, 4096))
+    ),
+    "eurobert-2.1b": Alias(
+        "EuroBERT/EuroBERT-2.1B", of_type("eurobert", num_key_value_heads=6, **EUROBERT, **shape(32, 18, 2304, 6144))
+    ),
     "mpnet": Alias(
         "sentence-transformers/all-mpnet-base-v2",
         of_type(

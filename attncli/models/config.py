@@ -27,9 +27,10 @@ class ModelConfig:
     position_rows: of the table of positions; padding_position: the number of [PAD]'s own position, behind which real
     tokens are counted (RoBERTa), None where every token is counted from 0.
     segments: kinds of segment, 0 where the network has none; tells_segments: whether it is told of the second.
-    tasks: kinds of task, of which every text is of the first; 0 where the network knows of none. embeddings_norm:
-    whether what goes into the first layer is normalised.
+    tasks: kinds of task, of which every text is of the first; 0 where the network knows of none.
     norm_first: pre-norm, and a norm after the last layer, instead of post-norm (Xiong et al. 2020).
+    rms_norm: norms don't take the mean away (Zhang and Sennrich 2019); embedding_norm: whether the embeddings have one.
+    key_heads: of keys and values, which heads share in groups; as many as heads where they don't.
     gated: the feed-forward part is f(x W) * (x V), and not f(x W) (Shazeer 2020).
     position_table: whether positions are vectors added to the input; where not, `position_rows` are those it was
     trained for. positions: for each layer what else its attention is told of them (`attncli.models.families.parts`).
@@ -53,10 +54,12 @@ class ModelConfig:
     segments: int
     tells_segments: bool
     tasks: int
-    embeddings_norm: bool
     activation: str
     layer_norm_eps: float
     norm_first: bool
+    rms_norm: bool
+    embedding_norm: bool
+    key_heads: int
     gated: bool
     pad_id: int
     position_table: bool
@@ -95,6 +98,7 @@ class ModelConfig:
             "family": self.family.name,
             "layers": self.layers,
             "heads": self.heads,
+            **({"key_value_heads": self.key_heads} if self.key_heads < self.heads else {}),
             "hidden_size": self.hidden_size,
             "intermediate_size": self.intermediate_size,
             "embedding_size": self.embedding_size,
@@ -154,10 +158,12 @@ class ModelConfig:
             "segments": values.count("type_vocab_size"),
             "tells_segments": True,
             "tasks": 0,
-            "embeddings_norm": True,
             "activation": values.activation("hidden_act"),
             "layer_norm_eps": values.small("layer_norm_eps"),
             "norm_first": False,
+            "rms_norm": False,
+            "embedding_norm": True,
+            "key_heads": heads,
             "gated": False,
             "pad_id": values.pad_id,
             "position_table": True,

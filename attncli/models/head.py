@@ -21,7 +21,7 @@ class OneHead:
     record: its map, as `Model.attend` gives it, with its queries and keys as they meet.
     x: what the projections are given `[token, hidden_size]`; value: `[token, head_dim]`.
     projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
-    none.
+    none. group: the heads of the layer that have the same keys and values, this one too.
     rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
     if there is one, the row for each query and key, `[query, key]`.
     """
@@ -30,6 +30,7 @@ class OneHead:
     x: Floats
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
+    group: range
     rotary: Rotary | None = None
     rows: Ints | None = None
 
@@ -59,20 +60,22 @@ def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> 
     x, value = parts.kept[0]
     attention = model.network.layer(layer).attention
     score = model.network.layer(layer).score
-    part_of = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
+    places = {"query": head, "key": attention.key_head(head), "value": attention.key_head(head)}
+    rows = {name: slice(at * attention.head_dim, (at + 1) * attention.head_dim) for name, at in places.items()}
     return OneHead(
         record=as_record(model, taken, request),
         x=x.float().cpu().numpy(),
         value=value.float().cpu().numpy(),
         projections={
             name: (
-                part.weight[part_of].float().cpu().numpy(),
+                part.weight[rows[name]].float().cpu().numpy(),
                 np.zeros(attention.head_dim, np.float32)
                 if part.bias is None
-                else part.bias[part_of].float().cpu().numpy(),
+                else part.bias[rows[name]].float().cpu().numpy(),
             )
             for name, part in (("query", attention.query), ("key", attention.key), ("value", attention.value))
         },
+        group=attention.group(head),
         rotary=score.rotary if isinstance(score, RotaryScore) else None,
         rows=table_rows(score, len(tokens)),
     )

@@ -22,6 +22,7 @@ from attncli.attention import (
     LearnedPositions,
     MultiHeadAttention,
     PositionalScore,
+    RMSNorm,
 )
 from attncli.models.config import ModelConfig
 from attncli.models.families.parts import Conv
@@ -29,12 +30,15 @@ from attncli.models.linear import FUNCTIONS, NO_ACTIVATION, Convolution, Embeddi
 from attncli.models.scoring import layer_scores
 
 
-def layer_norm(config: ModelConfig, size: int) -> nn.LayerNorm:
+def layer_norm(config: ModelConfig, size: int) -> nn.Module:
+    """A norm, which takes the mean away or does not."""
+    if config.rms_norm:
+        return RMSNorm(size, config.layer_norm_eps)
     return nn.LayerNorm(size, eps=config.layer_norm_eps, bias=config.biases.norms)
 
 
 class Embeddings(nn.Module):
-    """token vector + segment vector + position vector + the first task's, normalised; ELECTRA then widens it."""
+    """token vector + segment vector + position vector + the first task's, normalised in most families; ELECTRA widens it."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -43,7 +47,7 @@ class Embeddings(nn.Module):
         self.positions = LearnedPositions(rows, size, Embedding) if config.position_table else None
         self.segments = Embedding(config.segments, size) if config.segments else None
         self.tasks = Embedding(config.tasks, size) if config.tasks else None
-        self.norm = layer_norm(config, size) if config.embeddings_norm else nn.Identity()
+        self.norm = layer_norm(config, size) if config.embedding_norm else nn.Identity()
         self.project = Linear(size, config.hidden_size) if config.widens else None
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor | None) -> Tensor:
@@ -81,7 +85,12 @@ class Layer(nn.Module):
         size = config.hidden_size
         self.norm_first = config.norm_first
         self.attention = MultiHeadAttention(
-            size, config.heads, bias=config.biases.attention, score=score, linear=Linear
+            size,
+            config.heads,
+            bias=config.biases.attention,
+            score=score,
+            linear=Linear,
+            key_heads=config.key_heads,
         )
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)

@@ -145,7 +145,7 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
     }
     sources = {module: config.family.source(module) for module in matrices}
     sharing = Counter(sources.values())
-    of_tables = 0.02 if config.embeddings_norm else 0.5  # of whose sum a norm would make 1
+    of_tables = 0.02 if config.embedding_norm else 0.5  # of whose sum a norm would make 1
     found: dict[str, Tensor] = {}
     for module, source in sources.items():
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]

@@ -19,8 +19,8 @@ from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
-# Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta-v2", "roformer")
+# Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, norms, softmax.
+PARTLY_SINGLE = ("modernbert", "deberta-v2", "roformer", "eurobert")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta-v2")

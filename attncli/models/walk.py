@@ -237,16 +237,22 @@ def project(attention: MultiHeadAttention, x: Tensor, ending: Ending | None) -> 
     if ending is None:
         return attention.project(x)
     parts = [attention.query, attention.key, *([attention.value] if ending.values else [])]
-    projected = [attention.split_heads(some_heads(attention, part, x, ending.heads)) for part in parts]
+    projected = [some_heads(attention, part, x, ending.heads) for part in parts]
     query, key = projected[:2]
     return query, key, projected[2] if ending.values else key[..., :0]
 
 
 def some_heads(attention: MultiHeadAttention, part: nn.Linear, x: Tensor, heads: Sequence[int]) -> Tensor:
-    """A projection of x for some heads, side by side: head i has the rows i * head_dim to (i + 1) * head_dim."""
-    if list(heads) == list(range(attention.heads)):
-        every: Tensor = part(x)
-        return every
-    weight = part.weight.unflatten(0, (attention.heads, -1))[list(heads)].flatten(0, 1)
-    bias = None if part.bias is None else part.bias.unflatten(0, (attention.heads, -1))[list(heads)].flatten()
-    return F.linear(x, weight, bias)
+    """A projection of x for some heads, `[batch, head, token, head_dim]`. Of queries, head i has the rows i * head_dim
+    to (i + 1) * head_dim; of keys and values, its key head i has. What heads share is computed once.
+    """
+    own = list(heads) if part is attention.query else [attention.key_head(head) for head in heads]
+    needed = list(dict.fromkeys(own))
+    weight = part.weight.unflatten(0, (-1, attention.head_dim))
+    if needed == list(range(len(weight))):
+        made = part(x)
+    else:
+        bias = None if part.bias is None else part.bias.unflatten(0, (-1, attention.head_dim))[needed].flatten()
+        made = F.linear(x, weight[needed].flatten(0, 1), bias)
+    by_head = attention.split_heads(made)
+    return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]

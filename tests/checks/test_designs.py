@@ -93,7 +93,7 @@ def test_what_is_drawn_is_drawn_from_the_seed_and_nobody_elses(seed):
 def test_pooled_keys_are_those_of_pooled_projections(minilm, trained):
     """Ainslie et al. 2023, figure 1: key projections of a group's heads are mean pooled into one."""
     head = HeadInLayer.of(minilm, trained())
-    for size in group_sizes(12)[1:]:
+    for size in group_sizes(head)[1:]:
         grouped = MultiHeadAttention(384, 12, key_heads=12 // size)
         with torch.inference_mode():
             grouped.query = head.attention.query
@@ -115,10 +115,14 @@ def test_sharing_with_nobody_moves_nothing_and_nor_does_sharing_the_same(seed):
 
 
 def test_heads_share_keys_by_twos_and_all_together():
-    assert group_sizes(12) == [1, 2, 3, 4, 6, 12] and group_sizes(1) == [1]
-    assert [sharing(heads, "grouped") for heads in (1, 2, 9, 12)] == [None, 2, 3, 2]
-    assert [sharing(heads, "multi-query") for heads in (1, 2, 9, 12)] == [None, 2, 9, 12]
-    assert sharing(12, "alibi") is None
+    one, _, _, twelve = of = [in_layer(heads=heads, number=0) for heads in (1, 2, 9, 12)]
+    assert group_sizes(twelve) == [1, 2, 3, 4, 6, 12] and group_sizes(one) == [1]
+    assert [sharing(head, "grouped") for head in of] == [None, 2, 3, 2]
+    assert [sharing(head, "multi-query") for head in of] == [None, 2, 9, 12]
+    assert sharing(twelve, "alibi") is None
+    assert [group_sizes(in_layer(heads=12, key_heads=keys)) for keys in (6, 3, 1)] == [[2, 4, 6, 12], [4, 12], [12]]
+    assert sharing(in_layer(heads=12, key_heads=3), "grouped") == 12
+    assert sharing(in_layer(heads=12, key_heads=1), "multi-query") is None
     alone = in_layer(heads=1, number=0)
     assert {"grouped", "multi-query"}.isdisjoint(maps(alone))
     assert designs(alone, only="grouped") == []

@@ -24,11 +24,11 @@ def model(request, tiny):
 
 @pytest.mark.slow
 @settings(max_examples=10)
-@given(texts=st.integers(1, 3), tokens=st.integers(1, 30), heads=st.sets(st.integers(0, 3), min_size=1))
+@given(texts=st.integers(1, 3), tokens=st.integers(1, 30), heads=st.integers(1, 4))
 def test_they_are_as_torch_counts_them(model, texts, tokens, heads):
     ids = torch.randint(10, 20, (texts, tokens), generator=torch.Generator().manual_seed(0)).tolist()
     texts_made = [made_up(one) for one in ids]
-    kept = sorted(head for head in heads if head < model.config.heads) or [0]
+    kept = list(range(min(heads, model.config.heads)))
     layers = model.config.layers
     for wanted, expected in (
         ({"layers": [], "whole": True}, encoder_flops(model.config, texts, tokens, layers)),

@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from terminals import pseudo_terminal
 
+from attncli.cli.app import main
 from attncli.models.aliases import ALIASES
 
 # Python's audit events come before the deed: whoever asks for a connection, or for torch, ends here.
@@ -114,16 +116,37 @@ def test_show_a_directory(guarded, tiny):
 
 def test_for_people(attncli):
     listed = attncli("models").out
-    here, _, others = listed.partition(" not here")
-    assert "minilm (default)" in here
-    named = {name for name in re.findall(r"[\w-]+", others) if name in ALIASES}
-    assert named | {"minilm"} == set(ALIASES)
-    assert re.search(r"modernbert +22 x 12 +modernbert, gte-modernbert, granite-r2, ettin, mmbert\n", others)
-    assert len(others.splitlines()) < 30
-    assert "90.9 MB" in listed
+    here, _, every = listed.partition(" layers x heads   family, and its models")
+    assert "minilm (default)" in here and "90.9 MB" in here
+    assert {name for name in re.findall(r"[\w.-]+", every) if name in ALIASES} == set(ALIASES)
+    assert re.search(
+        r"\n +modernbert · positions rotary · windows of 128 · at most 8192 tokens\n 22 x 12 +modern", every
+    )
+    assert re.search(r"\n +roberta · positions learned · at most 8192 tokens\n 24 x 16 +bge-m3\n", every)
     shown = attncli("models", "show", "minilm").out
     assert ALIASES["minilm"].sha256 in shown
     assert "6 x 12" in shown
+
+
+def test_the_list_says_positions_windows_and_limits(guarded):
+    entries = {entry["name"]: entry for entry in guarded("models")["models"]}
+    told = {name: (entry["family"], entry["positions"], entry["max_tokens"]) for name, entry in entries.items()}
+    assert told["minilm"] == ("bert", "learned", 512) and told["bge-m3"] == ("roberta", "learned", 8192)
+    assert told["mpnet"] == ("mpnet", "learned, relative biases", 512)
+    assert told["eurobert-610m"] == ("eurobert", "rotary", 8192) and entries["eurobert-610m"]["key_value_heads"] == 6
+    assert "window" not in entries["eurobert"] and "key_value_heads" not in entries["eurobert"]
+    assert entries["modernbert"]["window"] == 128 and entries["modernbert"]["global_layers"][:2] == [0, 3]
+
+
+@pytest.mark.parametrize("width", [44, 80, 120])
+def test_the_list_is_whole_however_wide_a_terminal(width):
+    """No name is cut or folded, and no column is left out."""
+    with pseudo_terminal(width) as lines, pytest.raises(SystemExit):
+        main(["models"])
+    every = "\n".join(lines).partition("its models")[2]
+    assert {name for name in re.findall(r"[\w.-]+", every) if name in ALIASES} == set(ALIASES)
+    assert "…" not in every and "no room" not in every
+    assert all(len(line) <= width for line in every.splitlines())
 
 
 def test_a_path_can_not_command_the_terminal(attncli, tiny, tmp_path):

@@ -18,6 +18,7 @@ PUBLISHED = {
     "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
     "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
     "xlm-roberta-xl": 3500, "xlm-roberta-xxl": 10700, "ernie-3": 118, "deberta-v3-small": 141, "deberta-v3-large": 434,
+    "eurobert": 212, "eurobert-610m": 608, "eurobert-2.1b": 2107,
 }  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def test_what_people_load_is_there():
     assert repos["ettin"] == "jhu-clsp/ettin-encoder-150m"
     assert repos["mmbert"] == "jhu-clsp/mmBERT-base"
     assert repos["gte-modernbert"] == "Alibaba-NLP/gte-modernbert-base"
+    assert repos["eurobert"] == "EuroBERT/EuroBERT-210m"
     assert repos["mpnet"] == "sentence-transformers/all-mpnet-base-v2"
     assert repos["deberta-v3"] == "microsoft/deberta-v3-base"
     assert repos["multilingual-e5"] == "intfloat/multilingual-e5-base"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, EVERY, FAMILIES, make_config, make_network
+from checkpoints import EACH, EVERY, FAMILIES, OWN, TURNING, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -77,7 +77,7 @@ def test_every_family_under_every_mask(family, mask):
 def test_whatever_the_shape(family, data):
     draw = data.draw
     heads = draw(st.integers(1, 5), label="heads")
-    head_dims = st.sampled_from([2, 4, 6]) if family in ("modernbert", "roformer") else st.integers(1, 7)  # pairs
+    head_dims = st.sampled_from([2, 4, 6]) if family in TURNING else st.integers(1, 7)
     changes = {
         "num_attention_heads": heads,
         "hidden_size": heads * draw(head_dims, label="head_dim"),
@@ -87,6 +87,9 @@ def test_whatever_the_shape(family, data):
         "max_position_embeddings": draw(st.integers(20, 40), label="positions"),
         "pad_token_id": draw(st.integers(0, 6), label="pad_token_id"),
     }
+    if "num_key_value_heads" in OWN.get(family, {}):
+        divisors = [count for count in range(1, heads + 1) if heads % count == 0]
+        changes["num_key_value_heads"] = draw(st.sampled_from(divisors), label="key heads")
     if family != "distilbert":
         changes["layer_norm_eps"] = draw(st.sampled_from([1e-12, 1e-5, 1e-2]))
         changes["type_vocab_size"] = draw(st.integers(1, 4), label="segments")

@@ -68,7 +68,8 @@ def part_of(attention, x, head):
     """What one head brings to the output of `forward` for one token: the others' columns of W_O are left out."""
     part = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     with torch.inference_mode():
-        return attention.value(x)[0, 0, part] @ attention.output.weight[:, part].T
+        value = attention.project(x)[2][0, head, 0]
+        return value @ attention.output.weight[:, part].T
 
 
 def test_a_norm_is_the_weight_times_the_length_of_its_key_whoever_asks(minilm):

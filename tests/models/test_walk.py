@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, FAMILIES, ONE_OF_EACH, make_config, make_network
+from checkpoints import EACH, FAMILIES, ONE_OF_EACH, TURNING, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -76,7 +76,7 @@ def test_a_request_gets_these_layers_and_heads_in_its_order(family, layers, head
         torch.testing.assert_close(one, whole[layers][:, heads])
 
 
-@pytest.mark.parametrize("family", [one for one in ONE_OF_EACH if one not in ("modernbert", "deberta-v2", "roformer")])
+@pytest.mark.parametrize("family", [one for one in ONE_OF_EACH if one not in (*TURNING, "deberta-v2")])
 @given(layers=CHOSEN, heads=CHOSEN, data=st.data())
 @settings(max_examples=10)
 def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attncli.base.choices import Output
 from attncli.models.families.values import Values
 
-FIRST, MEAN, EACH = "first", "mean", "each"
+FIRST, MEAN, LATE, EACH = "first", "mean", "late", "each"
 
 
 class Dense(NamedTuple):
@@ -45,9 +45,10 @@ class Scores(NamedTuple):
 class Head:
     """What reads a task's answer off the last hidden states.
 
-    reads: of which vector, the FIRST token's, the MEAN of all but [PAD], or EACH token's. parts: what happens to it
-    before its scores. architecture: how the class ends that config.json names under `architectures` where these tensors
-    are for the task; alone: whether their names say so too. labels: where the task has its own.
+    reads: of which vector, the FIRST token's, the MEAN of all but [PAD], or EACH token's; LATE: the mean is taken of
+    what becomes of all but [PAD]. parts: what happens to it before its scores. architecture: how the class ends that
+    config.json names under `architectures` where these tensors are for the task; alone: whether their names say so too.
+    labels: where the task has its own.
     """
 
     kind: Output

@@ -12,7 +12,7 @@ from attncli.models.families.values import Values
 
 def settings(values: Values) -> dict[str, Any]:
     values.check_positions()
-    return {"norm_first": True, "embeddings_norm": False}
+    return {"norm_first": True, "embedding_norm": False}
 
 
 FAMILY = Family(

@@ -12,6 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.models.families.family import Family, split, whole
 from attncli.models.families.heads import FIRST, MEAN, Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.parts import Biases, Turned
+from attncli.models.families.rope import STRETCHED, rope_base
 from attncli.models.families.values import NoEncoder, Values
 
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
@@ -50,16 +51,10 @@ def base(values: Values, kind: str) -> float:
     """Of the rotation in layers of this kind."""
     old, default = BASES[kind]
     every = values.value("rope_parameters") or {}
+    if values.value("rope_scaling") is not None:
+        raise NoEncoder(STRETCHED)
     stated = every.get(kind) if isinstance(every, dict) else every
-    stated = {} if stated is None else stated
-    if not isinstance(stated, dict):
-        raise RequestError("rope_parameters is not one object for each kind of layer")
-    if stated.get("rope_type", "default") != "default" or values.value("rope_scaling") is not None:
-        raise NoEncoder("it stretches its rotary positions (rope_type), which attncli does not")
-    theta = stated.get("rope_theta", values.data.get(old, default))
-    if not isinstance(theta, float | int) or isinstance(theta, bool) or not 1 < theta < 1e12:
-        raise RequestError(f"rope_theta of {kind} is {reprlib.repr(theta)}, not a number between 1 and 1e12")
-    return float(theta)
+    return rope_base(stated, values.data.get(old, default), kind)
 
 
 def heads(values: Values) -> Heads:

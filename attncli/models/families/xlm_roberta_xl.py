@@ -8,7 +8,7 @@ from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:
-    return {**roberta.settings(values), "norm_first": True, "embeddings_norm": False}
+    return {**roberta.settings(values), "norm_first": True, "embedding_norm": False}
 
 
 FAMILY = Family(

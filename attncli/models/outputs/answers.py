@@ -13,7 +13,7 @@ from attncli.text.words import text_between
 if TYPE_CHECKING:
     from attncli.models.outputs.predicting import Prediction
 
-MASKS = ("[MASK]", "<mask>")  # as vocabularies call the token whose word is to be found
+MASKS = ("[MASK]", "<mask>", "<|mask|>")  # as vocabularies call the token whose word is to be found
 MOST = 20  # labels of a text
 BEST = 3  # words for a [MASK], spans
 

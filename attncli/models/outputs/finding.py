@@ -10,7 +10,7 @@ from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
 from attncli.models.families.family import whole
-from attncli.models.families.heads import EACH, FIRST, Head
+from attncli.models.families.heads import EACH, FIRST, LATE, Head
 from attncli.models.families.heads import MEAN as MEAN_OF_ALL
 from attncli.models.families.values import Values
 from attncli.models.outputs.head import TABLE, HeadNetwork, empty_head, places_of, sources_of
@@ -22,7 +22,7 @@ from attncli.models.outputs.sentence import sentence_embedding
 if TYPE_CHECKING:
     from attncli.models.model import Model
 
-READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), EACH: ()}
+READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
 
 class Found(NamedTuple):
@@ -91,6 +91,7 @@ def head_output(model: "Model", head: Head, data: Mapping[str, Any]) -> Output:
         function_of(data, head, count),
         partial(vocabulary, model) if named is None else lambda: named,
         partial(load_head, model, network, sources),
+        late=head.reads == LATE,
     )
 
 

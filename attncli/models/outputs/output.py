@@ -20,7 +20,7 @@ class Output:
     they have any. function: what makes probabilities of that, "softmax" (one label is right), "sigmoid" (each may be);
     None where it is a number, as in a regression.
     pooling: which of a text's vectors it reads, put after each other (`attncli.models.outputs.pooling`); each token's
-    where there is none.
+    where there is none. late: it reads all of them, and what it makes of them is put together so.
     """
 
     def __init__(
@@ -30,12 +30,14 @@ class Output:
         function: str | None,
         labels: Callable[[], list[str]],
         load: Callable[[], nn.Module],
+        late: bool = False,
     ) -> None:
         self.kind = kind
         self.pooling = tuple(pooling)
         self.function = function
         self.make_labels = labels
         self.load = load
+        self.late = late
 
     @cached_property
     def labels(self) -> list[str]:
@@ -64,6 +66,8 @@ class Output:
         if rows is not None:
             read = [vectors[list(some)] for vectors, some in zip(read, rows, strict=True)]
         parts = self.network(torch.cat(read)).split([len(vectors) for vectors in read])
+        if self.late:
+            parts = [self.pooled(part) for part in parts]
         return [part[0] for part in parts] if self.pooling else list(parts)
 
     def read(self, vectors: Tensor, tokens: Tokens) -> Tensor:
@@ -72,6 +76,10 @@ class Output:
             return vectors
         real = [place for place, padding in enumerate(tokens.padding) if not padding]
         vectors = vectors if len(real) == len(tokens) else vectors[real]
+        return vectors if self.late else self.pooled(vectors)
+
+    def pooled(self, vectors: Tensor) -> Tensor:
+        """Of the real tokens' `[token, size]`, put after each other, `[1, size]`."""
         return torch.cat([POOLINGS[name](vectors) for name in self.pooling])[None]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:

@@ -56,6 +56,8 @@ def title(document: dict[str, Any]) -> str:
     lines = [" · ".join([name, *kind, which, f"mask {document['mask']}", f"query {named(query)}"])]
     if "x" in query:
         lines.append(f"x = {vector(query['x'])}, the attention's input")
+    if "group" in document:
+        lines.append(f"heads {document['group'][0]}-{document['group'][-1]} share their keys and values")
     made = "q = W_Q x + b_Q" if "x" in query else "q"
     if "rotary" not in document:
         return "\n".join([*lines, f"{made} = {vector(query['q'])}"])

@@ -1,0 +1,90 @@
+"""EuroBERT (Boizard et al. 2025): Llama's layers (Touvron et al. 2023), and every token sees all others.
+
+Norms that don't take the mean away, before both parts of a layer and after the last one, and none after the embeddings;
+rotary positions; SwiGLU; in the larger ones heads share keys in groups. Its [PAD] is the token that ends a text.
+"""
+
+import reprlib
+from typing import Any
+
+from attncli.base.errors import RequestError
+from attncli.models.families.family import Family, fuse, whole
+from attncli.models.families.heads import FIRST, LATE, MEAN, Dense, Heads, Scores, classes, tokens, words
+from attncli.models.families.parts import Biases, Turned
+from attncli.models.families.rope import rope_base
+from attncli.models.families.values import NoEncoder, Values
+
+POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
+BASE = 10_000.0  # transformers', where config.json says none; published ones say 250,000
+
+
+def settings(values: Values) -> dict[str, Any]:
+    size, heads = values.count("hidden_size"), values.count("num_attention_heads")
+    head_dim = size // heads
+    if values.value("head_dim") is not None and values.count("head_dim") != head_dim:
+        raise NoEncoder(f"head_dim is {values.value('head_dim')}, and {heads} heads of that are not {size} wide")
+    if head_dim % 2:
+        raise RequestError(f"heads of {head_dim} elements can't be turned in pairs")
+    key_heads = heads if values.value("num_key_value_heads") is None else values.count("num_key_value_heads")
+    if heads % key_heads:
+        raise RequestError(f"num_key_value_heads is {key_heads}, which does not divide {heads} heads")
+    stated = values.value("rope_scaling") or values.value("rope_parameters")
+    turned = Turned(head_dim, rope_base(stated, values.data.get("rope_theta", BASE)))
+    return {
+        "segments": 0,
+        "position_table": False,
+        "positions": (turned,) * values.count("num_hidden_layers", most=1000),
+        "norm_first": True,
+        "rms_norm": True,
+        "embedding_norm": False,
+        "key_heads": key_heads,
+        "gated": True,
+        "biases": Biases(values.flag("attention_bias"), values.flag("mlp_bias"), norms=False),
+    }
+
+
+def heads(values: Values) -> Heads:
+    pooling = values.value("classifier_pooling")
+    if pooling not in POOLING:
+        raise RequestError(f"classifier_pooling is {reprlib.repr(pooling)}, not one of {', '.join(POOLING)}")
+    biases = ("lm_head.bias",) if values.flag("mlp_bias") else ()
+    return {
+        "classes": classes(Dense("dense", "gelu"), reads=POOLING[pooling]),
+        "tokens": tokens(),
+        "words": words(scores=Scores("lm_head", biases, tied=values.flag("tie_word_embeddings"))),
+    }
+
+
+FAMILY = Family(
+    name="eurobert",
+    types={
+        "eurobert": {
+            "vocab_size": 128256,
+            "max_position_embeddings": 8192,
+            "hidden_act": "silu",
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 128001,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "tie_word_embeddings": False,
+            "classifier_pooling": "late",
+        }
+    },
+    tensors={
+        "embeddings.tokens": whole("embed_tokens"),
+        "layers.{n}.attention.query": whole("layers.{n}.self_attn.q_proj"),
+        "layers.{n}.attention.key": whole("layers.{n}.self_attn.k_proj"),
+        "layers.{n}.attention.value": whole("layers.{n}.self_attn.v_proj"),
+        "layers.{n}.attention.output": whole("layers.{n}.self_attn.o_proj"),
+        "layers.{n}.attention_norm": whole("layers.{n}.input_layernorm"),
+        "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
+        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.down_proj"),
+        "layers.{n}.feed_forward_norm": whole("layers.{n}.post_attention_layernorm"),
+        "final_norm": whole("norm"),
+    },
+    prefix="model.",
+    body=("embed_tokens.", "layers.", "norm."),
+    keys={"layer_norm_eps": "rms_norm_eps", "type_vocab_size": None},
+    settings=settings,
+    heads=heads,
+)

@@ -1,0 +1,188 @@
+"""What is peculiar to EuroBERT: heads that share keys, norms without the mean, and what a config.json may say."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from checkpoints import edit_config, make_checkpoint, make_config, make_network
+from walks import CPU, made_up, network_of, walked
+
+from attncli import RequestError, load_model
+from attncli.attention import RMSNorm
+from attncli.models import linear
+from attncli.models.config import ModelConfig
+from attncli.models.families.parts import Biases, Turned
+from attncli.models.families.values import NoEncoder
+from attncli.models.head import one_head
+from attncli.models.transformers_peer import Reference, load_reference
+
+pytestmark = pytest.mark.usefixtures("exact")
+# As published: EuroBERT-610m, in the words of before transformers 5.
+OLD = {
+    "model_type": "eurobert",
+    "head_dim": 64,
+    "hidden_size": 1152,
+    "intermediate_size": 4096,
+    "num_attention_heads": 18,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 6,
+    "rms_norm_eps": 1e-5,
+    "rope_scaling": None,
+    "rope_theta": 250000,
+}
+
+
+def read(**changes):
+    return ModelConfig.from_dict({**OLD, **changes})
+
+
+def test_what_a_published_file_says():
+    config = read()
+    assert config.positions == (Turned(64, 250000.0),) * 3 and not config.position_table and config.segments == 0
+    assert (config.heads, config.key_heads, config.head_dim) == (18, 6, 64)
+    assert config.rms_norm and config.norm_first and config.first_norm and not config.embedding_norm
+    assert config.gated and config.activation == "silu" and config.biases == Biases(False, False, False)
+    assert (config.max_tokens, config.vocab_size, config.pad_id) == (8192, 128256, 128001)
+    assert config.document()["key_value_heads"] == 6 and config.document()["rotary_bases"] == [250000.0]
+
+
+def test_what_is_left_out_is_what_transformers_takes():
+    config = ModelConfig.from_dict({"model_type": "eurobert"})
+    assert config.key_heads == config.heads == 12 and "key_value_heads" not in config.document()
+    assert config.positions[0] == Turned(64, 10000.0) and config.layer_norm_eps == 1e-5
+    assert read(num_key_value_heads=None, head_dim=None).key_heads == 18
+
+
+def test_what_newer_files_say_of_positions_goes_first():
+    assert read(rope_parameters={"rope_type": "default", "rope_theta": 7}).positions[0].base == 7
+    assert read(rope_parameters={"rope_type": "default"}).positions[0].base == 250000
+    assert read(rope_parameters={"rope_theta": 7}, rope_scaling={"type": "default", "rope_theta": 5}).positions[0] == (
+        Turned(64, 5.0)
+    )
+
+
+WRONG = [
+    ({"num_key_value_heads": 4}, "num_key_value_heads is 4, which does not divide 18 heads"),
+    ({"num_key_value_heads": 36}, "num_key_value_heads is 36"),
+    ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
+    ({"num_key_value_heads": "6"}, "num_key_value_heads is '6'"),
+    ({"hidden_size": 54, "head_dim": None}, "heads of 3 elements"),
+    ({"head_dim": 0}, "head_dim is 0"),
+    ({"rope_parameters": [1]}, "rope_parameters is not one object"),
+    ({"rope_parameters": "x" * 9999}, "rope_parameters"),
+    ({"rope_theta": 0}, "rope_theta is 0"),
+    ({"rope_theta": True}, "rope_theta is True"),
+    ({"rope_theta": float("nan")}, "rope_theta is nan"),
+    ({"rms_norm_eps": None}, "layer_norm_eps"),
+    ({"attention_bias": 1}, "attention_bias is 1"),
+    ({"mlp_bias": "no"}, "mlp_bias is 'no'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), WRONG)
+def test_a_wrong_value_is_named(changes, says):
+    with pytest.raises(RequestError, match=says) as caught:
+        read(**changes)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "stretches"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "stretches"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "stretches"),
+        ({"rope_parameters": {"rope_type": ["default"]}}, "stretches"),
+        ({"head_dim": 128}, "head_dim is 128, and 18 heads of that are not 1152 wide"),
+    ],
+)
+def test_what_is_refused_is_for_transformers(changes, says):
+    with pytest.raises(NoEncoder, match=says):
+        read(**changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes", [{"rope_parameters": {"rope_type": "linear", "rope_theta": 30.0, "factor": 2.0}}, {"head_dim": 6}]
+)
+def test_transformers_runs_what_is_refused(tmp_path, changes):
+    directory = make_checkpoint(tmp_path / "euro", "eurobert", **changes)
+    record = load_model(str(directory), device="cpu", engine="auto").attend("the cat sat")
+    network = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager")
+    with torch.inference_mode():
+        theirs = network(torch.tensor([record.tokens.ids]), output_attentions=True).attentions
+    torch.testing.assert_close(torch.from_numpy(record.weights), torch.cat(theirs), rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_key_value_heads": 1},
+        {"num_key_value_heads": 4},
+        {"num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 36, "head_dim": 6},
+        {"attention_bias": True, "mlp_bias": True},
+        {"hidden_act": "gelu", "rms_norm_eps": 1e-2},
+    ],
+)
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_other_configurations_are_transformers(changes, mask):
+    reference = Reference(make_network(make_config("eurobert", **changes)), CPU, torch.float32)
+    network = network_of(reference.network, torch.float64)
+    reference = Reference(reference.network, CPU, torch.float64)
+    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3)
+    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
+    theirs, their_states = map(torch.stack, reference.run(text, mask))
+    torch.testing.assert_close(weights[:, :, :27], theirs[:, :, :27], rtol=0, atol=1e-10)
+    torch.testing.assert_close(states[:, :27], their_states[:, :27], rtol=0, atol=1e-10)
+    heads = [reference.network.config.num_attention_heads - 1, 0]
+    [some] = walked(network, [text], mask, [2], heads).weights
+    torch.testing.assert_close(some[0, :, :27], theirs[2, heads, :27], rtol=0, atol=1e-10)
+
+
+def test_where_a_walk_ends_no_shared_key_is_made_twice(monkeypatch):
+    """Heads 0 and 1 share a key: their queries are of 16 elements, and it is of 8."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    monkeypatch.setattr(linear, "ONEDNN_LINEAR", None)  # torch's counter does not know that operator
+    network, counts = network_of(make_network(make_config("eurobert"))), {}
+    for heads in ([0], [0, 1], [0, 2]):
+        with FlopCounterMode(display=False) as counter:
+            walked(network, [made_up([3, 4])], "none", [0], heads)
+        products = counter.get_flop_counts()["Global"].items()
+        counts[tuple(heads)] = sum(
+            count for product, count in products if "mm" in str(product) and "bmm" not in str(product)
+        )
+    per_head = 2 * 2 * 32 * 8
+    assert counts == {(0,): 2 * per_head, (0, 1): 3 * per_head, (0, 2): 4 * per_head}
+
+
+def test_a_pad_that_ends_texts_too_is_told_by_its_place(tmp_path):
+    """As published, [PAD] is the token at the end, which is real there."""
+    directory = make_checkpoint(tmp_path / "euro", "eurobert", pad_token_id=0)
+    edit_config(directory, pad_token_id=2)
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pad_token": "<|end_of_text|>"}))
+    model = load_model(str(directory), device="cpu")
+    whole, padded = (model.tokenizer.encode("the cat", pad_to=count) for count in (None, 14))
+    assert whole.text[-1] == padded.text[-1] == "<|end_of_text|>"
+    assert not any(whole.padding) and padded.padding == [False] * len(whole) + [True] * (14 - len(whole))
+    reference = load_reference(directory, CPU, torch.float32)
+    theirs, _ = reference.run(padded, "padding")
+    record = model.attend("the cat", layers="all", pad_to=14)
+    torch.testing.assert_close(torch.from_numpy(record.weights), torch.stack(theirs), rtol=0, atol=1e-5)
+
+
+def test_norms_take_no_mean_away_and_embeddings_have_none(tiny):
+    network = load_model(str(tiny("eurobert")), device="cpu").network
+    assert {type(one).__name__ for one in network.modules() if "Norm" in type(one).__name__} == {"RMSNorm"}
+    assert sum(isinstance(one, RMSNorm) for one in network.modules()) == 2 * 4 + 1
+
+
+def test_a_head_taken_apart_says_who_shares_its_keys(tiny):
+    model = load_model(str(tiny("eurobert")), device="cpu")
+    heads = [one_head(model, model.tokenizer.encode("the cat sat"), 1, head, "padding") for head in range(4)]
+    assert [one.group for one in heads] == [range(2), range(2), range(2, 4), range(2, 4)]
+    assert (heads[2].key == heads[3].key).all() and (heads[2].value == heads[3].value).all()
+    assert abs(heads[1].key - heads[2].key).max() > 0.1 and abs(heads[2].query - heads[3].query).max() > 0.1
