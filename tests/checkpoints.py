@@ -30,6 +30,7 @@ OWN: dict[str, dict[str, Any]] = {
         },
         **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 2),
     },
+    "albert": {"num_hidden_groups": 2},
     "deberta-v2": {
         "relative_attention": True,
         "pos_att_type": ["c2p", "p2c"],
@@ -162,15 +163,16 @@ def pieces(family: str, pad_id: int) -> list[str]:
     if family == "mpnet":
         names = {"[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>", "[PAD]": "<pad>"}
         return [names.get(token, token) for token in vocabulary(pad_id)]
-    if family == "deberta-v2":
+    if family in ("albert", "deberta-v2"):
         tokens = [f"▁{token}" if token in WORDS else token for token in vocabulary(pad_id) if token[:2] != "##"]
-        return [*tokens, "▁", "believ", "able"]
+        names = {"[UNK]": "<unk>", "[PAD]": "<pad>"} if family == "albert" else {}
+        return [*(names.get(token, token) for token in tokens), "▁", "believ", "able"]
     return vocabulary(pad_id)
 
 
 def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
     """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, MPNet's WordPiece with RoBERTa's
-    marks, DeBERTa's sentencepiece.
+    marks, ALBERT's and DeBERTa's sentencepiece.
     """
     tokens = pieces(family, pad_id)
     numbers = {token: number for number, token in enumerate(tokens)}
@@ -179,10 +181,10 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
     }
     if family == "mpnet":
         made = transformers.MPNetTokenizer(vocab=numbers)
-    elif family == "deberta-v2":
-        made = transformers.DebertaV2Tokenizer(
-            vocab=[(token, 0.0 if token in marks.values() else -float(9 - len(token))) for token in tokens]
-        )
+    elif family in ("albert", "deberta-v2"):
+        kind = transformers.AlbertTokenizer if family == "albert" else transformers.DebertaV2Tokenizer
+        special = {*marks.values(), "<unk>", "<pad>"}
+        made = kind(vocab=[(token, 0.0 if token in special else -float(9 - len(token))) for token in tokens])
     else:
         merges = [(one, two) for one, two in (merge.split(" ") for merge in MERGES)]
         backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=merges))
@@ -204,7 +206,7 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
-    if family in ("modernbert", "mpnet", "deberta-v2"):
+    if family in ("modernbert", "mpnet", "albert", "deberta-v2"):
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"

@@ -152,12 +152,11 @@ def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
     surplus = check_shapes(
         Checkpoint([StateDict({**tensors, "blocks.9.Wo.weight": tensors["first.weight"]})], "it"),
         empty_network(config),
-        FAMILY,
     )
     assert surplus == ["blocks.9.Wo.weight"]
     wrong = {**tensors, "blocks.0.Wqkv.weight": tensors["blocks.0.Wo.weight"]}
     with pytest.raises(RequestError, match=r"blocks\.0\.Wqkv\.weight has the shape \[24, 24\].*\[72, 24\]"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))
     del wrong["blocks.0.Wqkv.weight"]
     with pytest.raises(RequestError, match=r"lacks blocks\.0\.Wqkv\.weight"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))
