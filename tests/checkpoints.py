@@ -31,6 +31,13 @@ OWN: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 2),
     },
     "albert": {"num_hidden_groups": 2},
+    "deberta": {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "max_relative_positions": 6,
+        "position_biased_input": False,
+        "type_vocab_size": 2,
+    },
     "deberta-v2": {
         "relative_attention": True,
         "pos_att_type": ["c2p", "p2c"],
@@ -157,7 +164,7 @@ def pieces(family: str, pad_id: int) -> list[str]:
     """The vocabulary of a family's tokenizer."""
     if family in PAIRS_OF_BYTES:
         return byte_vocabulary(pad_id)
-    if family == "modernbert":
+    if family in ("modernbert", "deberta"):
         names = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<mask>": "[MASK]", "<pad>": "[PAD]"}
         return [names.get(token, token) for token in byte_vocabulary(pad_id)]
     if family == "mpnet":
@@ -171,7 +178,7 @@ def pieces(family: str, pad_id: int) -> list[str]:
 
 
 def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, MPNet's WordPiece with RoBERTa's
+    """The tokenizer.json of a family: ModernBERT's and the first DeBERTa's bytes, MPNet's WordPiece with RoBERTa's
     marks, ALBERT's and DeBERTa's sentencepiece.
     """
     tokens = pieces(family, pad_id)
@@ -195,7 +202,9 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
             single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
         )
         made = transformers.PreTrainedTokenizerFast(
-            tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **marks
+            tokenizer_object=backend,
+            model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if family == "deberta" else [])],
+            **marks,
         )
     made.save_pretrained(directory)
 
@@ -206,7 +215,7 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
-    if family in ("modernbert", "mpnet", "albert", "deberta-v2"):
+    if family in ("modernbert", "mpnet", "albert", "deberta", "deberta-v2"):
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"

@@ -1,7 +1,7 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
 ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores. In other dtypes everything stays as it is.
+its scores, and in version 1 its norms. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert
 
@@ -30,7 +31,10 @@ def computing_in_float64() -> Iterator[None]:
         patch.setattr(
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
-        patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
+        for deberta in (modeling_deberta, modeling_deberta_v2):
+            patch.setattr(deberta, "scaled_size_sqrt", scaled(deberta.scaled_size_sqrt))
+        norm = modeling_deberta.DebertaLayerNorm
+        patch.setattr(norm, "forward", normed(norm.forward))
         yield
 
 
@@ -75,5 +79,14 @@ def scaled(size: Any) -> Any:
         if query.dtype != DOUBLE:
             return size(query, factor)  # type: ignore[no-any-return]
         return torch.tensor(query.shape[-1] * factor, dtype=DOUBLE).sqrt()
+
+    return exact
+
+
+def normed(forward: Any) -> Any:
+    def exact(self: Any, x: Tensor) -> Tensor:
+        if x.dtype != DOUBLE:
+            return forward(self, x)  # type: ignore[no-any-return]
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.variance_epsilon)
 
     return exact

@@ -80,6 +80,8 @@ class Layer(nn.Module):
         self.attention = MultiHeadAttention(
             size, config.heads, bias=config.biases.attention, score=score, linear=Linear
         )
+        if not config.biases.keys:
+            self.attention.key.bias = None
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)
         self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()

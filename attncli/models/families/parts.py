@@ -48,11 +48,14 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms."""
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms; of the projections,
+    in the keys' too.
+    """
 
     attention: bool = True
     feed_forward: bool = True
     norms: bool = True
+    keys: bool = True
 
 
 class Conv(NamedTuple):
