@@ -16,7 +16,7 @@ MOST_LAYERS = 1000
 def settings(values: Values) -> dict[str, Any]:
     values.check_positions()
     steps, inner = values.count("num_hidden_layers", most=MOST_LAYERS), values.count("inner_group_num")
-    groups = values.count("num_hidden_groups", most=steps)
+    groups = values.count("num_hidden_groups")
     if steps * inner > MOST_LAYERS:
         raise RequestError(f"{steps} times inner_group_num {inner} are more than {MOST_LAYERS} layers")
     of_steps = [int(step / (steps / groups)) for step in range(steps)]  # rounded as the published code does
