@@ -80,7 +80,7 @@ class Layer(nn.Module):
         self.attention = MultiHeadAttention(
             size, config.heads, bias=config.biases.attention, score=score, linear=Linear
         )
-        if not config.biases.keys:
+        if config.biases.bare_keys:
             self.attention.key.bias = None
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)

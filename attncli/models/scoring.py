@@ -34,8 +34,8 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
 
 
 def projection(config: ModelConfig, name: str) -> Linear:
-    """Of the vectors of offsets, for the "query" or the "key" of a term; it has a bias where the content's has."""
-    return Linear(config.hidden_size, config.hidden_size, bias=name != "key" or config.biases.keys)
+    """Of the vectors of offsets, to the "query" or the "key" of a term."""
+    return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
 
 
 def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:

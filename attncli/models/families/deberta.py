@@ -24,7 +24,7 @@ def settings(values: Values) -> dict[str, Any]:
         "segments": values.count("segments", least=0),
         "position_table": values.flag("position_biased_input"),
         "positions": (relative(values),) * values.count("num_hidden_layers", most=1000),
-        "biases": Biases(keys=False),
+        "biases": Biases(bare_keys=True),
     }
 
 

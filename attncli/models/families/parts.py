@@ -48,14 +48,14 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms; of the projections,
-    in the keys' too.
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms. bare_keys: whether the
+    projections that make keys have none all the same.
     """
 
     attention: bool = True
     feed_forward: bool = True
     norms: bool = True
-    keys: bool = True
+    bare_keys: bool = False
 
 
 class Conv(NamedTuple):
