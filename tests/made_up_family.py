@@ -1,8 +1,8 @@
 """A family that nobody has published, with all that families may differ in, and its forward pass written out.
 
-Query, key and value are one matrix, by head, and keys have no bias; the output projection is stored as `[in, out]`; the norms stand before, with one
-after the last layer; the feed-forward part is gated, and the same in all layers; the last two layers are one; tokens are narrower and
-are widened; every second layer sees no further than two tokens.
+Query, key and value are one matrix, by head, and keys have no bias; the output projection is stored as `[in, out]`; the
+norms stand before, with one after the last layer; the feed-forward part is gated, and the same in all layers; the last
+two layers are one; tokens are narrower and are widened; every second layer sees no further than two tokens.
 """
 
 import json

@@ -34,8 +34,8 @@ class ModelConfig:
     reach: for each layer how many tokens it sees to either side; None where it sees everything.
     biases: whether the attention's projections, the feed-forward part and the norms add one. first_norm: whether, of
     pre-norm layers, the first has one before its attention. conv: beside the first layer, of tokens and their
-    neighbours. layer_names: for each layer what it is called in a checkpoint, its number as a rule; those that are called
-    alike have one set of weights.
+    neighbours. layer_names: for each layer what it is called in a checkpoint, its number as a rule; those that are
+    called alike have one set of weights.
     """
 
     model_type: str

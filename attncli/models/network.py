@@ -81,7 +81,7 @@ class Layer(nn.Module):
             size, config.heads, bias=config.biases.attention, score=score, linear=Linear
         )
         if config.biases.bare_keys:
-            self.attention.key.bias = None
+            self.attention.key = Linear(size, size, bias=False)
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)
         self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()

@@ -48,8 +48,8 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms. bare_keys: whether the
-    projections that make keys have none all the same.
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms. bare_keys: whether
+    the projections that make keys have none all the same.
     """
 
     attention: bool = True
