@@ -37,6 +37,14 @@ OWN: dict[str, dict[str, Any]] = {
         "rope_parameters": {"rope_type": "default", "rope_theta": 30.0},
         **dict.fromkeys(("bos_token_id", "eos_token_id", "mask_token_id"), 2),
     },
+    "albert": {"num_hidden_groups": 2},
+    "deberta": {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "max_relative_positions": 6,
+        "position_biased_input": False,
+        "type_vocab_size": 2,
+    },
     "deberta-v2": {
         "relative_attention": True,
         "pos_att_type": ["c2p", "p2c"],
@@ -165,7 +173,7 @@ def pieces(family: str, pad_id: int) -> list[str]:
     """The vocabulary of a family's tokenizer."""
     if family in PAIRS_OF_BYTES:
         return byte_vocabulary(pad_id)
-    if family == "modernbert":
+    if family in ("modernbert", "deberta"):
         names = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<mask>": "[MASK]", "<pad>": "[PAD]"}
         return [names.get(token, token) for token in byte_vocabulary(pad_id)]
     if family == "eurobert":
@@ -174,15 +182,16 @@ def pieces(family: str, pad_id: int) -> list[str]:
     if family == "mpnet":
         names = {"[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>", "[PAD]": "<pad>"}
         return [names.get(token, token) for token in vocabulary(pad_id)]
-    if family == "deberta-v2":
+    if family in ("albert", "deberta-v2"):
         tokens = [f"▁{token}" if token in WORDS else token for token in vocabulary(pad_id) if token[:2] != "##"]
-        return [*tokens, "▁", "believ", "able"]
+        names = {"[UNK]": "<unk>", "[PAD]": "<pad>"} if family == "albert" else {}
+        return [*(names.get(token, token) for token in tokens), "▁", "believ", "able"]
     return vocabulary(pad_id)
 
 
 def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
-    """The tokenizer.json of a family that publishes no other file: ModernBERT's bytes, EuroBERT's with Llama's marks,
-    MPNet's WordPiece with RoBERTa's marks, DeBERTa's sentencepiece.
+    """The tokenizer.json of a family: ModernBERT's and the first DeBERTa's bytes, EuroBERT's with Llama's marks,
+    MPNet's WordPiece with RoBERTa's marks, ALBERT's and DeBERTa's sentencepiece.
     """
     tokens = pieces(family, pad_id)
     numbers = {token: number for number, token in enumerate(tokens)}
@@ -194,10 +203,10 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
         marks = {name: f"<|{names.get(name[:3], name[:-6])}|>" for name in marks if name != "unk_token"}
     if family == "mpnet":
         made = transformers.MPNetTokenizer(vocab=numbers)
-    elif family == "deberta-v2":
-        made = transformers.DebertaV2Tokenizer(
-            vocab=[(token, 0.0 if token in marks.values() else -float(9 - len(token))) for token in tokens]
-        )
+    elif family in ("albert", "deberta-v2"):
+        kind = transformers.AlbertTokenizer if family == "albert" else transformers.DebertaV2Tokenizer
+        special = {*marks.values(), "<unk>", "<pad>"}
+        made = kind(vocab=[(token, 0.0 if token in special else -float(9 - len(token))) for token in tokens])
     else:
         merges = [(one, two) for one, two in (merge.split(" ") for merge in MERGES)]
         backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=numbers, merges=merges))
@@ -210,7 +219,9 @@ def write_newer_tokenizer(directory: Path, family: str, pad_id: int) -> None:
             special_tokens=[(mark, numbers[mark]) for mark in (first, last)],
         )
         made = transformers.PreTrainedTokenizerFast(
-            tokenizer_object=backend, model_input_names=["input_ids", "attention_mask"], **marks
+            tokenizer_object=backend,
+            model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if family == "deberta" else [])],
+            **marks,
         )
     made.save_pretrained(directory)
 
@@ -221,7 +232,7 @@ def write_tokenizer(directory: Path, family: str, pad_id: int) -> None:
 
     transformers is told what kind it is, whatever kind the family's own is.
     """
-    if family in ("modernbert", "mpnet", "deberta-v2", "eurobert"):
+    if family in ("modernbert", "mpnet", "albert", "deberta", "deberta-v2", "eurobert"):
         write_newer_tokenizer(directory, family, pad_id)
         return
     kind = "RobertaTokenizer" if family in PAIRS_OF_BYTES else "BertTokenizer"

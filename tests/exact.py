@@ -1,8 +1,8 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
 ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores. RoFormer: the sines and cosines of its angles. EuroBERT: the angles, its norms, softmax. In other dtypes
-everything stays as it is.
+its scores, and in version 1 its norms. RoFormer: the sines and cosines of its angles. EuroBERT: the angles, its norms,
+softmax. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.eurobert import modeling_eurobert
 from transformers.models.modernbert import modeling_modernbert
@@ -37,7 +38,10 @@ def computing_in_float64() -> Iterator[None]:
         patch.setattr(flat, "forward", angles(flat.forward))
         patch.setattr(norm, "forward", normed(norm.forward))
         patch.setattr(modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward))
-        patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
+        for deberta in (modeling_deberta, modeling_deberta_v2):
+            patch.setattr(deberta, "scaled_size_sqrt", scaled(deberta.scaled_size_sqrt))
+        norm = modeling_deberta.DebertaLayerNorm
+        patch.setattr(norm, "forward", layer_normed(norm.forward))
         sines = modeling_roformer.RoFormerSinusoidalPositionalEmbedding
         patch.setattr(sines, "forward", looked_up(sines.forward))
         yield
@@ -108,5 +112,14 @@ def looked_up(look: Any) -> Any:
             -torch.arange(0, size, 2, dtype=DOUBLE) / size
         )
         return torch.cat((found.sin(), found.cos()), dim=-1)
+
+    return exact
+
+
+def layer_normed(forward: Any) -> Any:
+    def exact(self: Any, x: Tensor) -> Tensor:
+        if x.dtype != DOUBLE:
+            return forward(self, x)  # type: ignore[no-any-return]
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.variance_epsilon)
 
     return exact

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 import pytest
@@ -12,15 +12,23 @@ from torch import Tensor
 from attncli.models.model import Model
 
 
+def joining(model: Model) -> dict[str, list[int]]:
+    """The modules that join the heads, and the layers in which they do, one after the other where they share one."""
+    made: dict[str, list[int]] = {}
+    for layer in range(model.config.layers):
+        [name] = model.config.source(f"layers.{layer}.attention.output").names
+        made.setdefault(name, []).append(layer)
+    return made
+
+
 @contextmanager
 def outputs_put(network: Any, model: Model, outputs: dict[tuple[int, int], Any]) -> Iterator[None]:
     """What heads, (layer, head), give before the projection that joins them is something else: a number or a tensor."""
     handles = []
-    for layer in range(model.config.layers):
-        [name] = model.config.family.source(f"layers.{layer}.attention.output").names
+    for name, layers in joining(model).items():
 
-        def put(module: Any, inputs: tuple[Tensor, ...], layer: int = layer) -> tuple[Tensor, ...]:
-            joined = inputs[0].clone()
+        def put(module: Any, inputs: tuple[Tensor, ...], turns: Iterator[int] = cycle(layers)) -> tuple[Tensor, ...]:
+            joined, layer = inputs[0].clone(), next(turns)
             size = model.config.head_dim
             for (of, head), output in outputs.items():
                 if of == layer:
@@ -62,8 +70,7 @@ def outputs_seen(network: Any, model: Model) -> Iterator[list[Tensor]]:
     """What goes into the projection that joins the heads, layer by layer, `[token, head * head_dim]`."""
     seen: list[Tensor] = []
     handles = []
-    for layer in range(model.config.layers):
-        [name] = model.config.family.source(f"layers.{layer}.attention.output").names
+    for name in joining(model):
         module = network.get_submodule(name)
         handles.append(module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0])))
     try:

@@ -1,8 +1,8 @@
 """A family that nobody has published, with all that families may differ in, and its forward pass written out.
 
-Query, key and value are one matrix; the output projection is stored as `[in, out]`; the norms stand before, with one
-after the last layer; the feed-forward part is gated, and the same in all layers; tokens are narrower and are widened;
-every second layer sees no further than two tokens.
+Query, key and value are one matrix, by head, and keys have no bias; the output projection is stored as `[in, out]`; the
+norms stand before, with one after the last layer; the feed-forward part is gated, and the same in all layers; the last
+two layers are one; tokens are narrower and are widened; every second layer sees no further than two tokens.
 """
 
 import json
@@ -15,11 +15,12 @@ from checkpoints import write_tokenizer
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncli.models.families.family import Family, fuse, split, transpose, whole
+from attncli.models.families.family import Family, fuse, split_by_head, transpose, whole
+from attncli.models.families.parts import Biases
 from attncli.models.families.values import Values
 
 REACH = 2
-LAYERS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 4, 12, 24, 40, 120, 64
+LAYERS, BLOCKS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 3, 4, 12, 24, 40, 120, 64
 
 
 def settings(values: Values) -> dict[str, Any]:
@@ -30,6 +31,8 @@ def settings(values: Values) -> dict[str, Any]:
         "segments": 0,
         "norm_first": True,
         "gated": True,
+        "biases": Biases(bare_keys=True),
+        "layer_names": tuple(str(min(layer, BLOCKS - 1)) for layer in range(layers)),
         "reach": tuple(values.count("window") if layer % 2 else None for layer in range(layers)),
     }
 
@@ -42,9 +45,9 @@ FAMILY = Family(
         "embeddings.positions.table": whole("places"),
         "embeddings.norm": whole("first"),
         "embeddings.project": whole("widen"),
-        "layers.{n}.attention.query": split("blocks.{n}.Wqkv", 0, 3),
-        "layers.{n}.attention.key": split("blocks.{n}.Wqkv", 1, 3),
-        "layers.{n}.attention.value": split("blocks.{n}.Wqkv", 2, 3),
+        "layers.{n}.attention.query": split_by_head("blocks.{n}.Wqkv", 0, 3, bias="blocks.{n}.bq"),
+        "layers.{n}.attention.key": split_by_head("blocks.{n}.Wqkv", 1, 3),
+        "layers.{n}.attention.value": split_by_head("blocks.{n}.Wqkv", 2, 3, bias="blocks.{n}.bv"),
         "layers.{n}.attention.output": transpose("blocks.{n}.Wo"),
         "layers.{n}.attention_norm": whole("blocks.{n}.norms.0"),
         "layers.{n}.feed_forward.up": fuse("gate", "up"),
@@ -87,9 +90,10 @@ def made_up_tensors() -> dict[str, Tensor]:
     tensors = {"words.weight": matrix(WORDS, NARROW), "places.weight": matrix(POSITIONS, NARROW)}
     tensors |= norm("first", NARROW) | linear("widen", SIZE, NARROW) | norm("last")
     tensors |= linear("gate", WIDE, SIZE) | linear("up", WIDE, SIZE) | linear("down", SIZE, WIDE)
-    for number in range(LAYERS):
+    for number in range(BLOCKS):
         block = f"blocks.{number}"
-        tensors |= linear(f"{block}.Wqkv", 3 * SIZE, SIZE) | linear(f"{block}.Wo", SIZE, SIZE)
+        tensors |= {f"{block}.Wqkv.weight": matrix(3 * SIZE, SIZE)} | linear(f"{block}.Wo", SIZE, SIZE)
+        tensors |= {f"{block}.{name}": 0.2 * torch.randn(SIZE, generator=generator) for name in ("bq", "bv")}
         tensors |= norm(f"{block}.norms.0") | norm(f"{block}.norms.1")
     return tensors
 
@@ -125,9 +129,12 @@ def by_hand(ids: list[int], allowed: Tensor) -> tuple[list[Tensor], list[Tensor]
     x = linear("widen", norm("first", tensors["words.weight"][ids] + tensors["places.weight"][places]))
     maps, states, brought = [], [x], []
     for number in range(LAYERS):
-        block = f"blocks.{number}"
-        fused = linear(f"{block}.Wqkv", norm(f"{block}.norms.0", x))
-        query, key, value = fused.view(count, 3, HEADS, SIZE // HEADS).permute(1, 2, 0, 3)
+        block = f"blocks.{min(number, BLOCKS - 1)}"
+        fused = norm(f"{block}.norms.0", x) @ tensors[f"{block}.Wqkv.weight"].T
+        query, key, value = fused.view(count, HEADS, 3, SIZE // HEADS).permute(2, 1, 0, 3)
+        query, value = (
+            one + tensors[f"{block}.{name}"].view(HEADS, 1, -1) for one, name in ((query, "bq"), (value, "bv"))
+        )
         scores = query @ key.mT / (SIZE // HEADS) ** 0.5
         seen = allowed & near if number % 2 else allowed
         weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1).nan_to_num(0.0)  # a row of nothing is 0

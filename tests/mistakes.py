@@ -479,7 +479,26 @@ FOR_COMPARE = (
     Mistake("distance 0 is behind", "(offsets > 0) * half", "(offsets >= 0) * half", "mpnet"),
     Mistake("far buckets begin one later", "far = (near + (share", "far = (1 + near + (share", "mpnet"),
     Mistake("every head has the first one's bias", "bias if heads == list", "bias[:1] if heads == list", "mpnet"),
+    # layers that are one
+    Mistake("a layer is of the next group", "int(step / (", "int((step + 1) % steps / (", "albert"),
+    Mistake("all layers are the first", "[made[key] for key in alike]", "[made[alike[0]] for _ in alike]", "albert"),
+    Mistake(
+        "gelu_new is gelu",
+        '"gelu_new": lambda x: F.gelu(x, approximate="tanh")',
+        '"gelu_new": lambda x: F.gelu(x)',
+        "albert",
+    ),
+    # one matrix by head
+    Mistake("rows are cut for all heads at once", "heads=source.heads or self.heads", "heads=1", "deberta"),
+    Mistake(
+        "keys are queries",
+        'split_by_head(f"{SELF}.in_proj", 1, 3)',
+        'split_by_head(f"{SELF}.in_proj", 0, 3)',
+        "deberta",
+    ),
+    Mistake("queries have the bias of values", 'bias=f"{SELF}.q_bias"', 'bias=f"{SELF}.v_bias"', "deberta"),
     # disentangled attention
+    Mistake("offsets end one early", ".clamp(0, 2 * self.span - 1)", ".clamp(1, 2 * self.span - 1)", "deberta"),
     Mistake(
         "scale without the 1 of 1 + terms", "(d_k * (1 + len(self.names)))", "(d_k * len(self.names))", "deberta-v2"
     ),

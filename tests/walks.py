@@ -21,9 +21,9 @@ def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype =
     """A network with these tensors of a checkpoint, all of which it uses."""
     checkpoint = Checkpoint([StateDict(tensors)], "a network in memory")
     network = empty_network(config)
-    assert check_shapes(checkpoint, network, config.family) == []
+    assert check_shapes(checkpoint, network) == []
     for module in network.parts_of(network.config.layers):
-        load_parameters(checkpoint, network, config.family, module, dtype, CPU)
+        load_parameters(checkpoint, network, module, dtype, CPU)
     return network
 
 

@@ -144,8 +144,10 @@ class Bench:
         """
         config = ModelConfig.from_dict(row.case.config)
         layers, heads = walked(config, row.kept)
-        whole = sum(parameter.numel() for parameter in empty_network(config).layer(0).parameters())
-        read = layers * whole + config.hidden_size * config.head_dim * (heads + keys_of(config, heads))
+        network = empty_network(config)
+        weights = {one for number in range(layers) for one in network.layer(number).parameters()}
+        read = sum(weight.numel() for weight in weights)
+        read += config.hidden_size * config.head_dim * (heads + keys_of(config, heads))
         maps = (layers + 1) * heads if row.kept == ALL_MAPS else heads
         written = maps * sum(length**2 for length in row.case.shape.lengths)
         rates = self.machine["bytes_per_second"]

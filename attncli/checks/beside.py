@@ -74,8 +74,8 @@ class Both:
     @cached_property
     def sources(self) -> dict[str, list[Source]]:
         """Where transformers has the projections, by layer."""
-        layers, family = range(self.model.config.layers), self.model.config.family
-        return {part: [family.source(f"layers.{layer}.attention.{part}") for layer in layers] for part in PROJECTIONS}
+        layers, config = range(self.model.config.layers), self.model.config
+        return {part: [config.source(f"layers.{layer}.attention.{part}") for layer in layers] for part in PROJECTIONS}
 
     def theirs(self, tokens: Tokens, mask: str | None = None) -> Theirs:
         """By default under the mask that was asked for. A text is run once."""
@@ -93,15 +93,19 @@ class Both:
         """What projections made, one a layer, by head. Layers that share a module take turns."""
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
-        own = [one.chunk(source.parts, dim=-1)[source.part] for one, source in zip(whole, sources, strict=True)]
+        own = [source.cut(one, dim=1) + self.bias_of(source) for one, source in zip(whole, sources, strict=True)]
         by_head = torch.stack(own).unflatten(-1, (-1, self.model.config.head_dim)).transpose(1, 2)
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
+
+    def bias_of(self, source: Source) -> Tensor | float:
+        """What transformers adds to what a projection made."""
+        return 0.0 if source.bias is None else self.reference.network.get_parameter(source.bias).detach()
 
     def their_norms(self, tokens: Tokens) -> Tensor:
         """‖α v W_O‖ of transformers' own weights, values and output projections: `[layer, head, query, key]`."""
         theirs, found = self.theirs(tokens), []
         for layer, values in enumerate(self.their_meeting(tokens, "value").double()):
-            source = self.model.config.family.source(f"layers.{layer}.attention.output")
+            source = self.model.config.source(f"layers.{layer}.attention.output")
             stored = self.reference.network.get_submodule(source.names[0]).weight.detach().double()
             output = (stored.T if source.transposed else stored).unflatten(1, (len(values), -1))
             found.append(torch.einsum("htd,Dhd->htD", values, output).norm(dim=-1))

@@ -133,7 +133,8 @@ def torch_attention(attention: MultiHeadAttention) -> nn.MultiheadAttention:
         "out_proj.weight": attention.output.weight,
     }
     if biased:
-        tensors["in_proj_bias"] = torch.cat([part.bias for part in parts])
+        biases: list[Tensor] = [like.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+        tensors["in_proj_bias"] = torch.cat(biases)
         tensors["out_proj.bias"] = attention.output.bias
     theirs.load_state_dict(tensors)
     return theirs.eval()

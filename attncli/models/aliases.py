@@ -47,6 +47,7 @@ GEMMA_2 = {  # mmBERT's vocabulary, whose special tokens have other numbers than
     "local_rope_theta": 160000.0,
 }
 EUROBERT = {"rope_theta": 250000}
+DEBERTA = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
 DEBERTA_V3 = {
     "vocab_size": 128100,
     "type_vocab_size": 0,
@@ -140,6 +141,16 @@ ALIASES = {
             **BASE,
         ),
     ),
+    "albert-base": Alias("albert/albert-base-v2", of_type("albert", **BASE)),
+    "albert-large": Alias("albert/albert-large-v2", of_type("albert", **LARGE)),
+    "albert-xlarge": Alias("albert/albert-xlarge-v2", of_type("albert", **shape(24, 16, 2048, 8192))),
+    "albert-xxlarge": Alias("albert/albert-xxlarge-v2", of_type("albert")),
+    "albert-small": Alias(
+        "sentence-transformers/paraphrase-albert-small-v2", of_type("albert", **shape(6, 12, 768, 3072))
+    ),
+    "deberta-base": Alias("microsoft/deberta-base", of_type("deberta", **DEBERTA)),
+    "deberta-large": Alias("microsoft/deberta-large", of_type("deberta", **DEBERTA, **LARGE)),
+    "deberta-xlarge": Alias("microsoft/deberta-xlarge", of_type("deberta", **DEBERTA, **shape(48, 16, 1024, 4096))),
     "deberta-v3": Alias("microsoft/deberta-v3-base", of_type("deberta-v2", **DEBERTA_V3, **BASE)),
     "deberta-v3-xsmall": Alias(
         "microsoft/deberta-v3-xsmall", of_type("deberta-v2", **DEBERTA_V3, **shape(12, 6, 384, 1536))

@@ -10,7 +10,7 @@ from attncli.base.printable import first_line
 from attncli.base.untrusted import read_json
 from attncli.models.checkpoint_files import LONGEST_SETTINGS
 from attncli.models.families import FAMILIES
-from attncli.models.families.family import Family
+from attncli.models.families.family import Family, Source
 from attncli.models.families.parts import Biased, Biases, Conv, Disentangling, Positions, Turned
 from attncli.models.families.values import NoEncoder, Values
 
@@ -37,7 +37,8 @@ class ModelConfig:
     reach: for each layer how many tokens it sees to either side; None where it sees everything.
     biases: whether the attention's projections, the feed-forward part and the norms add one. first_norm: whether, of
     pre-norm layers, the first has one before its attention. conv: beside the first layer, of tokens and their
-    neighbours.
+    neighbours. layer_names: for each layer what it is called in a checkpoint, its number as a rule; those that are
+    called alike have one set of weights.
     """
 
     model_type: str
@@ -68,6 +69,7 @@ class ModelConfig:
     biases: Biases
     first_norm: bool
     conv: Conv | None
+    layer_names: tuple[str, ...]
 
     @property
     def head_dim(self) -> int:
@@ -88,6 +90,18 @@ class ModelConfig:
         """How it is told where tokens stand, in words."""
         added = ["learned"] if self.position_table else []
         return ", ".join(dict.fromkeys([*added, *(WORDS[type(one)] for one in self.positions if one is not None)]))
+
+    def source(self, module: str) -> Source:
+        """Where a module of ours lies in a checkpoint: "layers.3.attention.query"."""
+        parts, name = module.split("."), ""
+        if parts[0] == "layers":
+            name, parts[1] = self.layer_names[int(parts[1])], "{n}"
+        source = self.family.tensors[".".join(parts)]
+        return source._replace(
+            names=tuple(one.format(n=name) for one in source.names),
+            heads=source.heads or self.heads,
+            bias=None if source.bias is None else source.bias.format(n=name),
+        )
 
     def document(self) -> dict[str, Any]:
         """What `models show --json` says of it."""
@@ -144,9 +158,8 @@ class ModelConfig:
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
-        layers = values.count("num_hidden_layers", most=1000)
         fields: dict[str, Any] = {
-            "layers": layers,
+            "layers": values.count("num_hidden_layers", most=1000),
             "heads": heads,
             "hidden_size": hidden_size,
             "intermediate_size": values.count("intermediate_size"),
@@ -167,13 +180,14 @@ class ModelConfig:
             "gated": False,
             "pad_id": values.pad_id,
             "position_table": True,
-            "positions": (None,) * layers,
-            "reach": (None,) * layers,
             "biases": Biases(),
             "first_norm": True,
             "conv": None,
         }
-        config = cls(str(model_type), family, **{**fields, **family.settings(values)})
+        fields.update(family.settings(values))
+        nothing = (None,) * fields["layers"]
+        of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
+        config = cls(str(model_type), family, **{**of_layers, **fields})
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
         if config.pad_id >= config.vocab_size:

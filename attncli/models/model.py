@@ -68,7 +68,7 @@ class Model(Engine):
         self.dtype = dtype
         self.network = empty_network(config)
         self.needed: Counter[str] = Counter()  # how often, by module; it is read when it first is
-        self.surplus = check_shapes(checkpoint, self.network, config.family)  # tensors that are not used
+        self.surplus = check_shapes(checkpoint, self.network)  # tensors that are not used
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -257,9 +257,8 @@ class Model(Engine):
         """
         for module in self.network.parts_of(layers):
             if not self.needed[module]:
-                family = self.config.family
                 with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
-                    load_parameters(self.checkpoint, self.network, family, module, self.dtype, self.device)
+                    load_parameters(self.checkpoint, self.network, module, self.dtype, self.device)
             self.needed[module] += 1
             if self.needed[module] == OFTEN:
                 lay_out(self.network.get_submodule(module))

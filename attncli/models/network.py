@@ -25,7 +25,7 @@ from attncli.attention import (
     RMSNorm,
 )
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Conv
+from attncli.models.families.parts import Conv, Positions
 from attncli.models.linear import FUNCTIONS, NO_ACTIVATION, Convolution, Embedding, Linear
 from attncli.models.scoring import layer_scores
 
@@ -38,7 +38,7 @@ def layer_norm(config: ModelConfig, size: int) -> nn.Module:
 
 
 class Embeddings(nn.Module):
-    """token vector + segment vector + position vector + the first task's, normalised in most families; ELECTRA widens it."""
+    """token vector + segment vector + position vector + the first task's, normalised in most families; then widened."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -92,6 +92,8 @@ class Layer(nn.Module):
             linear=Linear,
             key_heads=config.key_heads,
         )
+        if config.biases.bare_keys:
+            self.attention.key = Linear(size, size, bias=False)
         if isinstance(score, Disentangled):
             score.share(self.attention.query, self.attention.key)
         self.attention_norm = layer_norm(config, size) if number or config.first_norm else nn.Identity()
@@ -143,7 +145,7 @@ class NeighbourMix(nn.Module):
 
 
 class Network(nn.Module):
-    """Embeddings, then layers; of pre-norm ones, a norm after the last.
+    """Embeddings, then layers; of pre-norm ones, a norm after the last. A layer may stand in several places.
 
     silenced: heads, (layer, head), in place of whose outputs stands 0.
     """
@@ -152,7 +154,7 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(Layer(config, *one) for one in enumerate(layer_scores(config)))
+        self.layers = nn.ModuleList(layers_of(config))
         self.neighbours = None if config.conv is None else NeighbourMix(config, config.conv)
         self.final_norm = layer_norm(config, config.hidden_size) if config.norm_first else None
         self.silenced: list[tuple[int, int]] = []
@@ -166,7 +168,19 @@ class Network(nn.Module):
         """Those that a walk through the first layers needs: all of them, and it needs what follows them."""
         mixed = ["neighbours"] if self.neighbours is not None else []
         last = ["final_norm"] if self.final_norm is not None and layers == len(self.layers) else []
-        return ["embeddings", *mixed, *(f"layers.{number}" for number in range(layers)), *last]
+        every = list(self.layers)
+        own = [f"layers.{number}" for number in range(layers) if every.index(every[number]) == number]
+        return ["embeddings", *mixed, *own, *last]
+
+
+def layers_of(config: ModelConfig) -> list[Layer]:
+    """All of them; those that are called alike in a checkpoint, and told of positions alike, are one."""
+    made: dict[tuple[str, Positions | None], Layer] = {}
+    alike = list(zip(config.layer_names, config.positions, strict=True))
+    for number, (key, score) in enumerate(zip(alike, layer_scores(config), strict=True)):
+        if key not in made:
+            made[key] = Layer(config, number, score)
+    return [made[key] for key in alike]
 
 
 def empty_network(config: ModelConfig) -> Network:

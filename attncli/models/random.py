@@ -126,7 +126,7 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
         normal = torch.empty(shape).normal_(generator=generator)
         module, _, kind = plain_name(name).rpartition(".")
         if len(shape) == 1:
-            return (0.0 if kind == "bias" else 1.0) + 0.1 * normal
+            return (0.0 if kind.endswith("bias") else 1.0) + 0.1 * normal
         rows = normal.flatten(1)
         spread = known.get(module, torch.tensor([[rows.shape[1] ** -0.5]]))
         return rows.mul_(spread.repeat_interleave(shape[0] // len(spread), dim=0)).view(shape)
@@ -136,22 +136,22 @@ def peaked_tensors(shapes: Mapping[str, torch.Size], config: ModelConfig, seed: 
 
 def spreads(config: ModelConfig) -> dict[str, Tensor]:
     """Of the encoder's matrices, by the name of their module in a checkpoint, the standard deviation: `[1, 1]`; of one
-    that holds several of ours under each other, of each of them, `[parts, 1]`.
+    that holds several of ours under each other, of each of them, `[heads * parts, 1]`.
     """
     matrices = {
         name.removesuffix(".weight"): parameter.shape
-        for name, parameter in empty_network(config).named_parameters()
+        for name, parameter in empty_network(config).named_parameters(remove_duplicate=False)
         if parameter.dim() == 2
     }
-    sources = {module: config.family.source(module) for module in matrices}
+    sources = {module: config.source(module) for module in matrices}
     sharing = Counter(sources.values())
     of_tables = 0.02 if config.embedding_norm else 0.5  # of whose sum a norm would make 1
     found: dict[str, Tensor] = {}
     for module, source in sources.items():
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
-            known = found.setdefault(there, torch.ones(source.parts, 1))
-            known[source.part] = (
+            known = found.setdefault(there, torch.ones(source.heads * source.parts, 1))
+            known[source.part :: source.parts] = (
                 of_tables if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
             )
     return found

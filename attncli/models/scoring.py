@@ -25,7 +25,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
                 norm = nn.LayerNorm(size, eps=config.layer_norm_eps) if positions.normed else None
                 tables[positions] = Embedding(2 * positions.span, size), norm
             names = [PROJECTIONS[kind] for kind in positions.kinds]
-            own = None if positions.shared else {name: Linear(size, size) for name in names}
+            own = None if positions.shared else {name: projection(config, name) for name in names}
             near, furthest = positions.near, positions.furthest
             made.append(Disentangled(*tables[positions], own, positions.kinds, near, furthest))
         else:
@@ -33,6 +33,11 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
                 shared[positions] = shared_score(config, positions)
             made.append(shared[positions])
     return made
+
+
+def projection(config: ModelConfig, name: str) -> Linear:
+    """Of the vectors of offsets, to the "query" or the "key" of a term."""
+    return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
 
 
 def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
 # Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, norms, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta-v2", "roformer", "eurobert")
+PARTLY_SINGLE = ("modernbert", "deberta", "deberta-v2", "roformer", "eurobert")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
-PADDING_ROWS_LOST = ("modernbert", "deberta-v2")
+PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
 
 
 def last_resort_tokenizer(directory: Path) -> Any:
@@ -100,15 +101,21 @@ class Reference:
 
     def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> None:
         """From now on 0 stands in place of what these heads, (layer, head), give to the projection that joins them."""
+        places = [config.source(f"layers.{layer}.attention.output").names for layer in range(config.layers)]
         for layer, head in heads:
             columns = slice(head * config.head_dim, (head + 1) * config.head_dim)
+            turns = cycle([number == layer for number, place in enumerate(places) if place == places[layer]])
 
-            def zero(module: Any, inputs: tuple[Tensor, ...], columns: slice = columns) -> tuple[Tensor, ...]:
+            def zero(
+                module: Any, inputs: tuple[Tensor, ...], columns: slice = columns, turns: Iterator[bool] = turns
+            ) -> tuple[Tensor, ...]:
+                if not next(turns):  # another layer's, which shares the module
+                    return inputs
                 joined = inputs[0].clone()
                 joined[..., columns] = 0
                 return (joined, *inputs[1:])
 
-            for name in config.family.source(f"layers.{layer}.attention.output").names:
+            for name in places[layer]:
                 self.network.get_submodule(name).register_forward_pre_hook(zero)
 
     @contextmanager
@@ -171,7 +178,7 @@ class Reference:
             window = their_window(self.network.config, added)
             others["attention_mask"] = {"full_attention": added, "sliding_attention": torch.minimum(added, window)}
             yield
-        elif self.network.config.model_type == "deberta-v2":
+        elif self.network.config.model_type in ("deberta", "deberta-v2"):
             seen, encoder = added == 0, self.network.encoder
             others["attention_mask"] = seen.any(dim=2)[:, 0].long()
             encoder.get_attention_mask = lambda _: seen

@@ -18,8 +18,9 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors
 from attncli.models.checkpoint_files import weight_files
+from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
-from attncli.models.families.family import Family, Source
+from attncli.models.families.family import Source, whole
 from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------
@@ -42,10 +43,12 @@ def plain_name(name: str) -> str:
     return name
 
 
-def source_of(parameter: str, family: Family) -> Source:
+def source_of(parameter: str, config: ModelConfig) -> Source:
     """Where a parameter of ours lies in a checkpoint: "layers.3.attention.query.weight"."""
     module, _, kind = parameter.rpartition(".")
-    source = family.source(module)
+    source = config.source(module)
+    if kind == "bias" and source.bias is not None:
+        return whole(source.bias)
     return source._replace(names=tuple(f"{name}.{kind}" for name in source.names))
 
 
@@ -151,7 +154,7 @@ class Checkpoint:
         if stored.dtype not in FLOATS:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
         matrix = stored.t() if source.transposed else stored
-        part = matrix.chunk(source.parts)[source.part]
+        part = source.cut(matrix)
         tensor = part.to(dtype).contiguous()
         if not all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(part, dtype)}")
@@ -177,7 +180,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 # --- into the network -----------------------------------------------------------------------------------
 
 
-def check_shapes(checkpoint: Checkpoint, network: Network, family: Family) -> list[str]:
+def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     """Hold the checkpoint's names and shapes against the network's; nothing is read.
 
     Returns the names of tensors that belong to an encoder and have no place in this one (heads for other
@@ -185,7 +188,7 @@ def check_shapes(checkpoint: Checkpoint, network: Network, family: Family) -> li
     """
     expected: dict[str, tuple[int, ...]] = {}
     for name, parameter in network.named_parameters():
-        source = source_of(name, family)
+        source = source_of(name, network.config)
         expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
@@ -199,12 +202,12 @@ def check_shapes(checkpoint: Checkpoint, network: Network, family: Family) -> li
     return [
         name
         for name in checkpoint.shapes
-        if name.startswith(family.body) and name not in expected and name not in BUFFERS
+        if name.startswith(network.config.family.body) and name not in expected and name not in BUFFERS
     ]
 
 
 def load_parameters(
-    checkpoint: Checkpoint, network: Network, family: Family, module: str, dtype: torch.dtype, device: torch.device
+    checkpoint: Checkpoint, network: Network, module: str, dtype: torch.dtype, device: torch.device
 ) -> None:
     """Read one part of the network ("embeddings", "layers.3") from the checkpoint.
 
@@ -212,7 +215,7 @@ def load_parameters(
     """
     part = network.get_submodule(module)
     read = {
-        name: read_parameter(checkpoint, source_of(f"{module}.{name}", family), dtype).to(device)
+        name: read_parameter(checkpoint, source_of(f"{module}.{name}", network.config), dtype).to(device)
         for name, _ in part.named_parameters()
     }
     part.load_state_dict(read, assign=True)

@@ -218,18 +218,25 @@ def wordpiece(directory: Path) -> "Backend":
 
 
 def byte_pairs(directory: Path) -> "Backend":
-    """RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4)."""
+    """RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4); or, with BERT's marks, that of
+    the first DeBERTa (He et al. 2021), whose pairs are as BERT's.
+    """
     from tokenizers import ByteLevelBPETokenizer
-    from tokenizers.processors import RobertaProcessing
+    from tokenizers.processors import BertProcessing, RobertaProcessing
 
     settings = tokenizer_settings(directory)
     spaced = bool(settings.get("add_prefix_space", False))
     files = str(directory / "vocab.json"), str(directory / "merges.txt")
     built = ByteLevelBPETokenizer.from_file(*files, add_prefix_space=spaced)
+    marks = {name: built.token_to_id(name) for name in ("[CLS]", "[SEP]")}
+    if None not in marks.values():
+        built.add_special_tokens(["[PAD]", *marks, "[UNK]", "[MASK]"])
+        built._tokenizer.post_processor = BertProcessing(("[SEP]", marks["[SEP]"]), ("[CLS]", marks["[CLS]"]))
+        return built._tokenizer
     built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     ends = {name: built.token_to_id(name) for name in ("<s>", "</s>")}
     if None in ends.values():
-        raise RequestError(f"{directory / 'vocab.json'} has no <s> and </s>")
+        raise RequestError(f"{directory / 'vocab.json'} has neither <s> and </s> nor [CLS] and [SEP]")
     built._tokenizer.post_processor = RobertaProcessing(
         ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=True, add_prefix_space=spaced
     )

@@ -59,16 +59,23 @@ FAMILIES = {
         **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 1),
     },
     "mpnet": SMALL | {"model_type": "mpnet", "max_position_embeddings": 34},
+    "albert": SMALL | {"model_type": "albert", "embedding_size": 16, "num_hidden_groups": 2},
+    "deberta": SMALL
+    | {
+        **{"model_type": "deberta", "relative_attention": True, "pos_att_type": "p2c|c2p", "type_vocab_size": 0},
+        **{"position_biased_input": False, "max_relative_positions": 8},
+    },
     "deberta-v2": SMALL
     | {
         **{"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p", "position_buckets": 8},
         **{"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False},
     },
 }
-WITHOUT_SDPA = ("mpnet", "deberta-v2")
+WITHOUT_SDPA = ("mpnet", "deberta", "deberta-v2")
+SLOW = [pytest.param(name, marks=pytest.mark.slow) if name in ("albert", "deberta") else name for name in FAMILIES]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=SLOW)
 def contestants(request, tmp_path_factory):
     """One small architecture of each family in all three programs."""
     directory = tmp_path_factory.mktemp(request.param)
@@ -160,7 +167,7 @@ def test_operations_are_as_torch_counts_them(contestants, texts, tokens):
 
 
 def test_whole_layers_are_what_transformers_computes(contestants):
-    if contestants.config.model_type == "deberta-v2":
+    if contestants.config.model_type in ("deberta", "deberta-v2"):
         pytest.skip("transformers makes disentangled terms of every vector of an offset, for every text anew")
     shape = Shape(2, 20, 1, 1)
     network = contestants.peers[EAGER]

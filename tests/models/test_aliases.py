@@ -18,7 +18,9 @@ PUBLISHED = {
     "granite-r2": 149, "ettin": 150, "ettin-17m": 17, "ettin-32m": 32, "ettin-68m": 68, "ettin-400m": 395,
     "ettin-1b": 1028, "mmbert": 307, "mmbert-small": 140, "mpnet": 109, "deberta-v3": 184, "deberta-v3-xsmall": 70.7,
     "xlm-roberta-xl": 3500, "xlm-roberta-xxl": 10700, "ernie-3": 118, "deberta-v3-small": 141, "deberta-v3-large": 434,
-    "eurobert": 212, "eurobert-610m": 608, "eurobert-2.1b": 2107,
+    "eurobert": 212, "eurobert-610m": 608, "eurobert-2.1b": 2107, "albert-base": 11.8, "albert-large": 17.9,
+    "albert-xlarge": 58.9, "albert-xxlarge": 223, "albert-small": 11.7, "deberta-base": 139, "deberta-large": 405,
+    "deberta-xlarge": 757,
 }  # fmt: skip
 
 

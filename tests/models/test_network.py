@@ -95,6 +95,9 @@ def test_whatever_the_shape(family, data):
         changes["type_vocab_size"] = draw(st.integers(1, 4), label="segments")
     if "embedding_size" in families.FAMILIES[family].types[family]:
         changes["embedding_size"] = draw(st.sampled_from([changes["hidden_size"], 3, 30]))
+    if family == "albert":
+        changes["num_hidden_groups"] = draw(st.integers(1, changes["num_hidden_layers"]), label="groups")
+        changes["inner_group_num"] = draw(st.integers(1, 2), label="inner")
     ours, theirs, _ = run_both(
         family,
         draw(st.sampled_from(MASKS), label="mask"),

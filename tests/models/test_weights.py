@@ -78,7 +78,7 @@ def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
     torch.testing.assert_close(maps(directory), expected)
 
 
-@pytest.mark.parametrize("family", ["bert", "electra"])
+@pytest.mark.parametrize("family", ["bert", "electra", "albert"])
 def test_pretraining_heads_are_heads_too(family, tmp_path):
     directory = make_checkpoint(tmp_path, family, "ForPreTraining", form="2018")
     expected = transformers_maps(make_network(make_config(family), "ForPreTraining"), directory)

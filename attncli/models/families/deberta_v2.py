@@ -42,6 +42,8 @@ def relative(values: Values) -> Disentangling | None:
     named = [name.strip() for name in stated.lower().split("|")] if isinstance(stated, str) else stated
     if not isinstance(named, list) or not all(isinstance(name, str) and name in KINDS for name in named):
         raise NoEncoder("pos_att_type has terms other than c2p and p2c")
+    if len(set(named)) < len(named):
+        raise NoEncoder("pos_att_type has a term twice")
     if not values.flag("relative_attention"):
         if named:
             raise NoEncoder("it has pos_att_type without relative_attention")

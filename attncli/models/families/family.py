@@ -2,28 +2,42 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.models.families.heads import Heads, no_heads
 from attncli.models.families.values import Values
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EVERY_HEAD = 0
+
 
 class Source(NamedTuple):
-    """Where a module's tensors lie in a checkpoint: modules there, {n} for the layer's number.
+    """Where a module's tensors lie in a checkpoint: modules there, {n} for the layer.
 
     Of each tensor, cut into `parts` equal parts of its rows, it is number `part`; those of several `names` are put
     under each other. `transposed`: there a matrix is `[in, out]`, and not torch's `[out, in]`, whose rows are meant.
+    heads: so many heads' rows lie under each other, and those of each are cut by themselves; EVERY_HEAD for as many as
+    the network has, which `ModelConfig.source` fills in. bias: the tensor that is the bias, where that does not lie
+    beside the matrix.
     """
 
     names: tuple[str, ...]
     part: int = 0
     parts: int = 1
     transposed: bool = False
+    heads: int = 1
+    bias: str | None = None
 
     def shape(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of each of the names' tensors, for one of ours of this shape."""
         there = (own[0] * self.parts // len(self.names), *own[1:])
         return there[::-1] if self.transposed else there
+
+    def cut(self, whole: "Tensor", dim: int = 0) -> "Tensor":
+        """Its part of the rows that lie along this dimension."""
+        return whole.unflatten(dim, (self.heads, self.parts, -1)).select(dim + 1, self.part).flatten(dim, dim + 1)
 
 
 def whole(name: str) -> Source:
@@ -34,6 +48,13 @@ def whole(name: str) -> Source:
 def split(name: str, part: int, parts: int) -> Source:
     """Some of the rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
     return Source((name,), part, parts)
+
+
+def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> Source:
+    """Some of each head's rows: of a matrix with the first head's query, key and value, then the second head's, ...,
+    split_by_head("in_proj", 1, 3) is the key.
+    """
+    return Source((name,), part, parts, heads=EVERY_HEAD, bias=bias)
 
 
 def fuse(*names: str) -> Source:
@@ -57,7 +78,7 @@ class Family:
 
     types: the model types of config.json that are of this family, and for each what transformers takes for keys that a
     config.json leaves out, where that is not what it takes for BERT.
-    tensors: our modules, and where their tensors lie in a checkpoint. Layers that share theirs name the same ones.
+    tensors: our modules, and where their tensors lie in a checkpoint. What all layers share has no {n} in its name.
     prefix: before every name, where the encoder is a part of a larger model; body: how names within the encoder begin.
     keys: BERT's words in config.json, and the family's for the same; None for what it can't be told.
     settings: fields of `ModelConfig` that are not what BERT's keys make of them: where the norms stand, positions, the
@@ -77,12 +98,3 @@ class Family:
     settings: Callable[[Values], dict[str, Any]] = nothing_else
     tokenizer: str | None = None
     heads: Callable[[Values], Heads] = no_heads
-
-    def source(self, module: str) -> Source:
-        """Where a module of ours lies: "layers.3.attention.query"."""
-        parts = module.split(".")
-        if parts[0] != "layers":
-            return self.tensors[module]
-        number, parts[1] = parts[1], "{n}"
-        source = self.tensors[".".join(parts)]
-        return source._replace(names=tuple(name.format(n=number) for name in source.names))

@@ -50,11 +50,14 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms."""
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms. bare_keys: whether
+    the projections that make keys have none all the same.
+    """
 
     attention: bool = True
     feed_forward: bool = True
     norms: bool = True
+    bare_keys: bool = False
 
 
 class Conv(NamedTuple):

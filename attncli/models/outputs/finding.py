@@ -73,7 +73,7 @@ def is_named(head: Head, data: Mapping[str, Any]) -> bool:
 def has_own_scores(head: Head, model: "Model") -> bool:
     """Whether there is a tensor that only such a head has."""
     own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
-    tables = {f"{name}.weight" for name in model.config.family.source(TABLE).names}
+    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     return any(name in model.checkpoint.shapes and name not in tables for name in own)
 
 
@@ -97,7 +97,7 @@ def head_output(model: "Model", head: Head, data: Mapping[str, Any]) -> Output:
 
 def load_head(model: "Model", network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
     """The head with its parameters; the table of tokens is the network's own."""
-    tables = {f"{name}.weight" for name in model.config.family.source(TABLE).names}
+    tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     read = {}
     for parameter, name in sources.items():
         if name in tables:

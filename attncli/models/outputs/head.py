@@ -51,7 +51,7 @@ def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[st
         if part.bias:
             places[f"parts.{number}.bias"] = (f"{part.name}.bias",)
     name, biases = head.scores.name, head.scores.biases
-    table = [f"{one}.weight" for one in config.family.source(TABLE).names] if head.scores.tied and tied else []
+    table = [f"{one}.weight" for one in config.source(TABLE).names] if head.scores.tied and tied else []
     places["scores.weight"] = (f"{name}.weight", *table)
     if biases != ():
         places["scores.bias"] = (f"{name}.bias",) if biases is None else biases

@@ -1,5 +1,7 @@
 """A family that only its own file knows: everything that is shown of it is what its formula, written out, gives."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
@@ -141,7 +143,8 @@ def test_layers_share_what_their_family_says(model):
     downs = [model.network.layer(layer).feed_forward.down.weight for layer in range(LAYERS)]
     assert all(torch.equal(one, downs[0]) for one in downs)
     queries = [model.network.layer(layer).attention.query.weight for layer in range(LAYERS)]
-    assert not any(torch.equal(one, queries[0]) for one in queries[1:])
+    assert not any(torch.equal(*pair) for pair in combinations(queries[:3], 2)) and queries[3] is queries[2]
+    assert model.network.parts_of(LAYERS) == ["embeddings", "layers.0", "layers.1", "layers.2", "final_norm"]
 
 
 def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
@@ -152,12 +155,11 @@ def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
     surplus = check_shapes(
         Checkpoint([StateDict({**tensors, "blocks.9.Wo.weight": tensors["first.weight"]})], "it"),
         empty_network(config),
-        FAMILY,
     )
     assert surplus == ["blocks.9.Wo.weight"]
     wrong = {**tensors, "blocks.0.Wqkv.weight": tensors["blocks.0.Wo.weight"]}
     with pytest.raises(RequestError, match=r"blocks\.0\.Wqkv\.weight has the shape \[24, 24\].*\[72, 24\]"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))
     del wrong["blocks.0.Wqkv.weight"]
     with pytest.raises(RequestError, match=r"lacks blocks\.0\.Wqkv\.weight"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config), FAMILY)
+        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))

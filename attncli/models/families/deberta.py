@@ -1,0 +1,62 @@
+"""DeBERTa, version 1 (He et al. 2021): disentangled attention, as in version 2, with a vector for each offset.
+
+Query, key and value are one matrix, by head; queries and values have biases of their own, and keys have none.
+"""
+
+from typing import Any
+
+from attncli.models.families.deberta_v2 import FAMILY as VERSION_2
+from attncli.models.families.deberta_v2 import heads, relative
+from attncli.models.families.family import Family, split_by_head, whole
+from attncli.models.families.parts import Biases
+from attncli.models.families.values import NoEncoder, Values
+
+SELF = "encoder.layer.{n}.attention.self"
+NOT_ITS_OWN = ("position_buckets", "norm_rel_ebd", "share_att_key")  # which version 2 brought: transformers passes over
+
+
+def settings(values: Values) -> dict[str, Any]:
+    if values.flag("talking_head"):
+        raise NoEncoder("talking_head mixes the scores of heads, which attncli does not")
+    if values.value("embedding_size") not in (None, values.value("hidden_size")):
+        raise NoEncoder("its token vectors are widened before they are normalised, which attncli does not")
+    return {
+        "segments": values.count("segments", least=0),
+        "position_table": values.flag("position_biased_input"),
+        "positions": (relative(values),) * values.count("num_hidden_layers", most=1000),
+        "biases": Biases(bare_keys=True),
+    }
+
+
+FAMILY = Family(
+    name="deberta",
+    types={
+        "deberta": {
+            "vocab_size": 50265,
+            "layer_norm_eps": 1e-7,
+            "segments": 0,
+            "relative_attention": False,
+            "max_relative_positions": -1,
+            "position_buckets": -1,
+            "position_biased_input": True,
+            "share_att_key": False,
+            "norm_rel_ebd": "none",
+            "talking_head": False,
+            "pooler_hidden_act": "gelu",
+            "legacy": True,
+        }
+    },
+    tensors={
+        **VERSION_2.tensors,
+        "layers.{n}.attention.query": split_by_head(f"{SELF}.in_proj", 0, 3, bias=f"{SELF}.q_bias"),
+        "layers.{n}.attention.key": split_by_head(f"{SELF}.in_proj", 1, 3),
+        "layers.{n}.attention.value": split_by_head(f"{SELF}.in_proj", 2, 3, bias=f"{SELF}.v_bias"),
+        "layers.{n}.attention.score.own.query": whole(f"{SELF}.pos_q_proj"),
+        "layers.{n}.attention.score.own.key": whole(f"{SELF}.pos_proj"),
+    },
+    prefix="deberta.",
+    body=("embeddings.", "encoder."),
+    keys={**VERSION_2.keys, **dict.fromkeys(NOT_ITS_OWN)},
+    settings=settings,
+    heads=heads,
+)

@@ -1,0 +1,129 @@
+"""What is peculiar to ALBERT: layers that are one, by groups, and what a config.json may say of them."""
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import make_checkpoint, make_config, make_network
+from safetensors.torch import load_file
+from walks import CPU, made_up, network_of, walked
+
+from attncli import RequestError, load_model
+from attncli.models.config import ModelConfig
+from attncli.models.families.values import NoNetwork
+from attncli.models.transformers_peer import Reference
+
+TEXT = "the cat sat on it, un believ able"
+
+
+def read(**changes):
+    return ModelConfig.from_dict({"model_type": "albert", **changes})
+
+
+def groups(config):
+    return [config.source(f"layers.{layer}.feed_forward.up").names[0].split(".")[2] for layer in range(config.layers)]
+
+
+def test_what_a_bare_file_says():
+    config = read()
+    assert (config.layers, config.heads, config.hidden_size, config.embedding_size) == (12, 64, 4096, 128)
+    assert (config.activation, config.widens, config.vocab_size) == ("gelu_new", True, 30000)
+    assert groups(config) == ["0"] * 12
+
+
+@pytest.mark.parametrize(
+    ("layers", "said", "expected"),
+    [(12, 4, "000111222333"), (5, 2, "00011"), (4, 3, "0012"), (3, 3, "012"), (7, 3, "0001122"), (2, 3, "01")],
+)
+def test_layers_are_of_groups(layers, said, expected):
+    """The first of n groups begins the layers; where they don't go up evenly, it is as in the published code."""
+    assert "".join(groups(read(num_hidden_layers=layers, num_hidden_groups=said))) == expected
+
+
+def test_layers_of_a_step_are_layers():
+    config = read(num_hidden_layers=2, inner_group_num=3, num_hidden_groups=2)
+    [names] = {config.source(f"layers.{layer}.attention.key").names for layer in (4,)}
+    assert names == ("encoder.albert_layer_groups.1.albert_layers.1.attention.key",)
+    assert (config.layers, len(config.positions), len(config.reach)) == (6, 6, 6)
+
+
+WRONG = [
+    ({"num_hidden_groups": 0}, "num_hidden_groups is 0"),
+    ({"inner_group_num": True}, "inner_group_num is True"),
+    ({"inner_group_num": 10**6}, "12 times inner_group_num 1000000"),
+    ({"embedding_size": None}, "embedding_size is None"),
+    ({"num_hidden_layers": 2000}, "num_hidden_layers is 2000"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), WRONG)
+def test_a_wrong_value_is_named(changes, says):
+    with pytest.raises(RequestError, match=says) as caught:
+        read(**changes)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+def test_positions_that_transformers_passes_over_are_nobodys():
+    with pytest.raises(NoNetwork, match="relative_key"):
+        read(position_embedding_type="relative_key")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_groups": 1},
+        {"num_hidden_groups": 3},
+        {"inner_group_num": 2},
+        {"inner_group_num": 2, "num_hidden_groups": 1, "embedding_size": 32},
+        {"hidden_act": "gelu"},
+    ],
+)
+@pytest.mark.parametrize("mask", ["padding", "causal"])
+def test_other_configurations_are_transformers(changes, mask):
+    reference = Reference(make_network(make_config("albert", **changes)), CPU, torch.float32)
+    network = network_of(reference.network, torch.float64)
+    reference = Reference(reference.network, CPU, torch.float64)
+    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3, [0] * 9 + [1] * 21)
+    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
+    theirs, their_states = map(torch.stack, reference.run(text, mask))
+    assert len(weights) == 4 * changes.get("inner_group_num", 1)
+    torch.testing.assert_close(weights, theirs, rtol=0, atol=1e-10)
+    torch.testing.assert_close(states, their_states, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("many", [4, 40])
+def test_weights_are_there_once_however_many_layers(tmp_path, many):
+    """In a dtype that is not the file's, so that nothing is only mapped; laid out for oneDNN once, too."""
+    directory = make_checkpoint(tmp_path, "albert", num_hidden_layers=many)
+    stored = load_file(directory / "model.safetensors")
+    model = load_model(str(directory), "cpu", "float64")
+    for _ in range(9):  # often enough that weights are laid out
+        model.need(model.config.layers)
+    held = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in model.network.parameters()}
+    used = sum(2 * tensor.nbytes for name, tensor in stored.items() if not name.startswith("pooler"))
+    assert sum(held.values()) == used
+    assert len({id(layer) for layer in model.network.layers}) == 2
+
+
+def test_a_head_is_silenced_in_its_layer_alone(tmp_path):
+    """Whose weights the next layer has too."""
+    model = load_model(str(make_checkpoint(tmp_path, "albert", num_hidden_groups=1)), "cpu", "float64")
+    tokens = model.tokenizer.encode(TEXT)
+    joins, columns = model.network.layer(0).attention.output, slice(8, 16)  # of head 1
+    assert all(model.network.layer(layer).attention.output is joins for layer in range(4))
+    plain = [one.numpy() for one in model.hidden_states(tokens)]
+    changed = [one.numpy() for one in model.without("1.1").hidden_states(tokens)]
+    np.testing.assert_array_equal(changed[1], plain[1])
+    assert np.abs(changed[2] - plain[2]).max() > 1e-3
+    calls = []
+
+    def zero(module, inputs):
+        calls.append(module)
+        if len(calls) == 2:
+            inputs[0][..., columns] = 0
+
+    joins.register_forward_pre_hook(zero)
+    for ours, expected in zip(changed, model.hidden_states(tokens), strict=True):
+        np.testing.assert_allclose(ours, expected.numpy(), atol=1e-12)
+    assert len(calls) == 4
