@@ -219,7 +219,8 @@ def wordpiece(directory: Path) -> "Backend":
 
 def byte_pairs(directory: Path) -> "Backend":
     """RoBERTa's tokenizer from vocab.json and merges.txt (Liu et al. 2019, section 4.4); or, with BERT's marks, that of
-    the first DeBERTa (He et al. 2021), whose pairs are as BERT's.
+    the first DeBERTa (He et al. 2021), whose pairs are as BERT's (transformers 5 puts two [SEP] between them, which the
+    published networks have not seen).
     """
     from tokenizers import ByteLevelBPETokenizer
     from tokenizers.processors import BertProcessing, RobertaProcessing
