@@ -13,7 +13,10 @@ from transformers.models.auto import modeling_auto
 
 from attncli.models import families
 
-FAMILIES = tuple(families.FAMILIES)  # every model type that there is an encoder for
+# Of files that transformers would not know, `native` makes what it knows.
+FAMILIES = tuple(
+    one for one in families.FAMILIES if one in transformers.CONFIG_MAPPING
+)  # every model type that there is an encoder for
 ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
@@ -38,6 +41,9 @@ OWN: dict[str, dict[str, Any]] = {
         "position_biased_input": False,
         "type_vocab_size": 2,
     },
+    "nomic_bert": {"rope_parameters": {"rope_type": "default", "rope_theta": 30.0}},
+    "gte": {"rope_parameters": {"rope_type": "linear", "rope_theta": 60.0, "factor": 1.5}, "type_vocab_size": 2},
+    "jina_embeddings_v3": {"rope_parameters": {"rope_type": "default", "rope_theta": 90.0}, "type_vocab_size": 2},
 }
 
 WORDS = ["the", "cat", "sat", "on", "and", "un", "##believ", "##able", "it", "too", "big", "中", "国", "é"]

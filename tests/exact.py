@@ -1,7 +1,7 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
-ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores. In other dtypes everything stays as it is.
+ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. Other families that turn
+all layers alike: the angles. DeBERTa: the scale of its scores. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,19 @@ import pytest
 import torch
 from torch import Tensor
 from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.gte import modeling_gte
+from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
 from transformers.models.modernbert import modeling_modernbert
+from transformers.models.nomic_bert import modeling_nomic_bert
 
 from attncli.models import transformers_peer
 
 DOUBLE = torch.float64
+TURNED_ALIKE = (
+    modeling_gte.GteRotaryEmbedding,
+    modeling_jina_embeddings_v3.JinaEmbeddingsV3RotaryEmbedding,
+    modeling_nomic_bert.NomicBertRotaryEmbedding,
+)
 
 
 @contextmanager
@@ -30,6 +38,8 @@ def computing_in_float64() -> Iterator[None]:
         patch.setattr(
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
+        for one in TURNED_ALIKE:
+            patch.setattr(one, "forward", angles_of_all(one.forward))
         patch.setattr(modeling_deberta_v2, "scaled_size_sqrt", scaled(modeling_deberta_v2.scaled_size_sqrt))
         yield
 
@@ -42,6 +52,20 @@ def angles(forward: Any) -> Any:
         size = config.hidden_size // config.num_attention_heads
         base = config.rope_parameters[layer_type]["rope_theta"]
         found = position_ids[..., None].double() / base ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
+        both = torch.cat((found, found), dim=-1)
+        return both.cos(), both.sin()
+
+    return exact
+
+
+def angles_of_all(forward: Any) -> Any:
+    def exact(self: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        if x.dtype != DOUBLE:
+            return forward(self, x, position_ids)  # type: ignore[no-any-return]
+        config, stated = self.config, self.config.rope_parameters
+        size = config.hidden_size // config.num_attention_heads
+        stretched = position_ids[..., None].double() / stated.get("factor", 1.0)
+        found = stretched / stated["rope_theta"] ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
         both = torch.cat((found, found), dim=-1)
         return both.cos(), both.sin()
 

@@ -17,12 +17,14 @@ class Rotary:
     on the difference of their positions only (section 3.2).
 
     rotated: how many elements of a vector are turned, the first ones; an even number. interleaved: pairs are the
-    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT).
+    elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). stretch: positions
+    are divided by it, so that longer texts have the angles of shorter ones (Chen et al. 2023, equation 2).
     """
 
     rotated: int
     base: float = 10_000.0
     interleaved: bool = False
+    stretch: float = 1.0
 
     def __post_init__(self) -> None:
         if self.rotated % 2 != 0:
@@ -41,7 +43,7 @@ class Rotary:
     def rates(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
         """By which angle every pair is turned from one position to the next, `[rotated / 2]`, in radians."""
         pair = torch.arange(0, self.rotated, 2, dtype=dtype, device=device)
-        return 1.0 / self.base ** (pair / self.rotated)
+        return 1.0 / self.base ** (pair / self.rotated) / self.stretch
 
     def pairs(self) -> Tensor:
         """The two elements of every pair, int `[rotated / 2, 2]`."""

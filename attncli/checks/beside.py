@@ -93,7 +93,7 @@ class Both:
         """What projections made, one a layer, by head. Layers that share a module take turns."""
         turns = {name: iter(outputs) for name, outputs in made.items()}
         whole = [torch.cat([next(turns[name]) for name in source.names], dim=-1) for source in sources]
-        own = [one.chunk(source.parts, dim=-1)[source.part] for one, source in zip(whole, sources, strict=True)]
+        own = [one.chunk(source.parts, dim=-1)[source.taken[0]] for one, source in zip(whole, sources, strict=True)]
         return torch.stack(own).unflatten(-1, (self.model.config.heads, -1)).transpose(1, 2)
 
     def their_norms(self, tokens: Tokens) -> Tensor:

@@ -150,7 +150,9 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
             known = found.setdefault(there, torch.ones(source.parts, 1))
-            known[source.part] = 0.02 if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+            known[list(source.taken)] = (
+                0.02 if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+            )
     return found
 
 

@@ -36,7 +36,7 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
 def shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:
     match positions:
         case Turned():
-            return RotaryScore(Rotary(positions.rotated, positions.base, positions.interleaved))
+            return RotaryScore(Rotary(positions.rotated, positions.base, positions.interleaved, positions.stretch))
         case Biased():
             return RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
     return PositionalScore()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +15,13 @@ from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
-from attncli.models.config import ModelConfig
+from attncli.models.checkpoint_files import CONFIG_FILE
+from attncli.models.config import ModelConfig, native, read_config
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
 # Networks that compute some of it in float32 whatever they are asked for: angles, a scale, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta-v2")
+PARTLY_SINGLE = ("modernbert", "deberta-v2", "nomic_bert", "gte", "jina_embeddings_v3")
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta-v2")
@@ -74,7 +76,7 @@ def peer_class(config: dict[str, Any]) -> Any:
 def reference_config(config: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    return AutoConfig.for_model(**config)
+    return AutoConfig.for_model(**deepcopy(native(config)))  # which it would change
 
 
 class Reference:
@@ -220,9 +222,11 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
     """
     from transformers import AutoModel
 
+    data = read_config(directory / CONFIG_FILE)
     with quiet(), refusals(f"transformers can't load {directory}"):
         network, found = AutoModel.from_pretrained(
             str(directory),
+            config=reference_config(data),
             dtype=dtype,
             attn_implementation="eager",
             trust_remote_code=False,

@@ -32,6 +32,8 @@ def plain_name(name: str) -> str:
     """A checkpoint's own name for a tensor, without the larger model's prefix and in today's words."""
     for family in FAMILIES.values():
         name = name.removeprefix(family.prefix)
+        if family.published is not None:
+            name = name.removeprefix(family.published.prefix)
     for old, new in OLD_ENDINGS.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
@@ -147,7 +149,8 @@ class Checkpoint:
         if stored.dtype not in FLOATS:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
         matrix = stored.t() if source.transposed else stored
-        part = matrix.chunk(source.parts)[source.part]
+        parts = matrix.chunk(source.parts)
+        part = parts[source.taken[0]] if len(source.taken) == 1 else torch.cat([parts[one] for one in source.taken])
         tensor = part.to(dtype).contiguous()
         if not all_finite(tensor):
             raise RequestError(f"{self.where}: {own_name} has a number that is {flaw(part, dtype)}")
@@ -180,6 +183,7 @@ def check_shapes(checkpoint: Checkpoint, network: Network, family: Family) -> li
     tasks are not named). Raises RequestError when a tensor is missing or has another shape.
     """
     expected: dict[str, tuple[int, ...]] = {}
+    family = family.stored(checkpoint.shapes)
     for name, parameter in network.named_parameters():
         source = source_of(name, family)
         expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
@@ -207,6 +211,7 @@ def load_parameters(
     Raises RequestError when a tensor has a number that is not finite.
     """
     part = network.get_submodule(module)
+    family = family.stored(checkpoint.shapes)
     read = {
         name: read_parameter(checkpoint, source_of(f"{module}.{name}", family), dtype).to(device)
         for name, _ in part.named_parameters()

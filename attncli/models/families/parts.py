@@ -15,6 +15,7 @@ class Turned:
     rotated: int
     base: float
     interleaved: bool = False
+    stretch: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,15 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms."""
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms.
+
+    down: in the feed-forward part's second projection, where that is not as in its first.
+    """
 
     attention: bool = True
     feed_forward: bool = True
     norms: bool = True
+    down: bool | None = None
 
 
 class Conv(NamedTuple):
