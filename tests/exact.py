@@ -1,7 +1,7 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
-ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. Other families that turn
-all layers alike: the angles. DeBERTa: the scale of its scores. In other dtypes everything stays as it is.
+ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. Other families that
+turn all layers alike: the angles. DeBERTa: the scale of its scores. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
