@@ -54,8 +54,9 @@ TENSORS = {
 
 def native(data: Mapping[str, Any]) -> dict[str, Any]:
     found = {ours: data[theirs] for theirs, ours in WORDS.items() if data.get(theirs) is not None}
-    if (gate := data.get("activation_function")) is not None:
-        found["hidden_act"] = GATES.get(gate, gate) if isinstance(gate, str) else gate
+    gate = data.get("activation_function")
+    if isinstance(gate, str) and gate in GATES:
+        found["hidden_act"] = GATES[gate]
     return {**found, **data}
 
 
