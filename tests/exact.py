@@ -1,8 +1,8 @@
 """transformers' networks made to compute in float64 what they take in float32 whatever they are asked for.
 
-ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. DeBERTa: the scale of
-its scores, and in version 1 its norms. RoFormer: the sines and cosines of its angles. EuroBERT: the angles, its norms,
-softmax. In other dtypes everything stays as it is.
+ModernBERT: the angles of its rotary positions, queries and keys while they are turned, softmax. Other families that
+turn all layers alike: the angles. DeBERTa: the scale of its scores, and in version 1 its norms. RoFormer: the sines and
+cosines of its angles. EuroBERT: its norms and softmax too. In other dtypes everything stays as it is.
 """
 
 from collections.abc import Iterator
@@ -15,27 +15,36 @@ from torch import Tensor
 from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.eurobert import modeling_eurobert
+from transformers.models.gte import modeling_gte
+from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
 from transformers.models.modernbert import modeling_modernbert
+from transformers.models.nomic_bert import modeling_nomic_bert
 from transformers.models.roformer import modeling_roformer
 
 from attncli.models import transformers_peer
 
 DOUBLE = torch.float64
+TURNING = (
+    modeling_modernbert.ModernBertRotaryEmbedding,
+    modeling_eurobert.EuroBertRotaryEmbedding,
+    modeling_gte.GteRotaryEmbedding,
+    modeling_jina_embeddings_v3.JinaEmbeddingsV3RotaryEmbedding,
+    modeling_nomic_bert.NomicBertRotaryEmbedding,
+)
 
 
 @contextmanager
 def computing_in_float64() -> Iterator[None]:
     """While it lasts, `compare` holds float64 to float64's tolerance in all families."""
-    rotary = modeling_modernbert.ModernBertRotaryEmbedding
-    flat, norm = modeling_eurobert.EuroBertRotaryEmbedding, modeling_eurobert.EuroBertRMSNorm
+    norm = modeling_eurobert.EuroBertRMSNorm
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transformers_peer, "PARTLY_SINGLE", ())
-        patch.setattr(rotary, "forward", angles(rotary.forward))
+        for one in TURNING:
+            patch.setattr(one, "forward", angles(one.forward))
         patch.setattr(modeling_modernbert, "apply_rotary_pos_emb", turned(modeling_modernbert.apply_rotary_pos_emb))
         patch.setattr(
             modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
         )
-        patch.setattr(flat, "forward", angles(flat.forward))
         patch.setattr(norm, "forward", normed(norm.forward))
         patch.setattr(modeling_eurobert, "eager_attention_forward", attended(modeling_eurobert.eager_attention_forward))
         for deberta in (modeling_deberta, modeling_deberta_v2):
@@ -54,8 +63,9 @@ def angles(forward: Any) -> Any:
         config = self.config
         size = config.hidden_size // config.num_attention_heads
         stated = config.rope_parameters
-        base = (stated[layer_type[0]] if layer_type else stated)["rope_theta"]
-        found = position_ids[..., None].double() / base ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
+        stated = stated[layer_type[0]] if layer_type else stated
+        stretched = position_ids[..., None].double() / stated.get("factor", 1.0)
+        found = stretched / stated["rope_theta"] ** (torch.arange(0, size, 2, dtype=DOUBLE) / size)
         both = torch.cat((found, found), dim=-1)
         return both.cos(), both.sin()
 

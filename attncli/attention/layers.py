@@ -16,7 +16,8 @@ Activation = Callable[[Tensor], Tensor]
 class FeedForward(nn.Module):
     """FFN(x) = W_2 f(W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2, f the ReLU): every token by itself.
 
-    `function` is f. `linear` is the class of both projections, for whoever has a faster one than torch's.
+    `function` is f. `linear` is the class of both projections, for whoever has a faster one than torch's. bias: whether
+    they have one; down_bias: whether the second has, where that is not as in the first.
     """
 
     def __init__(
@@ -26,11 +27,12 @@ class FeedForward(nn.Module):
         function: Activation = torch.relu,
         bias: bool = True,
         linear: type[nn.Linear] = nn.Linear,
+        down_bias: bool | None = None,
     ) -> None:
         super().__init__()
         self.function = function
         self.up = linear(d_model, d_hidden, bias=bias)
-        self.down = linear(d_hidden, d_model, bias=bias)
+        self.down = linear(d_hidden, d_model, bias=bias if down_bias is None else down_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model]` -> the same shape."""
@@ -52,11 +54,12 @@ class GatedFeedForward(nn.Module):
         function: Activation = F.gelu,
         bias: bool = True,
         linear: type[nn.Linear] = nn.Linear,
+        down_bias: bool | None = None,
     ) -> None:
         super().__init__()
         self.function = function
         self.up = linear(d_model, 2 * d_hidden, bias=bias)
-        self.down = linear(d_hidden, d_model, bias=bias)
+        self.down = linear(d_hidden, d_model, bias=bias if down_bias is None else down_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model]` -> the same shape."""

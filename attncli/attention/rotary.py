@@ -19,7 +19,8 @@ class Rotary:
     rotated: how many elements of a vector are turned, the first ones; an even number. interleaved: pairs are the
     elements 2i and 2i + 1, as the paper has them; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: whether
     values are turned too, as in some of RoFormer's. exact: whether angles are computed in float64, whatever is made of
-    their sines and cosines, as in a table that is made once.
+    their sines and cosines, as in a table that is made once. stretch: positions are divided by it, so that longer texts
+    have the angles of shorter ones (Chen et al. 2023, equation 2).
     """
 
     rotated: int
@@ -27,6 +28,7 @@ class Rotary:
     interleaved: bool = False
     values: bool = False
     exact: bool = False
+    stretch: float = 1.0
 
     def __post_init__(self) -> None:
         if self.rotated % 2 != 0:
@@ -48,7 +50,7 @@ class Rotary:
     def rates(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
         """By which angle every pair is turned from one position to the next, `[rotated / 2]`, in radians."""
         pair = torch.arange(0, self.rotated, 2, dtype=dtype, device=device)
-        return 1.0 / self.base ** (pair / self.rotated)
+        return 1.0 / self.base ** (pair / self.rotated) / self.stretch
 
     def pairs(self) -> Tensor:
         """The two elements of every pair, int `[rotated / 2, 2]`."""

@@ -60,6 +60,7 @@ DEBERTA_V3 = {
     "pos_att_type": "p2c|c2p",
     "position_biased_input": False,
 }
+GTE_EN = {"vocab_size": 30528, "pad_token_id": 0, "rope_scaling": {"type": "ntk", "factor": 2.0}}
 
 ALIASES = {
     "minilm": Alias(
@@ -159,6 +160,21 @@ ALIASES = {
         "microsoft/deberta-v3-small", of_type("deberta-v2", **DEBERTA_V3, **shape(6, 12, 768, 3072))
     ),
     "deberta-v3-large": Alias("microsoft/deberta-v3-large", of_type("deberta-v2", **DEBERTA_V3, **LARGE)),
+    "nomic-embed": Alias("nomic-ai/nomic-embed-text-v1.5", of_type("nomic_bert")),
+    "nomic-embed-v1": Alias("nomic-ai/nomic-embed-text-v1", of_type("nomic_bert")),
+    "coderank": Alias("nomic-ai/CodeRankEmbed", of_type("nomic_bert")),
+    "arctic-embed-m-long": Alias("Snowflake/snowflake-arctic-embed-m-long", of_type("nomic_bert")),
+    "gte-base-v1.5": Alias(
+        "Alibaba-NLP/gte-base-en-v1.5", of_type("gte", **GTE_EN, rope_theta=500000, type_vocab_size=0)
+    ),
+    "gte-large-v1.5": Alias(
+        "Alibaba-NLP/gte-large-en-v1.5", of_type("gte", **GTE_EN, **LARGE, rope_theta=160000, type_vocab_size=2)
+    ),
+    "gte-multilingual": Alias(
+        "Alibaba-NLP/gte-multilingual-base",
+        of_type("gte", rope_theta=20000, rope_scaling={"type": "ntk", "factor": 8.0}),
+    ),
+    "jina-v3": Alias("jinaai/jina-embeddings-v3-hf", of_type("jina_embeddings_v3")),
 }
 
 

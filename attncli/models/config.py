@@ -1,6 +1,7 @@
 """ModelConfig: the shape of an encoder, read from a checkpoint's config.json."""
 
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,7 @@ class ModelConfig:
     def document(self) -> dict[str, Any]:
         """What `models show --json` says of it."""
         bases = {one.base for one in self.positions if isinstance(one, Turned)}
+        stretches = {one.stretch for one in self.positions if isinstance(one, Turned) and one.stretch != 1}
         windows = {reach for reach in self.reach if reach is not None}
         document = {
             "model_type": self.model_type,
@@ -128,6 +130,8 @@ class ModelConfig:
         }
         if bases:
             document["rotary_bases"] = sorted(bases)
+        if stretches:
+            document["rotary_stretch"] = max(stretches)
         if windows:
             document["window"] = 2 * max(windows)
             document["global_layers"] = [layer for layer, reach in enumerate(self.reach) if reach is None]
@@ -146,15 +150,11 @@ class ModelConfig:
             raise RequestError(f"{path}: {error}") from error
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
+    def from_dict(cls, data: Mapping[str, Any]) -> "ModelConfig":
         """From what a config.json holds. Raises RequestError, as `from_file` does."""
-        model_type = data.get("model_type")
-        family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
-        if family is None:
-            raise NoEncoder(f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for")
+        family, values = values_of(data)
         if data.get("is_decoder"):
             raise NoEncoder("is_decoder is set: attncli has encoders only")
-        values = Values(data, family.keys, family.types[str(model_type)])
         hidden_size, heads = values.count("hidden_size"), values.count("num_attention_heads")
         if hidden_size % heads != 0:
             raise RequestError(f"hidden_size {hidden_size} is not divisible by {heads} heads")
@@ -187,12 +187,32 @@ class ModelConfig:
         fields.update(family.settings(values))
         nothing = (None,) * fields["layers"]
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
-        config = cls(str(model_type), family, **{**of_layers, **fields})
+        config = cls(data["model_type"], family, **{**of_layers, **fields})
         if config.max_tokens < 4:  # room for [CLS], a word and [SEP], and for a pair
             raise RequestError(f"max_position_embeddings {config.position_rows} leaves no room for a text")
         if config.pad_id >= config.vocab_size:
             raise RequestError(f"pad_token_id {config.pad_id} is outside the vocabulary of {config.vocab_size}")
         return config
+
+
+def family_of(data: Mapping[str, Any]) -> Family | None:
+    """The family of encoders whose network a config.json asks for."""
+    model_type = data.get("model_type")
+    return FAMILIES.get(model_type) if isinstance(model_type, str) else None
+
+
+def native(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a config.json says in transformers' words, where it was published before transformers had these."""
+    family = family_of(data)
+    return data if family is None or family.published is None else family.published.native(data)
+
+
+def values_of(data: Mapping[str, Any]) -> tuple[Family, Values]:
+    """The family that a config.json asks for, and what it says. Raises NoEncoder where it is of none."""
+    family, model_type = family_of(data), data.get("model_type")
+    if family is None:
+        raise NoEncoder(f"model type {reprlib.repr(model_type)} is not one that attncli has an encoder for")
+    return family, Values(native(data), family.keys, family.types[str(model_type)])
 
 
 def read_config(path: Path) -> dict[str, Any]:

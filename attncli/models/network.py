@@ -68,10 +68,10 @@ class Embeddings(nn.Module):
 
 def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
     """f(x W_up) W_down, its activation applied by the product where that can; or the gated one."""
-    size, wide, function = config.hidden_size, config.intermediate_size, FUNCTIONS[config.activation]
+    size, wide, function, biases = config.hidden_size, config.intermediate_size, config.activation, config.biases
     if config.gated:
-        return GatedFeedForward(size, wide, function, config.biases.feed_forward, Linear)
-    made = FeedForward(size, wide, FUNCTIONS[NO_ACTIVATION], config.biases.feed_forward, Linear)
+        return GatedFeedForward(size, wide, FUNCTIONS[function], biases.feed_forward, Linear, biases.down)
+    made = FeedForward(size, wide, FUNCTIONS[NO_ACTIVATION], biases.feed_forward, Linear, biases.down)
     assert isinstance(made.up, Linear)
     made.up.activation = config.activation
     return made

@@ -151,9 +151,10 @@ def spreads(config: ModelConfig) -> dict[str, Tensor]:
         variance = gain(module, config.layers * sharing[source]) / matrices[module][1]
         for there in source.names:
             known = found.setdefault(there, torch.ones(source.heads * source.parts, 1))
-            known[source.part :: source.parts] = (
-                of_tables if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
-            )
+            for part in source.taken:
+                known[part :: source.parts] = (
+                    of_tables if module in TABLES else 1.0 if module.endswith(SCORED) else math.sqrt(variance)
+                )
     return found
 
 

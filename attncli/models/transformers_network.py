@@ -10,11 +10,11 @@ import torch
 
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE
-from attncli.models.config import ModelConfig, read_config
+from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.values import NoNetwork
 from attncli.models.hub import Place
 from attncli.models.own_code import left_aside, needs_its_code, own_code
-from attncli.models.transformers_peer import peer_tokenizer, quiet, refusals
+from attncli.models.transformers_peer import peer_tokenizer, quiet, reference_config, refusals
 
 TEXT_INPUT = "input_ids"
 # What else a network may be called with, in words; transformers has some twenty names, most of them of these kinds.
@@ -34,7 +34,8 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
     check_known(place, data)
     safely = {"trust_remote_code": False, "local_files_only": True}
     with quiet(), refusals(f"transformers can't load {place.path}"):
-        config = AutoConfig.from_pretrained(str(place.path), **safely)
+        known = family_of(data) is not None
+        config = reference_config(data) if known else AutoConfig.from_pretrained(str(place.path), **safely)
     check_reads_text(place, config)
     with left_aside(place.name, data) as code:
         with quiet(), refusals(f"transformers can't load {place.path}"):
@@ -66,7 +67,7 @@ def check_known(place: Place, data: dict[str, Any]) -> None:
     """
     from transformers import CONFIG_MAPPING
 
-    code, model_type = own_code(data), data.get("model_type")
+    code, model_type = own_code(data), native(data).get("model_type")
     if code is not None and model_type not in CONFIG_MAPPING:
         why = f"transformers has no model type {reprlib.repr(model_type)}"
         raise RequestError(f"{place.name}: {needs_its_code(code, why)}")

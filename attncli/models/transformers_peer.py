@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import cycle
@@ -15,13 +16,16 @@ from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
-from attncli.models.config import ModelConfig
+from attncli.models.checkpoint_files import CONFIG_FILE
+from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 
 SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")  # what transformers reads sentencepiece models with
 # Networks that compute some of it in float32 whatever they are asked for: angles, their sines, a scale, norms, softmax.
-PARTLY_SINGLE = ("modernbert", "deberta", "deberta-v2", "roformer", "eurobert")
+PARTLY_SINGLE = (
+    "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3"
+)  # fmt: skip
 # Networks in which a row of [PAD] is not what a formula says: DeBERTa hides all from it, and in a window there may be
 # nothing but [PAD].
 PADDING_ROWS_LOST = ("modernbert", "deberta", "deberta-v2")
@@ -76,7 +80,7 @@ def peer_class(config: dict[str, Any]) -> Any:
 def reference_config(config: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    return AutoConfig.for_model(**config)
+    return AutoConfig.for_model(**deepcopy(native(config)))  # which it would change
 
 
 class Reference:
@@ -228,9 +232,11 @@ def load_reference(directory: Path, device: torch.device, dtype: torch.dtype) ->
     """
     from transformers import AutoModel
 
+    data = read_config(directory / CONFIG_FILE)
     with quiet(), refusals(f"transformers can't load {directory}"):
         network, found = AutoModel.from_pretrained(
             str(directory),
+            config=reference_config(data),
             dtype=dtype,
             attn_implementation="eager",
             trust_remote_code=False,

@@ -7,6 +7,7 @@ that a file brings along). Only the tensors that are asked for are read.
 import math
 import pickle
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +38,8 @@ def plain_name(name: str) -> str:
     """A checkpoint's own name for a tensor, without the larger model's prefix and in today's words."""
     for family in FAMILIES.values():
         name = name.removeprefix(family.prefix)
+        if family.published is not None:
+            name = name.removeprefix(family.published.prefix)
     for old, new in OLD_ENDINGS.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
@@ -180,6 +183,11 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 # --- into the network -----------------------------------------------------------------------------------
 
 
+def as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
+    """A configuration whose family has its tensors where they lie in this checkpoint."""
+    return replace(config, family=config.family.stored(checkpoint.shapes))
+
+
 def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     """Hold the checkpoint's names and shapes against the network's; nothing is read.
 
@@ -187,8 +195,9 @@ def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
     tasks are not named). Raises RequestError when a tensor is missing or has another shape.
     """
     expected: dict[str, tuple[int, ...]] = {}
+    config = as_stored(checkpoint, network.config)
     for name, parameter in network.named_parameters():
-        source = source_of(name, network.config)
+        source = source_of(name, config)
         expected.update(dict.fromkeys(source.names, source.shape(tuple(parameter.shape))))
     missing = [name for name in expected if name not in checkpoint.shapes]
     if missing:
@@ -213,9 +222,9 @@ def load_parameters(
 
     Raises RequestError when a tensor has a number that is not finite.
     """
-    part = network.get_submodule(module)
+    part, config = network.get_submodule(module), as_stored(checkpoint, network.config)
     read = {
-        name: read_parameter(checkpoint, source_of(f"{module}.{name}", network.config), dtype).to(device)
+        name: read_parameter(checkpoint, source_of(f"{module}.{name}", config), dtype).to(device)
         for name, _ in part.named_parameters()
     }
     part.load_state_dict(read, assign=True)

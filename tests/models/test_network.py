@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, EVERY, FAMILIES, OWN, TURNING, make_config, make_network
+from checkpoints import EACH, EVERY, FAMILIES, OWN, TURNED, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -77,7 +77,7 @@ def test_every_family_under_every_mask(family, mask):
 def test_whatever_the_shape(family, data):
     draw = data.draw
     heads = draw(st.integers(1, 5), label="heads")
-    head_dims = st.sampled_from([2, 4, 6]) if family in TURNING else st.integers(1, 7)
+    head_dims = st.sampled_from([2, 4, 6]) if family in TURNED else st.integers(1, 7)
     changes = {
         "num_attention_heads": heads,
         "hidden_size": heads * draw(head_dims, label="head_dim"),

@@ -46,9 +46,15 @@ def rotary(directory: Path) -> None:
 
 
 def unknown(directory: Path) -> None:
-    """As gte-multilingual."""
+    """As jina-bert's relatives: a model type that only its code knows."""
     make_checkpoint(directory, "bert")
-    bring_code(directory, model_type="new")
+    bring_code(directory, model_type="own_bert")
+
+
+def another(directory: Path) -> None:
+    """A model type that gte-multilingual came with, of another network."""
+    make_checkpoint(directory, "bert")
+    bring_code(directory, model_type="new", position_embedding_type="rope")
 
 
 def others_missing(directory: Path) -> None:
@@ -70,7 +76,8 @@ def others_left_over(directory: Path) -> None:
     [
         (alibi, "'alibi' is not 'absolute'"),
         (rotary, "'rotary' is not 'absolute'"),
-        (unknown, "transformers has no model type 'new'"),
+        (unknown, "transformers has no model type 'own_bert'"),
+        (another, r"encoder\.layer\.0\.(attention|mlp|attn_ln)|layers\.0\.\w+"),
         (others_missing, r"layer\.0\.attention\.self\.query"),
         (others_left_over, r"bert has no encoder\.layer\.0\.attention\.self\.gate"),
     ],

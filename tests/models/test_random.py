@@ -76,7 +76,7 @@ def test_every_tensor_matters(architecture, family):
             unseen.append(name)
         tensor.copy_(before)
     assert compare(model, tokens, reference=reference).same
-    of_keys = ("key.bias", "k_lin.bias", ".k.bias", "pos_key_proj.bias")
+    of_keys = ("key.bias", "k_lin.bias", ".k.bias", "pos_key_proj.bias", "k_proj.bias")
     assert all("pooler." in name or name.endswith(of_keys) for name in unseen), unseen
     assert any(name.endswith(of_keys) for name in unseen) or not any(name.endswith(of_keys) for name in there)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, FAMILIES, ONE_OF_EACH, TURNING, make_config, make_network
+from checkpoints import EACH, FAMILIES, ONE_OF_EACH, TURNED, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -13,7 +13,7 @@ from walks import made_up, network_of, walked
 from attncli.attention import MASKS, self_mask
 
 F64 = torch.float64
-APART = (*TURNING, "deberta", "deberta-v2")
+APART = (*TURNED, "deberta", "deberta-v2")
 TEXTS = st.lists(st.lists(st.integers(5, 40), min_size=1, max_size=12), min_size=1, max_size=6)
 
 
@@ -62,7 +62,7 @@ def test_every_layer_is_the_formula(family, mask):
                 x = network.final_norm(x) if number == 3 else x
             else:
                 x = layer.attention_norm(x + output[0])
-                x = layer.feed_forward_norm(x + layer.feed_forward.down(layer.feed_forward.up(x)))
+                x = layer.feed_forward_norm(x + layer.feed_forward(x))
             torch.testing.assert_close(states[number + 1], x)
 
 

@@ -23,10 +23,11 @@ class Dense(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """LayerNorm, with the network's own epsilon."""
+    """LayerNorm, with the network's own epsilon. published: its name in other checkpoints (`Family.published`)."""
 
     name: str
     bias: bool = True
+    published: str | None = None
 
 
 class Scores(NamedTuple):

@@ -17,6 +17,7 @@ class Turned:
     interleaved: bool = False
     values: bool = False
     exact: bool = False
+    stretch: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,17 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms. bare_keys: whether
-    the projections that make keys have none all the same.
+    """Whether there is one: in the attention's projections, in the feed-forward part, in the norms.
+
+    bare_keys: whether the projections that make keys have none all the same. down: in the feed-forward part's second
+    projection, where that is not as in its first.
     """
 
     attention: bool = True
     feed_forward: bool = True
     norms: bool = True
     bare_keys: bool = False
+    down: bool | None = None
 
 
 class Conv(NamedTuple):

@@ -88,13 +88,20 @@ class Values:
     def check_positions(self) -> None:
         """Raises NoNetwork where positions are told otherwise than by a table: jina-v2 (ALiBi), jina-v3 (rotary).
 
-        transformers 5 passes over the key. For families that call this it means something; ModernBERT's says "absolute"
-        and mmBERT's "sans_pos", and neither means it.
+        For families that call this the key means something; ModernBERT's says "absolute" and mmBERT's "sans_pos", and
+        neither means it.
         """
-        kind = self.data.get("position_embedding_type", "absolute")
-        if kind == "absolute":
+        self.check_only("position_embedding_type", "absolute")
+
+    def check_only(self, key: str, *known: Any) -> None:
+        """For what changes the network, and is passed over by transformers 5, whose network is that of these values.
+
+        Raises NoNetwork where config.json says another one.
+        """
+        stated = self.data.get(key, known[0])
+        if stated in known:
             return
-        why, code = f"position_embedding_type {reprlib.repr(kind)} is not 'absolute'", own_code(self.data)
+        why, code = f"{key} {reprlib.repr(stated)} is not {reprlib.repr(known[0])}", own_code(self.data)
         if code is not None:
             raise NoNetwork(needs_its_code(code, why))
         raise NoNetwork(f"{why}, and nothing here runs it: take another model, attncli models lists some")

@@ -8,11 +8,10 @@ from torch import nn
 
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
-from attncli.models.config import read_config
+from attncli.models.config import read_config, values_of
 from attncli.models.families.family import whole
 from attncli.models.families.heads import EACH, FIRST, LATE, Head
 from attncli.models.families.heads import MEAN as MEAN_OF_ALL
-from attncli.models.families.values import Values
 from attncli.models.outputs.head import TABLE, HeadNetwork, empty_head, places_of, sources_of
 from attncli.models.outputs.labels import function_of, labels_of
 from attncli.models.outputs.output import Output
@@ -38,9 +37,9 @@ def find_outputs(model: "Model") -> Found:
     if not (model.place.path / CONFIG_FILE).is_file():  # an architecture without files
         return found
     data = read_config(model.place.path / CONFIG_FILE)
-    family = model.config.family
     try:
-        heads = family.heads(Values(data, family.keys, family.types[model.config.model_type]))
+        family, values = values_of(data)
+        heads = family.heads(values)
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}

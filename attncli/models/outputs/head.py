@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.heads import Dense, Head
+from attncli.models.families.heads import Dense, Head, Norm
 from attncli.models.linear import Linear
 from attncli.models.weights import Checkpoint
 
@@ -47,9 +47,10 @@ def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[st
     """
     places: dict[str, tuple[str, ...]] = {}
     for number, part in enumerate(head.parts):
-        places[f"parts.{number}.weight"] = (f"{part.name}.weight",)
+        names = (part.name, part.published) if isinstance(part, Norm) and part.published else (part.name,)
+        places[f"parts.{number}.weight"] = tuple(f"{name}.weight" for name in names)
         if part.bias:
-            places[f"parts.{number}.bias"] = (f"{part.name}.bias",)
+            places[f"parts.{number}.bias"] = tuple(f"{name}.bias" for name in names)
     name, biases = head.scores.name, head.scores.biases
     table = [f"{one}.weight" for one in config.source(TABLE).names] if head.scores.tied and tied else []
     places["scores.weight"] = (f"{name}.weight", *table)

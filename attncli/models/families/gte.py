@@ -1,0 +1,99 @@
+"""GTE of the second kind (Zhang et al. 2024, mGTE): gte-*-en-v1.5, gte-multilingual, snowflake-arctic-embed-m-v2.0.
+
+BERT with rotary positions and a gated feed-forward part (GeGLU), which has a bias in its second projection only. Most
+came with code of their own, under the model type "new".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attncli.models.families.family import Family, Published, split, swap, whole
+from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
+from attncli.models.families.nomic_bert import TENSORS
+from attncli.models.families.parts import Biases
+from attncli.models.families.rotary import LINEAR, more_than_one, turned
+from attncli.models.families.values import Values
+
+# What transformers takes for what a config.json leaves out, and what the code that came with "new" took.
+DEFAULTS = {
+    "vocab_size": 250048,
+    "max_position_embeddings": 8192,
+    "segments": 1,
+    "pad_token_id": 1,
+    "rope_theta": 160_000.0,
+}
+NEW = {"vocab_size": 30528, "max_position_embeddings": 2048, "pad_token_id": 0, "rope_theta": 10_000.0}
+
+
+def native(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fixed NTK scaling by s is s times the base, and positions divided by s^(2 / head_dim).
+
+    Source: Su 2023, kexue.fm/archives/9706, equation 6, and the code published with the models.
+    """
+    found = {**(NEW if data.get("model_type") == "new" else {}), **data, "model_type": "gte"}
+    scaling = found.get("rope_scaling")
+    if not isinstance(scaling, dict) or scaling.get("type") != "ntk" or scaling.get("mixed_b") is not None:
+        return found
+    values = Values(found, {}, DEFAULTS)
+    base, factor = (
+        more_than_one("rope_theta", values.value("rope_theta")),
+        more_than_one("factor", scaling.get("factor")),
+    )
+    stretch = factor ** (2 * values.count("num_attention_heads") / values.count("hidden_size"))
+    found["rope_parameters"] = {"rope_type": LINEAR, "rope_theta": base * factor, "factor": stretch}
+    return {key: value for key, value in found.items() if key not in ("rope_scaling", "rope_theta")}
+
+
+def settings(values: Values) -> dict[str, Any]:
+    values.check_only("position_embedding_type", "rope")
+    values.check_only("layer_norm_type", "layer_norm")
+    values.check_only("logn_attention_scale", False, None)
+    values.check_only("pack_qkv", True, None)
+    return {
+        "segments": values.count("segments", least=0),
+        "position_table": False,
+        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
+        "gated": True,
+        "biases": Biases(feed_forward=False, down=True),
+    }
+
+
+def heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("pooler.dense", "tanh")),
+        "tokens": tokens(),
+        "words": words(
+            Dense("lm_head.dense", "gelu"),
+            Norm("lm_head.layer_norm", published="lm_head.norm"),
+            scores=tied("lm_head.decoder"),
+        ),
+    }
+
+
+FAMILY = Family(
+    name="gte",
+    types={"gte": DEFAULTS, "new": DEFAULTS},
+    tensors=TENSORS,
+    prefix="gte.",
+    body=("embeddings.", "layers.", "encoder."),
+    keys={"type_vocab_size": None, "segments": "type_vocab_size"},
+    settings=settings,
+    heads=heads,
+    published=Published(
+        tensors={
+            "embeddings.tokens": whole("embeddings.word_embeddings"),
+            "embeddings.segments": whole("embeddings.token_type_embeddings"),
+            "embeddings.norm": whole("embeddings.LayerNorm"),
+            "layers.{n}.attention.query": split("encoder.layer.{n}.attention.qkv_proj", 0, 3),
+            "layers.{n}.attention.key": split("encoder.layer.{n}.attention.qkv_proj", 1, 3),
+            "layers.{n}.attention.value": split("encoder.layer.{n}.attention.qkv_proj", 2, 3),
+            "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.o_proj"),
+            "layers.{n}.attention_norm": whole("encoder.layer.{n}.attn_ln"),
+            "layers.{n}.feed_forward.up": swap("encoder.layer.{n}.mlp.up_gate_proj"),
+            "layers.{n}.feed_forward.down": whole("encoder.layer.{n}.mlp.down_proj"),
+            "layers.{n}.feed_forward_norm": whole("encoder.layer.{n}.mlp_ln"),
+        },
+        prefix="new.",
+        native=native,
+    ),
+)

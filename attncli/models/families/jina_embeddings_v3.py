@@ -1,0 +1,61 @@
+"""jina-embeddings-v3 (Sturua et al. 2024) as transformers has it: XLM-RoBERTa with rotary positions instead of a table.
+
+Its adapters for tasks lie in folders beside the network, and like transformers, which is told which one to put on, the
+network here is run without. A checkpoint that has them in the network itself (`model_type: xlm-roberta`) is refused.
+"""
+
+from typing import Any
+
+from attncli.models.families.family import Family, Published, split, whole
+from attncli.models.families.nomic_bert import TENSORS
+from attncli.models.families.roberta import heads
+from attncli.models.families.rotary import turned
+from attncli.models.families.values import Values
+
+
+def settings(values: Values) -> dict[str, Any]:
+    return {"position_table": False, "positions": (turned(values),) * values.count("num_hidden_layers", most=1000)}
+
+
+FAMILY = Family(
+    name="jina_embeddings_v3",
+    types={
+        "jina_embeddings_v3": {
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "vocab_size": 250002,
+            "max_position_embeddings": 8194,
+            "type_vocab_size": 1,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 1,
+            "rope_theta": 20_000.0,
+        }
+    },
+    tensors={
+        **TENSORS,
+        "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.fc1"),
+        "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.fc2"),
+    },
+    prefix="roberta.",
+    body=("embeddings.", "layers.", "emb_ln.", "encoder."),
+    settings=settings,
+    heads=heads,
+    published=Published(
+        tensors={
+            "embeddings.tokens": whole("embeddings.word_embeddings"),
+            "embeddings.segments": whole("embeddings.token_type_embeddings"),
+            "embeddings.norm": whole("emb_ln"),
+            "layers.{n}.attention.query": split("encoder.layers.{n}.mixer.Wqkv", 0, 3),
+            "layers.{n}.attention.key": split("encoder.layers.{n}.mixer.Wqkv", 1, 3),
+            "layers.{n}.attention.value": split("encoder.layers.{n}.mixer.Wqkv", 2, 3),
+            "layers.{n}.attention.output": whole("encoder.layers.{n}.mixer.out_proj"),
+            "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
+            "layers.{n}.feed_forward.up": whole("encoder.layers.{n}.mlp.fc1"),
+            "layers.{n}.feed_forward.down": whole("encoder.layers.{n}.mlp.fc2"),
+            "layers.{n}.feed_forward_norm": whole("encoder.layers.{n}.norm2"),
+        },
+        prefix="roberta.",
+    ),
+)

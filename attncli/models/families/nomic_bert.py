@@ -1,0 +1,120 @@
+"""NomicBERT (Nussbaum et al. 2024): nomic-embed-text, CodeRankEmbed, snowflake-arctic-embed-m-long.
+
+BERT with rotary positions and a gated feed-forward part (SwiGLU), and no bias but in the norms.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attncli.models.families.family import Family, Published, fuse, split, whole
+from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
+from attncli.models.families.parts import Biases
+from attncli.models.families.rotary import turned
+from attncli.models.families.values import Values
+
+# The words of its first config.json, and transformers' for the same.
+WORDS = {
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "n_layer": "num_hidden_layers",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "max_trained_positions": "max_position_embeddings",
+    "rotary_emb_base": "rope_theta",
+}
+GATES = {"swiglu": "silu", "geglu": "gelu"}
+# What it may say besides of the network, and transformers passes over. That positions are stretched on longer texts
+# than those of the training (rotary_scaling_factor) changes nothing up to `max_trained_positions`, the longest here.
+NEVER = (
+    "qkv_proj_bias",
+    "mlp_fc1_bias",
+    "mlp_fc2_bias",
+    "prenorm",
+    "parallel_block",
+    "use_rms_norm",
+    "rotary_emb_interleaved",
+    "rotary_emb_scale_base",
+    "moe_every_n_layers",
+)
+
+TENSORS = {
+    "embeddings.tokens": whole("embeddings.word_embeddings"),
+    "embeddings.segments": whole("embeddings.token_type_embeddings"),
+    "embeddings.norm": whole("embeddings.LayerNorm"),
+    "layers.{n}.attention.query": whole("layers.{n}.self_attn.q_proj"),
+    "layers.{n}.attention.key": whole("layers.{n}.self_attn.k_proj"),
+    "layers.{n}.attention.value": whole("layers.{n}.self_attn.v_proj"),
+    "layers.{n}.attention.output": whole("layers.{n}.self_attn.o_proj"),
+    "layers.{n}.attention_norm": whole("layers.{n}.post_attention_layernorm"),
+    "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj"),
+    "layers.{n}.feed_forward.down": whole("layers.{n}.mlp.down_proj"),
+    "layers.{n}.feed_forward_norm": whole("layers.{n}.post_mlp_layernorm"),
+}
+
+
+def native(data: Mapping[str, Any]) -> dict[str, Any]:
+    found = {ours: data[theirs] for theirs, ours in WORDS.items() if data.get(theirs) is not None}
+    gate = data.get("activation_function")
+    if isinstance(gate, str) and gate in GATES:
+        found["hidden_act"] = GATES[gate]
+    return {**found, **data}
+
+
+def settings(values: Values) -> dict[str, Any]:
+    values.check_only("activation_function", *GATES)
+    values.check_only("rotary_emb_fraction", 1)
+    for key in NEVER:
+        values.check_only(key, False, None, 0)
+    return {
+        "position_table": False,
+        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
+        "gated": True,
+        "biases": Biases(attention=False, feed_forward=False),
+    }
+
+
+def heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("pooler.dense", "tanh")),
+        "tokens": tokens(),
+        "words": words(
+            Dense("cls.predictions.transform.dense", values.activation("hidden_act")),
+            Norm("cls.predictions.transform.layer_norm"),
+            scores=tied("cls.predictions.decoder", "cls.predictions.bias"),
+        ),
+    }
+
+
+FAMILY = Family(
+    name="nomic_bert",
+    types={
+        "nomic_bert": {
+            "vocab_size": 30528,
+            "hidden_act": "silu",
+            "max_position_embeddings": 2048,
+            "rope_theta": 1000.0,
+        }
+    },
+    tensors=TENSORS,
+    prefix="nomic_bert.",
+    body=("embeddings.", "layers.", "emb_ln.", "encoder."),
+    settings=settings,
+    heads=heads,
+    published=Published(
+        tensors={
+            "embeddings.tokens": whole("embeddings.word_embeddings"),
+            "embeddings.segments": whole("embeddings.token_type_embeddings"),
+            "embeddings.norm": whole("emb_ln"),
+            "layers.{n}.attention.query": split("encoder.layers.{n}.attn.Wqkv", 0, 3),
+            "layers.{n}.attention.key": split("encoder.layers.{n}.attn.Wqkv", 1, 3),
+            "layers.{n}.attention.value": split("encoder.layers.{n}.attn.Wqkv", 2, 3),
+            "layers.{n}.attention.output": whole("encoder.layers.{n}.attn.out_proj"),
+            "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
+            "layers.{n}.feed_forward.up": fuse("encoder.layers.{n}.mlp.fc12", "encoder.layers.{n}.mlp.fc11"),
+            "layers.{n}.feed_forward.down": whole("encoder.layers.{n}.mlp.fc2"),
+            "layers.{n}.feed_forward_norm": whole("encoder.layers.{n}.norm2"),
+        },
+        prefix="bert.",
+        native=native,
+    ),
+)

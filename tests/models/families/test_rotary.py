@@ -1,0 +1,70 @@
+"""What a config.json may say of positions that turn all layers alike."""
+
+import pytest
+
+from attncli import RequestError
+from attncli.models.families.parts import Turned
+from attncli.models.families.rotary import turned
+from attncli.models.families.values import NoEncoder, Values
+
+DEFAULTS = {"rope_theta": 700.0}
+
+
+def read(**data):
+    return turned(Values(data, {}, DEFAULTS))
+
+
+@pytest.mark.parametrize(
+    "data, base, stretch",
+    [
+        ({}, 700.0, 1.0),
+        ({"rope_theta": 5}, 5.0, 1.0),
+        ({"rope_parameters": None, "rope_scaling": None}, 700.0, 1.0),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 50}, "rope_theta": 5}, 50.0, 1.0),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2}}, 700.0, 2.0),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 5}, 5.0, 4.0),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_parameters": {"rope_theta": 9}}, 700.0, 4.0),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 1}}, 700.0, 1.0),
+        ({"partial_rotary_factor": 1.0, "head_dim": 64}, 700.0, 1.0),
+    ],
+)
+def test_keys_of_both_versions_are_read_as_transformers_reads_them(data, base, stretch):
+    from transformers import NomicBertConfig
+
+    assert read(**data) == Turned(64, base, stretch=stretch)
+    theirs = NomicBertConfig(**{**DEFAULTS, **data}).rope_parameters
+    assert (theirs["rope_theta"], theirs.get("factor", 1.0)) == (base, stretch)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "yarn", "llama3", "longrope", "ntk", 3, ["linear"]])
+def test_what_is_stretched_otherwise_is_for_transformers(kind):
+    with pytest.raises(NoEncoder, match="stretches"):
+        read(rope_parameters={"rope_type": kind, "factor": 2.0})
+
+
+@pytest.mark.parametrize(
+    "data", [{"partial_rotary_factor": 0.5}, {"rope_parameters": {"partial_rotary_factor": 0.5}}, {"head_dim": 32}]
+)
+def test_parts_of_heads_are_for_transformers(data):
+    with pytest.raises(NoEncoder, match="head"):
+        read(**data)
+
+
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        ({"rope_theta": "1"}, "rope_theta is '1'"),
+        ({"rope_theta": 0}, "rope_theta is 0"),
+        ({"rope_theta": True}, "rope_theta is True"),
+        ({"rope_theta": 10**400}, "rope_theta"),
+        ({"rope_parameters": {"rope_theta": float("nan")}}, "rope_theta is nan"),
+        ({"rope_parameters": {"rope_type": "linear"}}, "factor is None"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 0.5}}, "factor is 0.5"),
+        ({"rope_parameters": [1] * 9999}, "rope_parameters"),
+        ({"hidden_size": 36}, "heads of 3 elements"),
+    ],
+)
+def test_a_wrong_value_is_named(data, says):
+    with pytest.raises(RequestError, match=says) as caught:
+        read(**data)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
