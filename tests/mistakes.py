@@ -458,9 +458,7 @@ FOR_COMPARE = (
         "return RMSNorm(size, 1e-3)",
         "eurobert",
     ),
-    Mistake(
-        "rotary base is the default one", 'theta = stated.get("rope_theta", default)', "theta = default", "eurobert"
-    ),
+    Mistake("rotary base is the default one", 'stated.get("rope_theta", base)', "base", "eurobert"),
     Mistake(
         "values for the gate",
         'fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj")',

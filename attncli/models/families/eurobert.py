@@ -10,30 +10,22 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.models.families.family import Family, fuse, whole
 from attncli.models.families.heads import FIRST, LATE, MEAN, Dense, Heads, Scores, classes, tokens, words
-from attncli.models.families.parts import Biases, Turned
-from attncli.models.families.rope import rope_base
-from attncli.models.families.values import NoEncoder, Values
+from attncli.models.families.parts import Biases
+from attncli.models.families.rotary import turned
+from attncli.models.families.values import Values
 
 POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
-BASE = 10_000.0  # transformers', where config.json says none; published ones say 250,000
 
 
 def settings(values: Values) -> dict[str, Any]:
-    size, heads = values.count("hidden_size"), values.count("num_attention_heads")
-    head_dim = size // heads
-    if values.value("head_dim") is not None and values.count("head_dim") != head_dim:
-        raise NoEncoder(f"head_dim is {values.value('head_dim')}, and {heads} heads of that are not {size} wide")
-    if head_dim % 2:
-        raise RequestError(f"heads of {head_dim} elements can't be turned in pairs")
+    heads = values.count("num_attention_heads")
     key_heads = heads if values.value("num_key_value_heads") is None else values.count("num_key_value_heads")
     if heads % key_heads:
         raise RequestError(f"num_key_value_heads is {key_heads}, which does not divide {heads} heads")
-    stated = values.value("rope_scaling") or values.value("rope_parameters")
-    turned = Turned(head_dim, rope_base(stated, values.data.get("rope_theta", BASE)))
     return {
         "segments": 0,
         "position_table": False,
-        "positions": (turned,) * values.count("num_hidden_layers", most=1000),
+        "positions": (turned(values),) * values.count("num_hidden_layers", most=1000),
         "norm_first": True,
         "rms_norm": True,
         "embedding_norm": False,
@@ -68,6 +60,7 @@ FAMILY = Family(
             "mlp_bias": False,
             "tie_word_embeddings": False,
             "classifier_pooling": "late",
+            "rope_theta": 10_000.0,  # published ones say 250,000
         }
     },
     tensors={

@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.models.families.family import Family, split, whole
 from attncli.models.families.heads import FIRST, MEAN, Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.parts import Biases, Turned
-from attncli.models.families.rope import STRETCHED, rope_base
+from attncli.models.families.rotary import turned_by
 from attncli.models.families.values import NoEncoder, Values
 
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
@@ -22,7 +22,7 @@ BASES = {GLOBAL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 1
 
 def settings(values: Values) -> dict[str, Any]:
     kinds = layer_kinds(values)
-    turned = {kind: Turned(values.turned_size(), base(values, kind)) for kind in set(kinds)}
+    turned = {kind: turned_in(values, kind) for kind in set(kinds)}
     reach = values.count("local_attention", least=2) // 2  # the window's width counts both sides
     return {
         "segments": 0,
@@ -47,14 +47,14 @@ def layer_kinds(values: Values) -> Sequence[str]:
     return named
 
 
-def base(values: Values, kind: str) -> float:
-    """Of the rotation in layers of this kind."""
+def turned_in(values: Values, kind: str) -> Turned:
+    """What turns queries and keys in layers of this kind."""
     old, default = BASES[kind]
     every = values.value("rope_parameters") or {}
     if values.value("rope_scaling") is not None:
-        raise NoEncoder(STRETCHED)
+        raise NoEncoder("it stretches its rotary positions (rope_scaling), which attncli does not")
     stated = every.get(kind) if isinstance(every, dict) else every
-    return rope_base(stated, values.data.get(old, default), kind)
+    return turned_by(values, stated, values.data.get(old, default), kind)
 
 
 def heads(values: Values) -> Heads:

@@ -9,6 +9,7 @@ from attncli.models.families.bert import TENSORS, transformed_words
 from attncli.models.families.family import Family, whole
 from attncli.models.families.heads import Dense, Heads, classes, span, tokens
 from attncli.models.families.parts import Turned
+from attncli.models.families.rotary import turned_size
 from attncli.models.families.values import Values
 
 BASE = 10_000.0  # the published code's, whatever config.json says
@@ -16,7 +17,7 @@ BASE = 10_000.0  # the published code's, whatever config.json says
 
 def settings(values: Values) -> dict[str, Any]:
     stated = "hidden_size" if values.value("embedding_size") is None else "embedding_size"
-    turned = Turned(values.turned_size(), BASE, interleaved=True, values=values.flag("rotary_value"), exact=True)
+    turned = Turned(turned_size(values), BASE, interleaved=True, values=values.flag("rotary_value"), exact=True)
     return {
         "embedding_size": values.count(stated),
         "widens": values.count(stated) != values.count("hidden_size"),

@@ -78,13 +78,6 @@ class Values:
             raise RequestError(f"{key} is {reprlib.repr(number)}, not a small number")
         return float(number)
 
-    def turned_size(self) -> int:
-        """How many elements a head's vectors have. Raises RequestError when they are no pairs, as what turns wants."""
-        size = self.count("hidden_size") // self.count("num_attention_heads")
-        if size % 2:
-            raise RequestError(f"heads of {size} elements can't be turned in pairs")
-        return size
-
     def check_positions(self) -> None:
         """Raises NoNetwork where positions are told otherwise than by a table: jina-v2 (ALiBi), jina-v3 (rotary).
 

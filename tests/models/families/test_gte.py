@@ -11,6 +11,7 @@ from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.checks.agreement import compare
 from attncli.models.config import ModelConfig
+from attncli.models.families.parts import Biases
 from attncli.models.families.values import NoEncoder, NoNetwork
 from attncli.models.scoring import layer_scores
 from attncli.models.transformers_peer import load_reference, reference_config
@@ -67,7 +68,7 @@ def test_what_new_leaves_out_is_as_its_code_took_it():
     config = ModelConfig.from_dict({"model_type": "new"})
     assert (config.vocab_size, config.max_tokens, config.positions[0].base) == (30528, 2048, 10000.0)
     assert ModelConfig.from_dict({"model_type": "gte"}).positions[0].base == 160000.0
-    assert config.biases == (True, False, True, True)
+    assert config.biases == Biases(feed_forward=False, down=True)
 
 
 @pytest.mark.parametrize(

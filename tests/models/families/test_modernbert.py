@@ -74,7 +74,7 @@ def test_a_wrong_value_is_named(changes, says):
     "changes",
     [
         {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
-        {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}},
+        {"rope_parameters": {"full_attention": {"rope_type": "dynamic", "factor": 2.0}}},
         {"rope_parameters": {"full_attention": {"rope_type": ["linear"]}}},
     ],
 )
@@ -88,6 +88,12 @@ def test_stretched_positions_are_for_transformers(changes):
     [
         {"attention_bias": True, "mlp_bias": True, "norm_bias": True},
         {"layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]},
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "rope_theta": 400.0, "factor": 2.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+            }
+        },
         {"local_attention": 7},
         {"local_attention": 64},
     ],
