@@ -367,8 +367,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "pairs are the other layout's",
-        "positions.base, positions.interleaved)",
-        "positions.base, not positions.interleaved)",
+        "positions.base, positions.interleaved, positions.stretch)",
+        "positions.base, not positions.interleaved, positions.stretch)",
         "modernbert",
     ),
     Mistake(
@@ -397,6 +397,45 @@ FOR_COMPARE = (
         "modernbert",
     ),
     Mistake("norm after the last layer forgotten", "x = network.final_norm(x)", "pass", "modernbert"),
+    # rotary positions of all layers alike, files as published
+    Mistake(
+        "positions are not stretched",
+        "positions.interleaved, positions.stretch)",
+        "positions.interleaved)",
+        "gte",
+    ),
+    Mistake(
+        "positions are multiplied with the stretch",
+        "/ self.rotated) / self.stretch",
+        "/ self.rotated) * self.stretch",
+        "gte",
+    ),
+    Mistake(
+        "the base is not the file's",
+        'stated.get("rope_theta", values.value("rope_theta"))',
+        'values.value("rope_theta")',
+        "jina_embeddings_v3",
+    ),
+    Mistake(
+        "the gate is the other half of what was published",
+        'fuse("encoder.layers.{n}.mlp.fc12", "encoder.layers.{n}.mlp.fc11")',
+        'fuse("encoder.layers.{n}.mlp.fc11", "encoder.layers.{n}.mlp.fc12")',
+        "nomic_bert",
+    ),
+    Mistake("halves are not swapped", "Source((name,), (1, 0), 2)", "Source((name,), (0, 1), 2)", "gte"),
+    Mistake(
+        "one norm of a published layer is the other",
+        'whole("encoder.layer.{n}.attn_ln")',
+        'whole("encoder.layer.{n}.mlp_ln")',
+        "gte",
+    ),
+    Mistake(
+        "segments of a published file forgotten",
+        '"segments": values.count("segments", least=0),\n        "position_table": False,',
+        '"segments": 0,\n        "position_table": False,',
+        "gte",
+    ),
+    Mistake("only a tensor's first part is taken", "if len(source.taken) == 1 else", "if True else", "gte"),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),
     Mistake("buckets of before and behind swapped", "(offsets > 0) * half", "(offsets < 0) * half", "mpnet"),
