@@ -361,8 +361,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "global layers have the local base",
-        "base(values, kind)) for kind",
-        "base(values, LOCAL)) for kind",
+        "{kind: turned_in(values, kind) for kind in set(kinds)}",
+        "{kind: turned_in(values, LOCAL) for kind in set(kinds)}",
         "modernbert",
     ),
     Mistake(
@@ -461,8 +461,8 @@ FOR_COMPARE = (
     Mistake("rotary base is the default one", 'stated.get("rope_theta", base)', "base", "eurobert"),
     Mistake(
         "values for the gate",
-        'fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj")',
-        'fuse("layers.{n}.mlp.up_proj", "layers.{n}.mlp.gate_proj")',
+        '        "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.gate_proj", "layers.{n}.mlp.up_proj")',
+        '        "layers.{n}.feed_forward.up": fuse("layers.{n}.mlp.up_proj", "layers.{n}.mlp.gate_proj")',
         "eurobert",
     ),
     Mistake(
@@ -471,6 +471,45 @@ FOR_COMPARE = (
         '"layers.{n}.attention_norm": whole("layers.{n}.post_attention_layernorm")',
         "eurobert",
     ),
+    # rotary positions of all layers alike, files as published
+    Mistake(
+        "positions are not stretched",
+        "Rotary(**asdict(positions))",
+        'Rotary(**{**asdict(positions), "stretch": 1.0})',
+        "gte",
+    ),
+    Mistake(
+        "positions are multiplied with the stretch",
+        "/ self.rotated) / self.stretch",
+        "/ self.rotated) * self.stretch",
+        "gte",
+    ),
+    Mistake(
+        "the base is not the file's",
+        'values.data.get("rope_scaling") or values.data.get("rope_parameters")',
+        "None",
+        "jina_embeddings_v3",
+    ),
+    Mistake(
+        "the gate is the other half of what was published",
+        'fuse("encoder.layers.{n}.mlp.fc12", "encoder.layers.{n}.mlp.fc11")',
+        'fuse("encoder.layers.{n}.mlp.fc11", "encoder.layers.{n}.mlp.fc12")',
+        "nomic_bert",
+    ),
+    Mistake("halves are not swapped", "Source((name,), (1, 0), 2)", "Source((name,), (0, 1), 2)", "gte"),
+    Mistake(
+        "one norm of a published layer is the other",
+        'whole("encoder.layer.{n}.attn_ln")',
+        'whole("encoder.layer.{n}.mlp_ln")',
+        "gte",
+    ),
+    Mistake(
+        "segments of a published file forgotten",
+        '"segments": values.count("segments", least=0),\n        "position_table": False,',
+        '"segments": 0,\n        "position_table": False,',
+        "gte",
+    ),
+    Mistake("only a tensor's first part is taken", "if len(self.taken) == 1:", "if True:", "gte"),
     # biases by distance
     Mistake("furthest bucket from 64 on", "BUCKETS, FURTHEST = 32, 128", "BUCKETS, FURTHEST = 32, 64", "mpnet"),
     Mistake("buckets of before and behind swapped", "(offsets > 0) * half", "(offsets < 0) * half", "mpnet"),

@@ -5,7 +5,7 @@ import warnings
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
-from attncli.models.config import ModelConfig, read_config
+from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.families.values import NoEncoder
@@ -63,7 +63,7 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
         place.path, config.max_tokens, config.vocab_size, config.pad_id, last_resort_tokenizer, config.family.tokenizer
     )
     checkpoint = open_checkpoint(place.path)
-    with left_aside(place.name, read_config(config_file)) as code:
+    with left_aside(place.name, native(read_config(config_file))) as code:
         model = Model(place, config, tokenizer, checkpoint, sha256, chosen, number)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")

@@ -37,7 +37,7 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
         known = family_of(data) is not None
         config = reference_config(data) if known else AutoConfig.from_pretrained(str(place.path), **safely)
     check_reads_text(place, config)
-    with left_aside(place.name, data) as code:
+    with left_aside(place.name, native(data)) as code:
         with quiet(), refusals(f"transformers can't load {place.path}"):
             kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
             network, found = kind.from_pretrained(

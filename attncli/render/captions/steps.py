@@ -63,7 +63,8 @@ def title(document: dict[str, Any]) -> str:
         return "\n".join([*lines, f"{made} = {vector(query['q'])}"])
     rotary = document["rotary"]
     pair = "2i and 2i+1" if rotary["interleaved"] else f"i and i+{rotary['rotated'] // 2}"
-    angle = f"{query['index']} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
+    stretched = "" if rotary["stretch"] == 1 else f" / {rotary['stretch']:.4g}"
+    angle = f"{query['index']}{stretched} · {rotary['base']:g}^(-2i/{rotary['rotated']})"
     others = "key and value j" if rotary["values"] else "key j"
     turned = f"elements {pair} turned by {angle}, {others}'s by j instead of {query['index']}"
     return "\n".join([*lines, f"{made} = {vector(query['before'])}", f"q = {vector(query['q'])}, {turned}"])
