@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from attncli.models.aliases import Alias
     from attncli.models.hub import Place
 
+SIZE = 9  # characters of "  48 x 32"
 LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
 
 models = typer.Typer(name="models", cls=Commands, rich_markup_mode=None)
@@ -170,29 +171,30 @@ def print_list(entries: list[dict[str, Any]]) -> None:
         cells = title(entry), f"{entry['layers']} x {entry['heads']}", megabytes(entry["bytes"]), entry["origin"]
         table.add_row(*(Text(cell) for cell in cells))
     places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in here]
-    output.show(*([table, *places] if here else ()), table_by_family(entries))
+    output.show(*([table, *places] if here else ()), Text("\nfamilies, and their models by layers x heads"))
+    for common, sizes in by_family(entries).items():
+        output.show(Text(f"\n{common}", "bold"), names_by_size(sizes))
 
 
-def table_by_family(entries: list[dict[str, Any]]) -> "RenderableType":
-    """The names: a part for each family and its limits, and in it a line for each number of layers and heads.
-
-    What a part has in common stands among the names, so that all fits where a terminal is narrow.
-    """
-    from rich.text import Text
-
-    from attncli.render.terminal.tables import plain_table
-
+def by_family(entries: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """What models have in common -> by their layers and heads, their names."""
     parts: dict[str, dict[str, list[str]]] = {}
     for entry in entries:
         size = f"{entry['layers']} x {entry['heads']}"
         parts.setdefault(in_common(entry), {}).setdefault(size, []).append(title(entry))
-    table = plain_table("layers x heads", "family, and its models", prose=["family, and its models"])
-    for common, sizes in parts.items():
-        table.add_row(Text(), Text(common, "bold"))
-        for size, names in sizes.items():
-            table.add_row(Text(size), Text(", ".join(names)))
-        table.add_section()
-    return table
+    return parts
+
+
+def names_by_size(sizes: dict[str, list[str]]) -> "RenderableType":
+    """A line for each number of layers and heads."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=SIZE, no_wrap=True)
+    for size, names in sizes.items():
+        grid.add_row(Text(f"  {size}"), Text(", ".join(names)))
+    return grid
 
 
 def in_common(entry: dict[str, Any]) -> str:
