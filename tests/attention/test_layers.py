@@ -124,6 +124,14 @@ def test_another_linear_layer_is_used_for_both_and_biases_may_be_left_out(kind):
     assert network.down.in_features == 6
 
 
+@pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
+@pytest.mark.parametrize(("bias", "down_bias"), [(True, False), (False, True), (True, None), (False, None)])
+def test_the_second_projection_may_differ_in_its_bias(kind, bias, down_bias):
+    made = kind(6, 10, bias=bias, down_bias=down_bias)
+    assert (made.up.bias is not None) == bias
+    assert (made.down.bias is not None) == (bias if down_bias is None else down_bias)
+
+
 # --- in a layer -----------------------------------------------------------------------------------------
 
 

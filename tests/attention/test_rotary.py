@@ -152,3 +152,21 @@ def test_the_score_is_the_scaled_dot_product_of_turned_vectors(rotation, seed, t
 def test_elements_are_turned_in_pairs(rotated):
     with pytest.raises(ValueError, match=f"{rotated} is odd"):
         Rotary(rotated)
+
+
+@pytest.mark.parametrize("stretch", [1.0, 1.5, 4.0])
+def test_stretched_positions_have_the_angles_of_nearer_ones(stretch):
+    """Chen et al. 2023, equation 2: f'(x, m) = f(x, m / s)."""
+    places = torch.arange(12, dtype=torch.float64)
+    found = Rotary(8, 50.0, stretch=stretch).angles(places, torch.float64)
+    torch.testing.assert_close(found, Rotary(8, 50.0).angles(places / stretch, torch.float64))
+
+
+@pytest.mark.parametrize("factor", [1.0, 8 ** (1 / 32), 4.0])
+def test_linear_scaling_is_transformers(factor):
+    from transformers import GteConfig
+    from transformers.models.gte.modeling_gte import GteRotaryEmbedding
+
+    config = GteConfig(rope_parameters={"rope_type": "linear", "rope_theta": 160000.0, "factor": factor})
+    theirs = GteRotaryEmbedding(config).inv_freq
+    torch.testing.assert_close(Rotary(64, 160000.0, stretch=factor).rates(torch.float32), theirs, rtol=1e-6, atol=0)
