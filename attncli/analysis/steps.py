@@ -25,15 +25,15 @@ BY_VALUE = ("value_norm", "contribution")  # by key too, where values are known
 class Beside(NamedTuple):
     """What a record does not say of where a head's scores come from.
 
-    group: the heads that have the same keys and values, where there are others than this one.
     rotary: by what the vectors are turned, in the words of `attncli.attention.Rotary`; before: queries and keys before
     that, `[token, head_dim]` each. rows: of the table that terms are made of, by query and key `[query, key]`.
+    group: the heads that have the same keys and values, where there are others than this one.
     """
 
-    group: Sequence[int] = ()
     rotary: Mapping[str, Any] | None = None
     before: tuple[Floats, Floats] | None = None
     rows: Ints | None = None
+    group: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

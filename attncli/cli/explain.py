@@ -101,7 +101,7 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     if taken.rotary is not None:
         rotary, before = asdict(taken.rotary), (taken.unturned("query"), taken.unturned("key"))
     group = taken.group if len(taken.group) > 1 else ()
-    return document(taken.record, taken.x, taken.value, place, Beside(group, rotary, before, taken.rows))
+    return document(taken.record, taken.x, taken.value, place, Beside(rotary, before, taken.rows, group))
 
 
 def read(context: typer.Context, path: Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_rotary_queries_and_keys_before_and_after_they_are_turned(taken, monkeyp
         for name, before, after in (("query", query, turned[0]), ("key", key, turned[1])):
             np.testing.assert_allclose(head.unturned(name), before[0, 2], atol=1e-4)
             np.testing.assert_allclose(getattr(head, name), after[0, 2], atol=1e-4)
-        parts = Beside(rotary=vars(head.rotary), before=(head.unturned("query"), head.unturned("key")), rows=head.rows)
+        parts = Beside(vars(head.rotary), (head.unturned("query"), head.unturned("key")), head.rows)
         explained = document(head.record, head.x, head.value, 3, parts)
         add_up(explained)
         unturned = (query[0, 2, 3] * key[0, 2]).sum(-1)

@@ -37,6 +37,14 @@ def test_the_title_says_which_head_which_query_and_where_it_comes_from():
     assert q == f"q = W_Q x + b_Q = {vector(head.query[2])}"
 
 
+def test_the_title_says_who_shares_the_keys():
+    head = made_up()
+    explained = steps.document(head.record, head.x, head.value, 2, steps.Beside(group=range(6, 9)))
+    assert explained["group"] == [6, 7, 8]
+    assert title(explained).splitlines()[2] == "heads 6-8 share their keys and values"
+    assert "share" not in title(document(head, 2))
+
+
 def test_a_vector_is_shown_by_its_first_elements_and_its_size():
     assert vector([1, 2.25]) == "(1.000, 2.250) [2]"
     assert vector(range(9)) == "(0.000, 1.000, 2.000, 3.000, 4.000, 5.000, ...) [9]"
