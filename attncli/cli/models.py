@@ -9,12 +9,9 @@ from attncli.cli import completion, hints, options, output
 from attncli.cli.help import Command, Commands
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from attncli.models.aliases import Alias
     from attncli.models.hub import Place
 
-SIZE = 9  # characters of "  48 x 32"
 LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
 
 models = typer.Typer(name="models", cls=Commands, rich_markup_mode=None)
@@ -163,7 +160,7 @@ def print_list(entries: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     from attncli.base.printable import printable
-    from attncli.render.terminal.tables import plain_table
+    from attncli.render.terminal.tables import Prose, plain_table
 
     table = plain_table("here", "layers x heads", "weights", "from", goes=["layers x heads", "weights"])
     here = [entry for entry in entries if entry["on_this_machine"]]
@@ -173,7 +170,8 @@ def print_list(entries: list[dict[str, Any]]) -> None:
     places = [Text(printable(f"{entry['name']}: {entry['path']}")) for entry in here]
     output.show(*([table, *places] if here else ()), Text("\nfamilies, and their models by layers x heads"))
     for common, sizes in by_family(entries).items():
-        output.show(Text(f"\n{common}", "bold"), names_by_size(sizes))
+        lines = (Prose(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items())
+        output.show(Text(), Prose(common, "bold"), *lines)
 
 
 def by_family(entries: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
@@ -183,18 +181,6 @@ def by_family(entries: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
         size = f"{entry['layers']} x {entry['heads']}"
         parts.setdefault(in_common(entry), {}).setdefault(size, []).append(title(entry))
     return parts
-
-
-def names_by_size(sizes: dict[str, list[str]]) -> "RenderableType":
-    """A line for each number of layers and heads."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=SIZE, no_wrap=True)
-    for size, names in sizes.items():
-        grid.add_row(Text(f"  {size}"), Text(", ".join(names)))
-    return grid
 
 
 def in_common(entry: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ CALLS = {
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": [
-        "models show tiny", "models show ./modernbert", "models show gpt2", "models show t5", "models show odd",
+        "models show tiny", "models show ./modernbert", "models show ./gte", "models show gpt2", "models show t5", "models show odd",
     ],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
@@ -145,7 +145,7 @@ def place(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
     (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
-    for family in ("modernbert", "mpnet", "eurobert"):
+    for family in ("modernbert", "mpnet", "eurobert", "gte"):
         (folder / family).symlink_to(tiny(family))
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
