@@ -84,7 +84,8 @@ CALLS = {
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": [
-        "models show tiny", "models show ./modernbert", "models show ./gte", "models show gpt2", "models show t5", "models show odd",
+        "models show tiny", "models show ./modernbert", "models show ./gte", "models show gpt2", "models show t5",
+        "models show odd",
     ],
     "bench maps": ["bench maps -m tiny --device cpu --quick"],
     "bench stats": ["bench stats -m tiny --device cpu --quick"],
