@@ -373,7 +373,7 @@ def test_a_document_is_all_that_is_printed(started, line):
     assert isinstance(json.loads(out), dict)
 
 
-@pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--json", "--help"), *quick_first(DRAWN, "", "--help")])
+@pytest.mark.parametrize("line", [*quick_first(PIPED, "", "--help"), *quick_first(DRAWN, "", "--help")])
 def test_who_reads_one_line_ends_nothing_badly(started, line):
     """As `| head -1` does it."""
     process = started(line)

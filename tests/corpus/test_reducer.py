@@ -33,7 +33,7 @@ def usual():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{"batch_tokens": 1}, {"batch_tokens": 60}, {"block_weights": 1}, {"block_weights": 300}]
+    "options", [{"batch_tokens": 1}, {"batch_tokens": 60, "block_weights": 1}, {"block_weights": 300}], ids=str
 )
 @pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True}, {"mask": "causal", "words": True}], ids=str)
 def test_batch_and_block_change_nothing(minilm, usual, options, asked):
