@@ -229,6 +229,7 @@ def test_in_float64_the_rows_of_pad_count(both):
     assert found.verdict.startswith("NOT the same: layer 3 hidden states")
 
 
+@pytest.mark.slow
 def test_in_less_a_pad_does_not_for_a_reason(minilm):
     """Rounding alone, of transformers itself, is many times larger at a [PAD] than at any other token."""
     tokens = minilm.tokenizer.encode("was mend", None, 128)

@@ -16,6 +16,7 @@ from attncli.checks.papers import check_papers
 from attncli.checks.variants import variants
 
 
+@pytest.mark.slow
 def test_the_document_holds_every_variant_and_claim(minilm, trained):
     head = trained(2, 9, "causal")
     found = json.loads(json.dumps(mechanisms(minilm, head, 0.5, seed=7).document(), allow_nan=False))

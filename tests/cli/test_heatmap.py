@@ -129,6 +129,7 @@ def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
     assert "minilm · layer 4 · heads 2,6 · mask padding" in written("out.svg")
 
 
+@pytest.mark.slow
 def test_scale_colours_and_dots(attncli, folder):
     sizes = []
     for dpi in ("40", "80"):

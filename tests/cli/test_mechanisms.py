@@ -18,6 +18,7 @@ TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "4", "-H", "3")
 
 
+@pytest.mark.slow
 def test_json_gives_the_library_s_numbers(attncli, minilm):
     options = ("--mask", "causal", "--pad-to", "18", "--temperature", "0.5", "--seed", "3")
     document = json.loads(attncli("mechanisms", TEXT, *WHERE, *options, "--json").out)

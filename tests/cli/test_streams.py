@@ -77,6 +77,7 @@ def forked(folder: Path, *arguments: str, stdin="null", stdout="open", stderr="o
     return code, (folder / "out").read_text(), (folder / "err").read_text()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_printed_is_said_and_what_nobody_reads_is_not(tmp_path):
     words = {
         "closed": (2, "", "attncli: error: can't write to stdout: it is closed\n"),

@@ -16,6 +16,7 @@ def found(minilm):
     return trust(minilm, TEXT, Asking(similar_to=OTHER), Controls(permutations=5, rankings=120))
 
 
+@pytest.mark.slow
 def test_the_document_is_the_librarys(attncli, found):
     result = attncli("trust", *QUICK, "--json", TEXT, "--similar-to", OTHER)
     assert (result.code, result.err) == (0, "")

@@ -76,6 +76,7 @@ def test_it_does_so_without_normalize_and_with_a_bias(folder):
     assert found.sum == found.contributions.sum() != 0
 
 
+@pytest.mark.slow
 def test_beside_it_stands_what_ablate_says(minilm):
     found = similar(minilm, A, B, mask="causal")
     expected = ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"))

@@ -69,6 +69,7 @@ def test_a_model_is_fetched_once_and_nothing_but_what_is_needed(hub_server, tmp_
     load_model(str(path), "cpu").attend("the cat")
 
 
+@pytest.mark.slow
 def test_shards_are_fetched_by_their_index(hub_server, tmp_path):
     hub_server.repos["some/model"] = make_checkpoint(tmp_path / "made", "roberta", form="sharded")
     answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)

@@ -137,7 +137,7 @@ def test_a_selection_is_a_part_of_everything(mask, data, tiny):
 
 @given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=12))
 @settings(max_examples=20)
-@pytest.mark.parametrize("mask", ["padding", "causal"])
+@pytest.mark.parametrize("mask", [pytest.param("padding", marks=pytest.mark.slow), "causal"])
 def test_many_texts_are_each_text(mask, lengths, tiny):
     """Whatever goes through the network together: the same records, in their order."""
     model = load_model(str(tiny("bert")), "cpu")

@@ -36,6 +36,7 @@ def test_cut_short_anywhere(suffix, share, folder):
     refused(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", NATIVE)
 @given(spots=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=5))
 @settings(max_examples=200)

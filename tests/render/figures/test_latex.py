@@ -25,6 +25,7 @@ def test_no_latex_is_asked_for_and_the_same_picture_is_the_same_bytes(tmp_path, 
     assert (tmp_path / f"first{suffix}").read_bytes() == (tmp_path / f"second{suffix}").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_document_has_the_picture_and_its_size(tmp_path):
     drawn = random_record(1, 1, 5).figure(width="8cm")
     for suffix in (".pgf", ".tex"):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from pictures import check_nothing_overlaps, maps, random_record, said
 
 
@@ -13,6 +14,7 @@ def test_numbers_are_the_models_and_not_places_in_the_record():
     assert {"head 3", "head 9"} < set(texts)
 
 
+@pytest.mark.slow
 def test_without_special_tokens_the_picture_says_that_rows_do_not_sum_to_1():
     record = random_record(1, 1, 6)
     drawn = record.figure(special=False)

@@ -14,6 +14,7 @@ from attncli.render.terminal import mechanisms
 from attncli.render.terminal.panels import NUMBERS, picture
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(heads(), canvases())
 def test_maps_fit_the_width_three_beside_each_other(head, canvas):
