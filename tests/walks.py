@@ -4,17 +4,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from checkpoints import make_config, make_network
 from torch import Tensor
 
 from attncli.models.attending import KeepMaps, KeepVectors
 from attncli.models.config import ModelConfig
 from attncli.models.network import Network, empty_network
 from attncli.models.rows import as_rows
+from attncli.models.transformers_peer import Reference
 from attncli.models.walk import Ending, walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes, load_parameters
 from attncli.text.tokens import Tokens
 
 CPU = torch.device("cpu")
+ALL, REAL = 30, 27  # tokens of a made-up text; the others are [PAD]
 
 
 def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype = torch.float32) -> Network:
@@ -82,3 +85,21 @@ def walked(
         [torch.stack(one) for one in zip(*parts, strict=True)] if whole else [],
         rows.in_order(one.transpose(0, 1) for one in kept.kept),
     )
+
+
+def as_transformers(
+    family: str, mask: str, changes: dict[str, Any], rows: int = REAL
+) -> tuple[Network, Tokens, Tensor]:
+    """A small random network of a family with these changes, whose weights and states are transformers' to 1e-10, in
+    float64: of the first `rows` tokens, those that are real, or of [PAD] too. Gives the network, the text, and
+    transformers' weights `[layer, head, query, key]`.
+    """
+    theirs = make_network(make_config(family, **changes))
+    network, reference = network_of(theirs, torch.float64), Reference(theirs, CPU, torch.float64)
+    segments = [0] * 9 + [int(network.config.segments > 1)] * (ALL - 9)
+    text = made_up(list(range(3, 3 + ALL)), [True] * REAL + [False] * (ALL - REAL), segments)
+    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
+    expected, their_states = map(torch.stack, reference.run(text, mask))
+    torch.testing.assert_close(weights[:, :, :rows], expected[:, :, :rows], rtol=0, atol=1e-10)
+    torch.testing.assert_close(states[:, :rows], their_states[:, :rows], rtol=0, atol=1e-10)
+    return network, text, expected

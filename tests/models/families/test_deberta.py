@@ -3,14 +3,12 @@
 import json
 
 import pytest
-import torch
 from checkpoints import MERGES, byte_vocabulary, make_config, make_network
-from walks import CPU, made_up, network_of, walked
+from walks import as_transformers, network_of
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
 from attncli.models.families.values import NoEncoder
-from attncli.models.transformers_peer import Reference
 from attncli.text.tokenizer import Tokenizer
 
 BASE = {
@@ -83,15 +81,7 @@ def test_a_wrong_value_is_named(changes):
 )
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_other_configurations_are_transformers(changes, mask):
-    reference = Reference(make_network(make_config("deberta", **changes)), CPU, torch.float32)
-    network = network_of(reference.network, torch.float64)
-    reference = Reference(reference.network, CPU, torch.float64)
-    segments = [0] * 9 + [int(network.config.segments > 1)] * 21
-    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3, segments)
-    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
-    theirs, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights[:, :, :27], theirs[:, :, :27], rtol=0, atol=1e-10)
-    torch.testing.assert_close(states[:, :27], their_states[:, :27], rtol=0, atol=1e-10)
+    as_transformers("deberta", mask, changes)
 
 
 def test_a_projection_of_keys_has_no_bias():

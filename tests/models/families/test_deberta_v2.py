@@ -1,14 +1,11 @@
 """What is peculiar to DeBERTa: its terms, buckets, shared projections, convolution, and what a config.json asks for."""
 
 import pytest
-import torch
-from checkpoints import make_config, make_network
-from walks import CPU, made_up, network_of, walked
+from walks import as_transformers
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
 from attncli.models.families.values import NoEncoder
-from attncli.models.transformers_peer import Reference
 
 pytestmark = pytest.mark.usefixtures("exact")
 V3 = {
@@ -98,11 +95,4 @@ def test_what_our_network_can_not_do_is_for_transformers(changes, says):
 )
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_other_configurations_are_transformers(changes, mask):
-    reference = Reference(make_network(make_config("deberta-v2", **changes)), CPU, torch.float32)
-    network = network_of(reference.network, torch.float64)
-    reference = Reference(reference.network, CPU, torch.float64)
-    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3, [0] * 9 + [min(1, network.config.segments)] * 21)
-    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
-    theirs, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights[:, :, :27], theirs[:, :, :27], rtol=0, atol=1e-10)
-    torch.testing.assert_close(states[:, :27], their_states[:, :27], rtol=0, atol=1e-10)
+    as_transformers("deberta-v2", mask, changes)

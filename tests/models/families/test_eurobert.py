@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 from checkpoints import edit_config, make_checkpoint, make_config, make_network
-from walks import CPU, made_up, network_of, walked
+from walks import CPU, REAL, as_transformers, made_up, network_of, walked
 
 from attncli import RequestError, load_model
 from attncli.attention import RMSNorm
@@ -15,7 +15,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.families.parts import Biases, Turned
 from attncli.models.families.values import NoEncoder
 from attncli.models.head import one_head
-from attncli.models.transformers_peer import Reference, load_reference
+from attncli.models.transformers_peer import load_reference
 
 pytestmark = pytest.mark.usefixtures("exact")
 # As published: EuroBERT-610m, in the words of before transformers 5.
@@ -128,17 +128,10 @@ def test_transformers_runs_what_is_refused(tmp_path, changes):
 )
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_other_configurations_are_transformers(changes, mask):
-    reference = Reference(make_network(make_config("eurobert", **changes)), CPU, torch.float32)
-    network = network_of(reference.network, torch.float64)
-    reference = Reference(reference.network, CPU, torch.float64)
-    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3)
-    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
-    theirs, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights[:, :, :27], theirs[:, :, :27], rtol=0, atol=1e-10)
-    torch.testing.assert_close(states[:, :27], their_states[:, :27], rtol=0, atol=1e-10)
-    heads = [reference.network.config.num_attention_heads - 1, 0]
+    network, text, theirs = as_transformers("eurobert", mask, changes)
+    heads = [network.config.heads - 1, 0]
     [some] = walked(network, [text], mask, [2], heads).weights
-    torch.testing.assert_close(some[0, :, :27], theirs[2, heads, :27], rtol=0, atol=1e-10)
+    torch.testing.assert_close(some[0, :, :REAL], theirs[2, heads, :REAL], rtol=0, atol=1e-10)
 
 
 def test_where_a_walk_ends_no_shared_key_is_made_twice(monkeypatch):

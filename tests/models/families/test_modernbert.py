@@ -1,15 +1,12 @@
 """What is peculiar to ModernBERT: kinds of layers, windows, bases, and what a config.json may say of them."""
 
 import pytest
-import torch
-from checkpoints import make_config, make_network
-from walks import CPU, made_up, network_of, walked
+from walks import as_transformers
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
 from attncli.models.families.parts import Turned
 from attncli.models.families.values import NoEncoder
-from attncli.models.transformers_peer import Reference
 
 pytestmark = pytest.mark.usefixtures("exact")
 OLD = {"model_type": "modernbert", "num_hidden_layers": 7, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0}
@@ -100,11 +97,4 @@ def test_stretched_positions_are_for_transformers(changes):
 )
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_other_configurations_are_transformers(changes, mask):
-    reference = Reference(make_network(make_config("modernbert", **changes)), CPU, torch.float32)
-    network = network_of(reference.network, torch.float64)
-    reference = Reference(reference.network, CPU, torch.float64)
-    text = made_up(list(range(3, 33)), [True] * 27 + [False] * 3)
-    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
-    theirs, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights[:, :, :27], theirs[:, :, :27], rtol=0, atol=1e-10)
-    torch.testing.assert_close(states[:, :27], their_states[:, :27], rtol=0, atol=1e-10)
+    as_transformers("modernbert", mask, changes)
