@@ -53,6 +53,11 @@ def split(name: str, part: int, parts: int) -> Source:
     return Source((name,), (part,), parts)
 
 
+def query_key_value(name: str) -> dict[str, Source]:
+    """The attention's queries, keys and values, as the rows of one matrix in this order."""
+    return {f"layers.{{n}}.attention.{part}": split(name, at, 3) for at, part in enumerate(("query", "key", "value"))}
+
+
 def swap(name: str) -> Source:
     """Two halves, the second first."""
     return Source((name,), (1, 0), 2)

@@ -7,7 +7,7 @@ came with code of their own, under the model type "new".
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.models.families.family import Family, Published, split, swap, whole
+from attncli.models.families.family import Family, Published, query_key_value, swap, whole
 from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
 from attncli.models.families.nomic_bert import TENSORS
 from attncli.models.families.parts import Biases
@@ -84,9 +84,7 @@ FAMILY = Family(
             "embeddings.tokens": whole("embeddings.word_embeddings"),
             "embeddings.segments": whole("embeddings.token_type_embeddings"),
             "embeddings.norm": whole("embeddings.LayerNorm"),
-            "layers.{n}.attention.query": split("encoder.layer.{n}.attention.qkv_proj", 0, 3),
-            "layers.{n}.attention.key": split("encoder.layer.{n}.attention.qkv_proj", 1, 3),
-            "layers.{n}.attention.value": split("encoder.layer.{n}.attention.qkv_proj", 2, 3),
+            **query_key_value("encoder.layer.{n}.attention.qkv_proj"),
             "layers.{n}.attention.output": whole("encoder.layer.{n}.attention.o_proj"),
             "layers.{n}.attention_norm": whole("encoder.layer.{n}.attn_ln"),
             "layers.{n}.feed_forward.up": swap("encoder.layer.{n}.mlp.up_gate_proj"),

@@ -6,7 +6,7 @@ network here is run without. A checkpoint that has them in the network itself (`
 
 from typing import Any
 
-from attncli.models.families.family import Family, Published, split, whole
+from attncli.models.families.family import Family, Published, query_key_value, whole
 from attncli.models.families.nomic_bert import TENSORS
 from attncli.models.families.roberta import heads
 from attncli.models.families.rotary import turned
@@ -47,9 +47,7 @@ FAMILY = Family(
             "embeddings.tokens": whole("embeddings.word_embeddings"),
             "embeddings.segments": whole("embeddings.token_type_embeddings"),
             "embeddings.norm": whole("emb_ln"),
-            "layers.{n}.attention.query": split("encoder.layers.{n}.mixer.Wqkv", 0, 3),
-            "layers.{n}.attention.key": split("encoder.layers.{n}.mixer.Wqkv", 1, 3),
-            "layers.{n}.attention.value": split("encoder.layers.{n}.mixer.Wqkv", 2, 3),
+            **query_key_value("encoder.layers.{n}.mixer.Wqkv"),
             "layers.{n}.attention.output": whole("encoder.layers.{n}.mixer.out_proj"),
             "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
             "layers.{n}.feed_forward.up": whole("encoder.layers.{n}.mlp.fc1"),

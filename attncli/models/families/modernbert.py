@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attncli.base.errors import RequestError
-from attncli.models.families.family import Family, split, whole
+from attncli.models.families.family import Family, query_key_value, whole
 from attncli.models.families.heads import FIRST, MEAN, Dense, Heads, Norm, classes, span, tied, tokens, words
 from attncli.models.families.parts import Biases, Turned
 from attncli.models.families.rotary import turned_by
@@ -99,9 +99,7 @@ FAMILY = Family(
     tensors={
         "embeddings.tokens": whole("embeddings.tok_embeddings"),
         "embeddings.norm": whole("embeddings.norm"),
-        "layers.{n}.attention.query": split("layers.{n}.attn.Wqkv", 0, 3),
-        "layers.{n}.attention.key": split("layers.{n}.attn.Wqkv", 1, 3),
-        "layers.{n}.attention.value": split("layers.{n}.attn.Wqkv", 2, 3),
+        **query_key_value("layers.{n}.attn.Wqkv"),
         "layers.{n}.attention.output": whole("layers.{n}.attn.Wo"),
         "layers.{n}.attention_norm": whole("layers.{n}.attn_norm"),
         "layers.{n}.feed_forward.up": whole("layers.{n}.mlp.Wi"),

@@ -6,7 +6,7 @@ BERT with rotary positions and a gated feed-forward part (SwiGLU), and no bias b
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.models.families.family import Family, Published, fuse, split, whole
+from attncli.models.families.family import Family, Published, fuse, query_key_value, whole
 from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
 from attncli.models.families.parts import Biases
 from attncli.models.families.rotary import turned
@@ -105,9 +105,7 @@ FAMILY = Family(
             "embeddings.tokens": whole("embeddings.word_embeddings"),
             "embeddings.segments": whole("embeddings.token_type_embeddings"),
             "embeddings.norm": whole("emb_ln"),
-            "layers.{n}.attention.query": split("encoder.layers.{n}.attn.Wqkv", 0, 3),
-            "layers.{n}.attention.key": split("encoder.layers.{n}.attn.Wqkv", 1, 3),
-            "layers.{n}.attention.value": split("encoder.layers.{n}.attn.Wqkv", 2, 3),
+            **query_key_value("encoder.layers.{n}.attn.Wqkv"),
             "layers.{n}.attention.output": whole("encoder.layers.{n}.attn.out_proj"),
             "layers.{n}.attention_norm": whole("encoder.layers.{n}.norm1"),
             "layers.{n}.feed_forward.up": fuse("encoder.layers.{n}.mlp.fc12", "encoder.layers.{n}.mlp.fc11"),
