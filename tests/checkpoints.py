@@ -13,10 +13,8 @@ from transformers.models.auto import modeling_auto
 
 from attncli.models import families
 
-# Of files that transformers would not know, `native` makes what it knows.
-FAMILIES = tuple(
-    one for one in families.FAMILIES if one in transformers.CONFIG_MAPPING
-)  # every model type that there is an encoder for
+# Every model type that there is an encoder for, but those that only `native` makes known to transformers.
+FAMILIES = tuple(one for one in families.FAMILIES if one in transformers.CONFIG_MAPPING)
 ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(families.FAMILIES.items())}.values())
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]

@@ -2,6 +2,7 @@
 // Numbers lie in chunks, base64 of a zlib stream, which are decoded when they are first asked for.
 
 import { readHead } from "./levels.js";
+import { Recent } from "./recent.js";
 
 /** The description of everything, as attncli wrote it: see payload.py. */
 export const page = JSON.parse(document.getElementById("page").textContent);
@@ -9,7 +10,7 @@ export const page = JSON.parse(document.getElementById("page").textContent);
 const KEPT_MAPS = 48; // of 512 tokens a megabyte each
 
 const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
-const maps = new Map(); // "text mask layer head" -> Float32Array [query * keys + key]
+const maps = new Recent(KEPT_MAPS); // "text mask layer head" -> Float32Array [query * keys + key]
 
 /** The bytes of a chunk, or null if they are not there yet: `whenDecoded` then tells. */
 function bytesOf(id) {
@@ -93,23 +94,14 @@ export function maskOf(text, name) {
  * its block.
  */
 export function weightsOf(text, name, layer, head) {
-  const place = mapName(text, name, layer, head);
-  if (maps.has(place)) return keep(place, maps.get(place));
-  const mask = maskOf(text, name);
-  const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
-  const found = isWhole(layer, head)
-    ? readMap(mask, layer, head, wholeHeads(layer), queries, keys)
-    : spread(smallOf(text, name, layer, head), queries, keys);
-  const weights = found && hide(found, mask.hides, mask.allowed, layer);
-  return weights && keep(place, weights);
-}
-
-/** Keep a map, for which the one goes that was not asked for the longest. */
-function keep(place, weights) {
-  maps.delete(place);
-  if (maps.size >= KEPT_MAPS) maps.delete(maps.keys().next().value);
-  maps.set(place, weights);
-  return weights;
+  return maps.get(mapName(text, name, layer, head), () => {
+    const mask = maskOf(text, name);
+    const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
+    const found = isWhole(layer, head)
+      ? readMap(mask, layer, head, wholeHeads(layer), queries, keys)
+      : spread(smallOf(text, name, layer, head), queries, keys);
+    return found && hide(found, mask.hides, mask.allowed, layer);
+  });
 }
 
 let reading; // a timer

@@ -1,7 +1,7 @@
 // attncli's page: every head of a text. This file puts the others together.
 //
 //   data.js    what the page holds                    units.js    tokens or words, after the filters
-//   levels.js  how weights are stored
+//   levels.js  how weights are stored                 recent.js   what is kept of what takes long to make
 //   state.js   what is being looked at                colour.js   colours of theme, heads and weights
 //   heads.js, model.js, matrix.js, neuron.js          the four views, which draw with paint.js; scores.js computes for
 //                                                     Neuron, and lacking.js is what it shows of a head without q and k

@@ -4,6 +4,7 @@ import { headColour, pixelOf, pixelTable } from "./colour.js";
 import { kindOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
 import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
+import { Recent } from "./recent.js";
 import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, leastDrawn, pooled, showsAll, shownWeights } from "./units.js";
@@ -20,8 +21,8 @@ const [LEAST, LEASTS] = [0.02, 5]; // of lines in thumbnails: a weight, or so ma
 const KEPT = 600;
 const PATIENCE = 80; // milliseconds of a drawing for new thumbnails; the rest come with the next one
 
-const smalls = new Map(); // what of a map does not depend on how it is drawn -> its thumbnail's weights, and the largest
-const images = new Map(); // everything that a thumbnail depends on -> its picture
+const smalls = new Recent(KEPT); // what of a map does not depend on how it is drawn -> its thumbnail's weights, and the largest
+const images = new Recent(KEPT); // everything that a thumbnail depends on -> its picture
 
 export function measure(width, height) {
   const { side, step, beside } = layout(width, height);
@@ -95,9 +96,9 @@ export function draw(painter, area, pointed, colours, dark) {
     const what = [state.text, state.mask, layer, head, state.special, state.segments, state.words, most].join();
     const how = [what, state.threshold, state.thumbs, state.scale, side * scale, dark].join();
     if (!images.has(how) && performance.now() > until) return false;
-    const small = smalls.get(what) ?? keep(smalls, what, smallMap(along, layer, head, side, most));
+    const small = smalls.get(what, () => smallMap(along, layer, head, side, most));
     if (small === null) return false;
-    const image = images.get(how) ?? keep(images, how, inLines ? lineImage(small, side, scale, head) : matrixImage(small, table));
+    const image = images.get(how, () => (inLines ? lineImage(small, side, scale, head) : matrixImage(small, table)));
     if (!inLines && small.hides) painter.hatch(x, y, side, side, colours);
     if (painter.vector && inLines) drawLines(painter, small, x, y, side, head);
     else painter.image(image, x, y, side, side);
@@ -115,13 +116,6 @@ export function draw(painter, area, pointed, colours, dark) {
 
 function describe(layer, head) {
   return { layer, head, kind: kindOf(state.text, state.mask, layer, head).label };
-}
-
-/** Put something that is there into a map that is not to grow without end. */
-function keep(things, name, thing) {
-  if (things.size >= KEPT) things.clear();
-  if (thing !== null) things.set(name, thing);
-  return thing;
 }
 
 /** A map's weights with at most so many rows and columns, the largest of all, and whether any is hidden; null if it is not decoded yet. */

@@ -1,6 +1,7 @@
 // What stands along the two axes of a map, tokens or words, after the filters; and the map between them.
 
 import { blockOf, countOf, isWhole, maskOf, tokensOf, weightsOf } from "./data.js";
+import { Recent } from "./recent.js";
 import { state } from "./state.js";
 
 const SHARE = 1 / 16; // of what each key would have of a row that looks at all alike
@@ -26,7 +27,7 @@ function units(side, letter) {
 }
 
 const KEPT = 48; // of 512 tokens a megabyte each
-const filtered = new Map(); // everything that a map depends on -> what the filters leave of it
+const filtered = new Recent(KEPT); // everything that a map depends on -> what the filters leave of it
 
 /**
  * The weights of one head between queries and keys, [query * keys.length + key], or null if not decoded yet.
@@ -38,11 +39,7 @@ export function shownWeights(queries, keys, layer, head, text = state.text, mask
   if (weights === null) return null;
   if (showsAll(queries, keys)) return weights;
   const name = [state.text, state.mask, state.segments, state.special, state.words, layer, head].join();
-  if (!filtered.has(name)) {
-    if (filtered.size >= KEPT) filtered.delete(filtered.keys().next().value);
-    filtered.set(name, between(queries, keys, weights, isWhole(layer, head)));
-  }
-  return filtered.get(name);
+  return filtered.get(name, () => between(queries, keys, weights, isWhole(layer, head)));
 }
 
 /** Whether every token is a unit of its own. */
