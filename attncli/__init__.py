@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
+    from attncli.checks.theirs.checking import check
     from attncli.corpus.statistics import corpus_statistics
     from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
@@ -38,6 +39,7 @@ __version__ = "0.2.0"
 HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
+    "check": "attncli.checks.theirs.checking",
     "corpus_statistics": "attncli.corpus.statistics",
     "Ways": "attncli.effects.ablation",
     "ablate": "attncli.effects.ablation",
@@ -62,6 +64,7 @@ HOMES = {
 __all__ = [  # noqa: RUF022  (as above)
     "Notice",
     "RequestError",
+    "check",
     "corpus_statistics",
     "Ways",
     "ablate",

@@ -19,6 +19,17 @@ ONE_OF_EACH = tuple({family.name: model_type for model_type, family in reversed(
 PECULIAR = ("bert", "modernbert", "deberta-v2")  # that have between them what families have
 EACH = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in ONE_OF_EACH]
 EVERY = [one if one in PECULIAR else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+
+
+def every_with(usual: Any, *others: Any) -> list[Any]:
+    """Every family with each of these: all quick with the usual one, the peculiar ones with the others too."""
+    return [
+        pytest.param(family, one, marks=[] if one == usual or family in PECULIAR else pytest.mark.slow)
+        for family in FAMILIES
+        for one in (usual, *others)
+    ]
+
+
 # Whose queries and keys positions turn, in pairs of elements.
 TURNED = ("modernbert", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3")
 PAIRS_OF_BYTES = tuple(one for one in FAMILIES if "roberta" in one or one == "camembert")  # byte-level tokenizers

@@ -31,12 +31,13 @@ for name in (
 
 COMPLETING = "_ATTNCLI_COMPLETE"  # is set where a shell does
 
-settings.register_profile("attncli", deadline=None, max_examples=16)
+settings.register_profile("attncli", deadline=None, max_examples=10)
 settings.load_profile("attncli")
-# Typer makes all commands of their functions anew at each call: for calls in this process they are made once, but where
-# a shell completes, which changes them (`attncli.cli.help`).
-MADE, MADE_ONCE = typer.main.get_command, functools.cache(typer.main.get_command)
-typer.main.get_command = lambda app: (MADE if COMPLETING in os.environ else MADE_ONCE)(app)
+# Typer makes all commands of their functions anew at each call: for calls in this process they are made once, and once
+# more for those in which a shell completes, which changes them (`attncli.cli.help`).
+MADE = typer.main.get_command
+MADE_ONCE = functools.cache(lambda app, completing: MADE(app))
+typer.main.get_command = lambda app: MADE_ONCE(app, COMPLETING in os.environ)
 
 
 gc.disable()  # while millions of things are made that stay
@@ -90,15 +91,15 @@ def foreign(tmp_path_factory):
     """`foreign(family)` -> a small random model, made once a session."""
     from foreign_checkpoints import make_foreign
 
-    from attncli.models.transformers_engine import load_with_transformers
+    from attncli import load_model
 
     made = {}
 
     def load(family: str, **more):
         key = family, *more.items()
         if key not in made:
-            made[key] = load_with_transformers(
-                str(make_foreign(tmp_path_factory.mktemp(family), family, **more)), "cpu"
+            made[key] = load_model(
+                str(make_foreign(tmp_path_factory.mktemp(family), family, **more)), "cpu", engine="transformers"
             )
         return made[key]
 

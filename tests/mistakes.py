@@ -12,19 +12,22 @@ class Mistake(NamedTuple):
     """In place of `old`, which stands once in all of the package, `new`.
 
     family: what `compare` runs on, a small random checkpoint of it (`checkpoints.py`); minilm, where there is none.
+    known: the one of `attncli.attention.mistakes` that it is, if it is one, with whose name it begins then.
     """
 
     name: str
     old: str
     new: str
     family: str | None = None
+    known: str | None = None
 
 
 MISTAKES = (
     Mistake(
-        "mask forgotten where no map is kept",
+        "mask never used where no map is kept",
         "return attend_output(heads.query, heads.key, heads.value, mask, heads.scale)",
         "return attend_output(heads.query, heads.key, heads.value, None, heads.scale)",
+        known="mask never used",
     ),
     Mistake(
         "hard_max hides with 0, not with -inf",
@@ -65,8 +68,18 @@ MISTAKES = (
     ),
     Mistake(
         "ablate: the order is made by the texts that it is measured on",
-        "held(asked[1::2], ",
-        "held(asked[::2], ",
+        "for one in asked[MEASURING]",
+        "for one in asked[ORDERING]",
+    ),
+    Mistake(
+        "ablate: files are measured on the texts that make the order",
+        'places = np.stack([texts["shard"], texts["number"]], axis=1)[MEASURING]',
+        'places = np.stack([texts["shard"], texts["number"]], axis=1)[::2]',
+    ),
+    Mistake(
+        "ablate: shards that read the same share a file of rows",
+        "json.dumps([request, self.number, read])",
+        "json.dumps([request, read])",
     ),
     Mistake(
         "--without silences the next layer's head",
@@ -151,8 +164,8 @@ MISTAKES = (
     ),
     Mistake(
         "--limit counts in every file anew",
-        "yield from islice(chain.from_iterable(every), self.limit)",
-        "yield from chain.from_iterable(islice(some, self.limit) for some in every)",
+        "            left -= count\n",
+        "",
     ),
     Mistake("law of [PAD] has no [PAD]", "model.hidden_states(padded, mask))", "model.hidden_states(tokens, mask))"),
     Mistake("first [END] ends all texts", "(written == END).any(dim=1).all()", "(written == END).any(dim=1).any()"),
@@ -200,53 +213,76 @@ MISTAKES = (
 # In what `attncli compare` has to find by itself, on minilm and one sentence.
 FOR_COMPARE = (
     # where queries meet keys
-    Mistake("q and k swapped where the walk ends", "query, key = projected[:2]", "key, query = projected[:2]"),
+    Mistake(
+        "q and k swapped where the walk ends",
+        "query, key = projected[:2]",
+        "key, query = projected[:2]",
+        known="q and k swapped",
+    ),
     Mistake(
         "q and k swapped in stats",
         "within = heads.some_queries(block.queries)",
         "within = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
+        known="q and k swapped",
     ),
     Mistake(
-        "scaled_dot without its scale", "return dot(query / query.shape[-1] ** 0.5, key)", "return dot(query, key)"
+        "no scale in scaled_dot",
+        "return dot(query / query.shape[-1] ** 0.5, key)",
+        "return dot(query, key)",
+        known="no scale",
     ),
     Mistake(
-        "stored maps without the scale",
+        "no scale where maps are stored",
         "scaled = queries / query.shape[-1] ** 0.5 if scale is None else queries * scale",
         "scaled = queries",
+        known="no scale",
     ),
     Mistake(
-        "K for V in the fused kernel",
+        "keys as values in the fused kernel",
         "        return F.scaled_dot_product_attention(query, key, value, scale=scale)\n",
         "        return F.scaled_dot_product_attention(query, key, key, scale=scale)\n",
+        known="keys as values",
     ),
     Mistake(
-        "K for V in the fused kernel, masked",
+        "keys as values in the fused kernel, masked",
         "(query, key, value, attn_mask=mask, scale=scale)",
         "(query, key, key, attn_mask=mask, scale=scale)",
+        known="keys as values",
     ),
-    Mistake("K for V where maps are stored", "    return (weights @ values).to", "    return (weights @ keys).to"),
     Mistake(
-        "mask forgotten in the fused kernel",
+        "keys as values where maps are stored",
+        "    return (weights @ values).to",
+        "    return (weights @ keys).to",
+        known="keys as values",
+    ),
+    Mistake(
+        "mask never used in the fused kernel",
         "(query, key, value, attn_mask=mask, scale=scale)",
         "(query, key, value, scale=scale)",
+        known="mask never used",
     ),
     Mistake(
-        "mask forgotten where maps are stored",
+        "mask never used where maps are stored",
         "        weights.masked_fill_(~mask, -torch.inf)\n",
         "        pass\n",
+        known="mask never used",
     ),
     Mistake(
-        "hidden weights are not 0 in the formula",
+        "mask after softmax in the formula",
         "weights = torch.softmax(warm.masked_fill(~mask, -torch.inf), dim=-1, dtype=wide)",
         "weights = torch.softmax(warm, dim=-1, dtype=wide)",
+        known="mask after softmax",
     ),
     # masks
-    Mistake("mask padding hides nothing", '"padding": (no_padding,)', '"padding": ()'),
+    Mistake(
+        "mask never used: padding hides nothing", '"padding": (no_padding,)', '"padding": ()', known="mask never used"
+    ),
     Mistake("mask causal forgets [PAD]", '"causal": (no_padding, no_future)', '"causal": (no_future,)'),
     Mistake(
-        "mask causal shows the next token",
+        "causal off by one in the rule of masks",
         "tril(diagonal=key_len - query_len)",
         "tril(diagonal=key_len - query_len + 1)",
+        known="causal off by one",
     ),
     Mistake(
         "texts of a run share the first one's mask", "real = real[:1] if bool(real.all()) else real", "real = real[:1]"
@@ -271,19 +307,23 @@ FOR_COMPARE = (
     Mistake("positions forgotten", "            x = x + self.positions(positions)\n", "            pass\n"),
     # heads, layers and texts
     Mistake(
-        "heads are split the other way",
+        "heads joined in the wrong order: split in turns",
         "return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)",
         "return x.unflatten(-1, (self.head_dim, -1)).permute(0, 3, 1, 2)",
+        known="heads joined in the wrong order",
     ),
     Mistake(
-        "heads are joined in another order", "copy_(output.transpose(1, 2))", "copy_(output.flip(1).transpose(1, 2))"
+        "heads joined in the wrong order: the last one first",
+        "copy_(output.transpose(1, 2))",
+        "copy_(output.flip(1).transpose(1, 2))",
+        known="heads joined in the wrong order",
     ),
     Mistake(
         "another head's projection where the walk ends",
         "weight[needed].flatten(0, 1)",
         "weight[[0] * len(needed)].flatten(0, 1)",
     ),
-    Mistake("bias forgotten where the walk ends", ".flatten(0, 1), bias)", ".flatten(0, 1))"),
+    Mistake("bias left out where the walk ends", ".flatten(0, 1), bias)", ".flatten(0, 1))", known="bias left out"),
     Mistake(
         "the layer's input is kept, not its output",
         "        after = by_rows(layer.after, x, attended)\n",
@@ -304,9 +344,10 @@ FOR_COMPARE = (
     # vectors, norms, one head
     Mistake("keys are kept for queries", "= heads.query[:, place]\n", "= heads.key[:, place]\n"),
     Mistake(
-        "W_O transposed in norms",
+        "transposed W in norms: W_O",
         "output = attention.output.weight.unflatten",
         "output = attention.output.weight.T.unflatten",
+        known="transposed W",
     ),
     Mistake("norms with another head's W_O", "output[:, head].T).norm", "output[:, place].T).norm"),
     Mistake(
@@ -435,16 +476,18 @@ FOR_COMPARE = (
     ),
     # heads that share keys, norms without the mean
     Mistake(
-        "heads take turns at the key heads",
+        "key heads in the wrong order: in turns",
         "x.repeat_interleave(self.heads // self.key_heads, dim=1)",
         "x.repeat(1, self.heads // self.key_heads, 1, 1)",
         "eurobert",
+        known="key heads in the wrong order",
     ),
     Mistake(
-        "a head alone has another group's keys",
+        "key heads in the wrong order of one head",
         "return head * self.key_heads // self.heads",
         "return head % self.key_heads",
         "eurobert",
+        known="key heads in the wrong order",
     ),
     Mistake(
         "norms take the mean away",

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from output_differences import CLOSE, OTHER, PRINTED, Found, differences, read
+from own_attention import MINE
 from shell import environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +53,7 @@ INPUTS = {
     "dates.txt": "3 March 2021\nWed 3 Mar 21\n二〇二一年三月三日\n",
     "texts.jsonl": '{"text": "The cat sat."}\n{"text": "A dog ran to the old mill."}\n{"words": "none"}\nno JSON\n',
     "empty.txt": "\n\n",
+    "mine.py": MINE,
 }
 
 
@@ -211,8 +213,10 @@ def say(name: str, found: list[Found]) -> None:
 
 
 def outputs(folder: Path, clean: Callable[[str], str], stderr: bool) -> dict[str, Any]:
-    """What a case left, by the file's name; nothing where it was not run."""
-    files = sorted(folder.iterdir()) if (folder / "code").is_file() else []
+    """What a case left, by the file's name; nothing where it was not run. Not what is in a folder of sums, which says
+    when its inputs were written.
+    """
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()] if (folder / "code").is_file() else []
     return {path.name: read(path, clean) for path in files if stderr or path.name != "stderr"}
 
 

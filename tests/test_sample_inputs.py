@@ -10,8 +10,7 @@ import pytest
 from attncli import Asking, Notice, ablate, similar
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
-from attncli.corpus.probing import Treebank, count
-from attncli.corpus.treebank import read_treebank
+from attncli.corpus.probing import probe
 from attncli.effects.cutting import cut
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
@@ -137,9 +136,8 @@ def test_long_text_is_cut(minilm):
 
 
 def test_treebank(minilm):
-    sentences = read_treebank(FOLDER / "treebank.conllu")
-    assert len(sentences) == 40
-    found = count(minilm, Treebank("treebank.conllu", sentences))
+    found = probe(minilm, [str(FOLDER / "treebank.conllu")]).measured
+    assert found.sentences == 40
     [determiner] = [guess for guess in guesses(found, found) if guess.relation == "det"]
     assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")
     assert (determiner.count, determiner.offset) == (52, 1)

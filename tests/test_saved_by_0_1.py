@@ -84,13 +84,20 @@ def test_statistics_hold_what_was_printed_when_they_were_saved(program, name):
     assert found["distances"]["clusters"] == printed["distances"]["clusters"]
 
 
-def test_a_state_is_gone_on_from(program, tmp_path, monkeypatch):
-    """Three of six texts are in the state. They are other ones here, so that reading them anew would be seen."""
-    shutil.copy(FOLDER / "state.npz", tmp_path)
-    lines = (FOLDER / "corpus.txt").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "corpus.txt").write_text("\n".join(["Not read again."] * 3 + lines[3:]), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)  # the state knows its corpus as corpus.txt
-    found, printed = json.loads(program("stats", "corpus.txt", "--resume", "state.npz", "--json")), PRINTED["state"]
+def test_a_state_is_not_gone_on_from_and_stays(capsys, tmp_path):
+    """It says how many texts there were, and not which: sums are kept in a folder now, a file a shard."""
+    state = shutil.copy(FOLDER / "state.npz", tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["stats", str(FOLDER / "corpus.txt"), "--resume", str(state)])
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "")
+    assert err.endswith(f"{state} is a file, and sums are kept in a folder: name another place\n")
+    assert Path(state).read_bytes() == (FOLDER / "state.npz").read_bytes()
+
+
+def test_a_corpus_has_the_figures_that_it_had(program, tmp_path):
+    typed = ("stats", FOLDER / "corpus.txt", "--state", tmp_path / "state", "--json")
+    found, printed = json.loads(program(*typed)), PRINTED["state"]
     assert (found["texts"], found["tokens"]) == (printed["texts"], printed["tokens"]) == (6, 75)
     assert found["entropy_limit"] == pytest.approx(printed["entropy_limit"])
     heads = {(head["layer"], head["head"]): head for head in found["heads"]}

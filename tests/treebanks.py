@@ -1,5 +1,7 @@
 """Sentences with trees and made-up maps, for tests."""
 
+from dataclasses import fields
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -54,3 +56,29 @@ def pointing(sentence, at_child=False):
         if head is not None:
             one[(head, word) if at_child else (word, head)] = 1
     return one
+
+
+def conllu(sentences):
+    """Sentences as a file has them."""
+    return "".join(
+        "".join(
+            f"{number}\t{word}\t_\t_\t_\t_\t{0 if head is None else head + 1}\t{relation}\t_\t_\n"
+            for number, (word, head, relation) in enumerate(
+                zip(one.words, one.heads, one.relations, strict=True), start=1
+            )
+        )
+        + "\n"
+        for one in sentences
+    )
+
+
+def chain(words):
+    """A sentence whose words each hang on the one before."""
+    return Sentence(["dog"] * words, [None, *range(words - 1)], ["root", *["dep"] * (words - 1)], 1)
+
+
+def plain(tally):
+    """All that a tally says, to compare."""
+    arrays = {"tree_edges": tally.tree_edges.tolist(), "layer_edges": tally.layer_edges.tolist()}
+    found_at = {place: right.tolist() for place, right in tally.found_at.items()}
+    return {field.name: getattr(tally, field.name) for field in fields(tally)} | arrays | {"found_at": found_at}

@@ -2,7 +2,6 @@
 
 from attncli.analysis.statistics import Sums
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.resuming import SoFar
 from attncli.models.model import Model
 from attncli.text.windows import Window, windows
 
@@ -12,7 +11,7 @@ def corpus(model: Model, texts: list[str], stride: int | None = None) -> list[li
     return [list(windows(number, text, model.tokenizer, stride)) for number, text in enumerate(texts)]
 
 
-def sums_of(reducer: Reducer, texts: list[list[Window]], begun: SoFar | None = None) -> Sums:
-    """The sums over these texts, and over what has begun."""
-    *_, last = reducer.count(texts, reducer.nothing() if begun is None else begun)
-    return last.sums
+def sums_of(reducer: Reducer, texts: list[list[Window]]) -> Sums:
+    """The sums over these texts."""
+    *_, last = reducer.count(texts)
+    return last

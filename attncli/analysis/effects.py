@@ -11,6 +11,7 @@ from attncli.record import ModelInfo
 
 LEVEL = 0.05  # intervals hold the truth 19 times of 20
 RESAMPLES = 1000
+ROOM = 2**24  # numbers of samples that are drawn at once
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Ablation:
     effects: `[text, way, layer, head]`, each head by itself; of_layers: `[text, way, layer]`, these heads of a layer at
     once; together: `[text, way]`, all of them.
     importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where that is 0 by definition.
-    curves: of several texts how far the output holds.
+    curves: of several texts how far the output holds. partial: whether it was interrupted, and is of some texts only.
     """
 
     model: ModelInfo
@@ -63,6 +64,7 @@ class Ablation:
     together: Doubles
     importance: Doubles | None
     curves: Sequence[Curve] = ()
+    partial: bool = False
 
     @property
     def texts(self) -> int:
@@ -112,6 +114,8 @@ class Ablation:
             "output": self.answer.document(),
             "texts": self.texts,
         }
+        if self.partial:
+            document["partial"] = True
         document |= {"effects": entries, "layers": layers, "together": together}
         if self.curves:
             document["curves"] = [
@@ -131,8 +135,11 @@ def bootstrap(samples: Doubles, seed: int = 0) -> tuple[Doubles, Doubles]:
     anew with replacement (Efron 1979, "Bootstrap Methods: Another Look at the Jackknife").
     """
     generator = np.random.default_rng(seed)
-    drawn = generator.integers(len(samples), size=(RESAMPLES, len(samples)))
-    counts = np.apply_along_axis(np.bincount, 1, drawn, minlength=len(samples)) / len(samples)
-    means = np.tensordot(counts, samples, axes=1)
-    low, high = np.quantile(means, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    means = []
+    at_once = max(1, ROOM // len(samples))
+    for begin in range(0, RESAMPLES, at_once):
+        drawn = generator.integers(len(samples), size=(min(at_once, RESAMPLES - begin), len(samples)))
+        counts = np.apply_along_axis(np.bincount, 1, drawn, minlength=len(samples)) / len(samples)
+        means.append(np.tensordot(counts, samples, axes=1))
+    low, high = np.quantile(np.concatenate(means), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
     return low, high

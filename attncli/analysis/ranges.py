@@ -26,17 +26,16 @@ def check_figures(figures: Doubles, limit: Doubles, tokens: int) -> None:
 
     limit: the entropy of a head that looks at everything alike, `[layer]`.
     """
-    for place, name in enumerate(FIGURES):
-        ends = np.array([[most(name, one, tokens)] for one in limit.tolist()])
-        check_range(name, figures[..., place], ends)
+    ends = np.array([[most(name, one, tokens) for name in FIGURES] for one in limit.tolist()])
+    check_range(FIGURES, figures, ends[:, None])
 
 
 def check_spread(spread: Doubles, tokens: int) -> None:
     """Raises ValueError for a standard deviation `[layer, head, figure]` that a figure can't have: at most half of the
     way from its least to its most.
     """
-    for place, name in enumerate(FIGURES):
-        check_range(f"spread of {name}", spread[..., place], most(name, math.log(tokens), tokens) / 2)
+    ends = np.array([most(name, math.log(tokens), tokens) / 2 for name in FIGURES])
+    check_range([f"spread of {name}" for name in FIGURES], spread, ends)
 
 
 def check_limit(limit: Doubles, tokens: int) -> None:
@@ -46,8 +45,7 @@ def check_limit(limit: Doubles, tokens: int) -> None:
 
 def check_alike(alike: Doubles, tokens: int) -> None:
     """Raises ValueError for a figure in LINEAR, `[layer, figure]`, that looking at everything alike never gives."""
-    for place, name in enumerate(LINEAR):
-        check_range(f"alike: {name}", alike[..., place], most(name, 0.0, tokens))
+    check_range([f"alike: {name}" for name in LINEAR], alike, np.array([most(name, 0.0, tokens) for name in LINEAR]))
 
 
 def check_divergence(divergence: Doubles) -> None:
@@ -79,19 +77,21 @@ def check_sums(sums: Sums) -> None:
     means = sums.means / texts
     check_figures(means, np.full(len(means), math.log(queries)), queries)
     # The variance of what has this mean and is from 0 to `most` (Bhatia and Davis 2000).
-    for place, name in enumerate(FIGURES):
-        squares, mean = sums.squares[..., place] / texts, means[..., place]
-        check_range(f"squares of {name}", squares - mean**2, most(name, math.log(queries), queries) * np.abs(mean))
+    ends = np.array([most(name, math.log(queries), queries) for name in FIGURES])
+    check_range([f"squares of {name}" for name in FIGURES], sums.squares / texts - means**2, ends * np.abs(means))
     if sums.divergence is not None:
         check_divergence(sums.divergence / queries)
     if sums.alike is not None:
         check_alike(sums.alike / queries, queries)
 
 
-def check_range(what: str, numbers: Doubles, end: Doubles | float) -> None:
-    """Raises ValueError for a number, one a layer or a head, below 0 or above `end`, but for rounding, or NaN."""
+def check_range(what: str | Sequence[str], numbers: Doubles, end: Doubles | float) -> None:
+    """Raises ValueError for a number below 0 or above `end`, but for rounding, or NaN. what: is said of it; of numbers
+    that differ in that, a name for each place along the last axis.
+    """
     ends = np.broadcast_to(end, numbers.shape)
     wrong = ~((numbers >= -NOTHING) & (numbers <= ends * (1 + ROWS) + NOTHING))
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
-        raise ValueError(f"{what} is {numbers[place]:.4g}, and not from 0 to {ends[place]:.4g}")
+        name = what if isinstance(what, str) else what[place[-1]]
+        raise ValueError(f"{name} is {numbers[place]:.4g}, and not from 0 to {ends[place]:.4g}")

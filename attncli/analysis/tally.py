@@ -7,6 +7,8 @@ guess at the word's syntactic head. Where that comes from: `attncli.analysis.pro
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,75 +20,106 @@ from attncli.text.trees import Sentence
 
 DIRECTIONS = ("child->head", "head->child")  # who looks at whom
 ALL = "all"  # all relations together
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Any)
 NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What all heads found in some sentences. Memory does not grow with their number.
+class Skipped:
+    """How many sentences were skipped for one reason, and the file and the line that the first of them stands in."""
 
-    sentences, word_count: how many were read; skipped: sentences that could not be. counts: words asked for, by
-    relation. found: of those, `[layer, head, direction]` that each head found. offsets: the words by the distance to
-    their syntactic head. found_at: those that each head found, by relation and this distance.
+    count: int
+    file: str
+    line: int
+
+    def __add__(self, later: "Skipped") -> "Skipped":
+        return replace(self, count=self.count + later.count)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What all heads found in some sentences. Tallies add up, exactly; memory does not grow with sentences.
+
+    sentences, word_count: how many were read. offsets: the words asked for, by relation and the distance to their
+    syntactic head. found_at: those that each head found, `[layer, head, direction]`, by relation and this distance.
     edges: pairs of words that depend on each other. tree_edges: of those, `[layer, head]` in the tree of each head;
     layer_edges: `[layer]`, of a layer's mean map. chain_edges: of those, pairs of neighbours.
+    skips: sentences that could not be read, by the reason.
     """
 
     sentences: int
-    skipped: int
     word_count: int
-    counts: Counter[str]
-    found: dict[str, Ints]
     offsets: dict[str, Counter[int]]
+    found_at: dict[tuple[str, int], Ints]
     edges: int
     chain_edges: int
     tree_edges: Ints
     layer_edges: Ints
-    found_at: dict[tuple[str, int], Ints] = field(default_factory=dict)
+    skips: dict[str, Skipped] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls, layers: int, heads: int) -> "Tally":
         """What to begin with."""
         trees, means = np.zeros((layers, heads), dtype=np.int64), np.zeros(layers, dtype=np.int64)
-        return cls(0, 0, 0, Counter(), {}, {}, 0, 0, trees, means)
+        return cls(0, 0, {}, {}, 0, 0, trees, means)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Of the sentences of both; those of `other` come later."""
+        return Tally(
+            sentences=self.sentences + other.sentences,
+            word_count=self.word_count + other.word_count,
+            offsets=added(self.offsets, other.offsets),
+            found_at=added(self.found_at, other.found_at),
+            edges=self.edges + other.edges,
+            chain_edges=self.chain_edges + other.chain_edges,
+            tree_edges=self.tree_edges + other.tree_edges,
+            layer_edges=self.layer_edges + other.layer_edges,
+            skips=added(self.skips, other.skips),
+        )
 
     def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
         """And one more sentence, by its `[layer, head, word, word]` maps (`word_maps`)."""
-        counts, found, offsets = Counter(self.counts), dict(self.found), dict(self.offsets)
-        found_at = dict(self.found_at)
         heads = np.array([ROOT if head is None else head for head in sentence.heads], dtype=np.int64)
         correct = strongest_words(maps) == heads
+        offsets: dict[str, Counter[int]] = {}
+        found_at: dict[tuple[str, int], Ints] = {}
         for relation, places in asked_words(sentence).items():
-            counts[relation] += len(places)
-            found[relation] = found.get(relation, 0) + correct[..., places].sum(axis=-1)
             away = heads[places] - places
-            offsets[relation] = offsets.get(relation, Counter()) + Counter(away.tolist())
-            for offset in set(away.tolist()):
-                right = correct[..., np.array(places)[away == offset]].sum(axis=-1)
-                found_at[relation, offset] = found_at.get((relation, offset), 0) + right
+            offsets[relation] = Counter(away.tolist())
+            for offset in offsets[relation]:
+                found_at[relation, offset] = correct[..., np.array(places)[away == offset]].sum(axis=-1)
         gold, shared = tree_edges(maps, sentence)
-        return Tally(
-            sentences=self.sentences + 1,
-            skipped=self.skipped,
-            word_count=self.word_count + len(sentence),
-            counts=counts,
-            found=found,
-            offsets=offsets,
-            edges=self.edges + int(gold.sum()) // 2,
-            chain_edges=self.chain_edges + int(gold.diagonal(offset=1).sum()),
-            tree_edges=self.tree_edges + shared[:, :-1],
-            layer_edges=self.layer_edges + shared[:, -1],
-            found_at=found_at,
-        )
+        edges, chain_edges = int(gold.sum()) // 2, int(gold.diagonal(offset=1).sum())
+        trees, means = shared[:, :-1], shared[:, -1]
+        return self + Tally(1, len(sentence), offsets, found_at, edges, chain_edges, trees, means)
+
+    def plus_skipped(self, why: str, file: str, line: int) -> "Tally":
+        """And one more sentence, in that line, that could not be read."""
+        return self + replace(Tally.nothing(*self.tree_edges.shape), skips={why: Skipped(1, file, line)})
+
+    @property
+    def skipped(self) -> int:
+        """How many sentences could not be read."""
+        return sum(skipped.count for skipped in self.skips.values())
 
     @property
     def seen(self) -> int:
         """How many sentences it has been given."""
         return self.sentences + self.skipped
 
-    def plus_skipped(self) -> "Tally":
-        """And one more sentence that could not be read."""
-        return replace(self, skipped=self.skipped + 1)
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """Words asked for, by relation."""
+        return Counter({relation: offsets.total() for relation, offsets in self.offsets.items()})
+
+    @cached_property
+    def found(self) -> dict[str, Ints]:
+        """Of those, `[layer, head, direction]` that each head found."""
+        found: dict[str, Ints] = {}
+        for (relation, _), right in self.found_at.items():
+            found[relation] = found.get(relation, 0) + right
+        return found
 
     def best(self, relation: str) -> tuple[int, int, int]:
         """Layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
@@ -119,7 +152,8 @@ def asked_words(sentence: Sentence) -> dict[str, list[int]]:
     for word, (head, relation, punctuation) in enumerate(columns):
         if head is not None and not punctuation:
             asked.setdefault(ALL, []).append(word)
-            asked.setdefault(relation, []).append(word)
+            if relation != ALL:
+                asked.setdefault(relation, []).append(word)
     return asked
 
 
@@ -133,11 +167,38 @@ def strongest_words(maps: Floats) -> Ints:
     return np.stack(by_direction, axis=2)
 
 
-def tally(records: Iterable[tuple[AttentionRecord | None, Sentence]], so_far: Tally) -> Iterator[Tally]:
-    """What all heads have found after each of these sentences, going on from what there is `so_far`.
+def tally(read: Iterable[tuple[AttentionRecord | str, str, Sentence]], nothing: Tally) -> Iterator[Tally]:
+    """What all heads have found after each of these sentences.
 
-    A sentence without a record is counted as skipped.
+    read: of each its record, or why there is none, and which file it stands in.
     """
-    for record, sentence in records:
-        so_far = so_far.plus_skipped() if record is None else so_far.plus(word_maps(record), sentence)
+    so_far = nothing
+    for record, file, sentence in read:
+        if isinstance(record, str):
+            so_far = so_far.plus_skipped(record, file, sentence.line)
+        else:
+            so_far = so_far.plus(word_maps(record), sentence)
         yield so_far
+
+
+def added(one: dict[Key, Value], other: dict[Key, Value]) -> dict[Key, Value]:
+    """Both, by what they have in common."""
+    return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
+
+
+def check_tally(found: Tally) -> None:
+    """Raises ValueError for what no sentences have."""
+    words = found.counts[ALL]
+    if found.word_count < found.sentences or words > found.word_count or any(n > words for n in found.counts.values()):
+        raise ValueError("it has more words of a relation than there are")
+    if any(not between(right, found.offsets[relation][offset]) for (relation, offset), right in found.found_at.items()):
+        raise ValueError("its heads find other words than there are")
+    if not found.chain_edges <= found.edges <= found.word_count:
+        raise ValueError("it has more edges than words")
+    if not between(found.tree_edges, found.edges) or not between(found.layer_edges, found.edges):
+        raise ValueError("its trees have other edges than there are")
+
+
+def between(counts: Ints, most: int) -> bool:
+    """Whether all of them are from 0 to `most`."""
+    return bool((counts >= 0).all() and (counts <= most).all())

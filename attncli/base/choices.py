@@ -35,6 +35,9 @@ Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
+Checked = Literal["attention", "mask", "positions", "layer"]
+MaskMeans = Literal["allowed", "forbidden", "added"]
+Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]
 Output = Literal["classes", "tokens", "span", "words", "embedding"]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 # With the name of this machine: of who is at work on another one that shares the place, nothing is known here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
-UNDER_WAY: set[Path] = set()  # those of this process
+UNDER_WAY: set[Path] = set()  # those of this process, and other files and folders that go when it ends
 SETTLED = 1.0  # seconds after which a folder is locked, if anybody is at work in it
 
 
@@ -41,8 +41,12 @@ def making(place: Path) -> Iterator[Path]:
 
 def remove_all() -> None:
     """Remove those of this process, which is about to end."""
-    for folder in list(UNDER_WAY):
-        shutil.rmtree(folder, ignore_errors=True)
+    for path in list(UNDER_WAY):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def clear(place: Path) -> None:

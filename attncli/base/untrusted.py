@@ -4,6 +4,7 @@ Nothing in a file is trusted: no pickle is ever read, no size believed before it
 a ValueError that says what is wrong. OSError comes through: the file is missing, or may not be read.
 """
 
+import errno
 import json
 import lzma
 import math
@@ -86,6 +87,10 @@ def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray
             if total > max(SMALL, INFLATED * path.stat().st_size):
                 raise ValueError(f"inflated it would be {total:,} bytes")
             return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ValueError("a member of it begins before the file does") from error
     except GARBLED as error:
         raise ValueError(first_line(error)) from error
 

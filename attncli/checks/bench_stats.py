@@ -28,7 +28,9 @@ from attncli.base.errors import RequestError
 from attncli.checks.contestants import BATCH, padded, run_peer
 from attncli.checks.machine import machine_document
 from attncli.checks.timing import Run, median_seconds
-from attncli.corpus.reading import Reading
+from attncli.corpus.inputs.files import whole
+from attncli.corpus.inputs.finding import find_inputs
+from attncli.corpus.inputs.reading import Reading
 from attncli.corpus.reducer import Reducer
 from attncli.models.aliases import find_alias
 from attncli.models.hub import NotOnThisMachine, locate
@@ -185,7 +187,7 @@ def measure_speed(
 
 
 def read(model: Model, path: Path) -> Any:
-    return Reading().windows([str(path)], model.tokenizer)
+    return Reading().windows(whole(find_inputs([str(path)])), model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:

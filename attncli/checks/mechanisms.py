@@ -8,6 +8,7 @@ from attncli.checks.claims import Claim, check_claims
 from attncli.checks.designs import REACH, Design, designs
 from attncli.checks.looks import HeadInLayer, Look
 from attncli.checks.papers import check_papers
+from attncli.checks.planted import Mistakes, planted
 from attncli.checks.variants import Variant, variants
 from attncli.models.head import OneHead
 from attncli.models.model import Model
@@ -21,7 +22,8 @@ class Mechanisms:
     """What was found on one head.
 
     own: what its map looks like; variants, designs: its queries and keys otherwise, softmax with this temperature,
-    windows of this reach, what is random from this seed; claims: how they came out.
+    windows of this reach, what is random from this seed; claims: how they came out; mistakes: made in its layer, None
+    where nobody asked for them.
     """
 
     record: AttentionRecord
@@ -32,9 +34,10 @@ class Mechanisms:
     temperature: float
     reach: int
     seed: int
+    mistakes: Mistakes | None = None
 
     def document(self) -> dict[str, Any]:
-        """What `mechanisms --json` prints: the head's own map, its variants and designs with theirs, and the claims."""
+        """What `mechanisms --json` prints: the head's own map, what becomes of it, and the claims."""
         [layer], [head] = self.record.layers, self.record.heads
         return {
             "model": self.record.model.document(),
@@ -49,6 +52,7 @@ class Mechanisms:
             "variants": [{**asdict(variant), "weights": variant.weights.tolist()} for variant in self.variants],
             "designs": [design.document() for design in self.designs],
             "claims": [asdict(claim) for claim in self.claims],
+            "mistakes": None if self.mistakes is None else self.mistakes.document(),
             "records": [self.record.document()],
         }
 
@@ -80,6 +84,16 @@ def mechanisms(
         return Mechanisms(head.record, own, [], found, [], temperature, reach, seed)
     claims = [*check_claims(model, head, seed), *check_papers(head, in_layer, seed)]
     return Mechanisms(head.record, own, variants(head, temperature, seed), found, claims, temperature, reach, seed)
+
+
+def with_mistakes(model: Model, head: OneHead) -> Mechanisms:
+    """One head of a model with every known mistake, which is all then.
+
+    Raises RequestError as `planted` does.
+    """
+    in_layer = HeadInLayer.of(model, head)
+    own = Look.of(in_layer.own, in_layer.own, in_layer.counted)
+    return Mechanisms(head.record, own, [], [], [], 1.0, REACH, 0, planted(model, head))
 
 
 def check_temperature(temperature: float) -> None:

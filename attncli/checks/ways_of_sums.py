@@ -9,7 +9,7 @@ from attncli.analysis.statistics import Counting, Sums
 from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.corpus.reducer import Reducer
+from attncli.corpus.reducer import Pace, Reducer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
@@ -54,8 +54,9 @@ def sums(both: Both, measure: str = "weight") -> float:
     As they are added up for all queries at once, and, as for a long text, block by block.
     """
     texts, counting, layers = cut(both), Counting(both.mask, measure=measure), both.layers
+    few = Pace.on(both.model.device.type, block_weights=FEW)
     expected = theirs(both, texts, counting)
-    found = [Reducer(both.model, counting, block_weights=at_once).reduce(texts) for at_once in (None, FEW)]
+    found = [Reducer(both.model, counting, pace).reduce(texts) for pace in (None, few)]
     return worst(
         float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
         for one in found

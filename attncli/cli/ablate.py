@@ -1,19 +1,23 @@
 """attncli ablate: what an output does without a head."""
 
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attncli.base import choices
-from attncli.cli import completion, hints, options, output, saving
+from attncli.cli import completion, corpora, hints, options, output, saving
 from attncli.cli.given import refuse
-from attncli.cli.texts import read_inputs, read_lines
+from attncli.cli.texts import STDIN, check_either, read_inputs, read_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attncli.analysis.effects import Ablation
+
+# What is said of files: with TEXT there is one, which is done here.
+OF_FILES = ("field", "skip_bad", "limit", "sample", "seed", *corpora.WHERE)
 
 
 def ablate(
@@ -21,7 +25,18 @@ def ablate(
     text: options.Text = None,
     pair: options.Pair = None,
     similar_to: options.SimilarTo = None,
-    file: options.File = None,
+    file: Annotated[
+        list[str] | None,
+        options.option(options.TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line; or several -f."),
+    ] = None,
+    field: corpora.Field = None,
+    skip_bad: corpora.SkipBad = False,
+    limit: Annotated[
+        int | None,
+        options.option(options.TEXT, "--limit", rare=True, min=1, metavar="N", help="Only the first N texts."),
+    ] = None,
+    sample: corpora.Sample = None,
+    seed: corpora.Seed = 0,
     ask: options.Ask = None,
     target: options.Label = None,
     at: options.At = None,
@@ -55,6 +70,11 @@ def ablate(
     model: options.ModelName = "minilm",
     mask: options.Mask = "padding",
     output_path: options.PictureOrPage = None,
+    state: Annotated[str | None, corpora.state(rare=True)] = None,
+    shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None,
+    workers: corpora.Workers = None,
+    on: corpora.On = "here",
+    worker_gpus: corpora.WorkerGpus = 0.0,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -80,30 +100,55 @@ def ablate(
     ways = choices.several("way", way, choices.Way)
     if ways == ["zero"]:
         refuse(context, "with --way zero, which takes nothing from other texts", "reference")
-    inputs = read_inputs(text, pair, file)
+    check_either(text, file)
+    if not file:
+        refuse(context, "without -f, which names files", *OF_FILES)
+    where = corpora.where_of(context)
+    texts = [] if file else [one.text for one in read_inputs(text, pair, None)]
     from attncli.cli.source import open_own
     from attncli.effects.ablation import Ways
     from attncli.effects.ablation import ablate as find
     from attncli.effects.asking import Asking
 
-    others = None if reference is None else read_lines(reference)
+    asked = Ways(ways, None if reference is None else read_lines(reference)), layer or "all", head or "all"
     asking = Asking(pair, similar_to, target, at, ask, task, mask)
     opened = open_own(model, device, dtype, "ablate")
-    from attncli.cli.progress import progress
+    if file:
+        from attncli.corpus.inputs.reading import Reading
+        from attncli.effects.ablated_corpus import ablate_files
+        from attncli.effects.ablated_texts import Ablating
 
-    texts = [one.text for one in inputs]
-    found = find(opened, texts, Ways(ways, others), layer or "all", head or "all", asking, progress)
+        reading = Reading(field=field, skip_bad=skip_bad, limit=limit, sample=sample, seed=seed)
+        with corpora.progress() as show:
+            found = ablate_files(opened, file, reading, Ablating(*asked, asking), where, show)
+    else:
+        from attncli.cli.progress import progress
+
+        found = find(opened, texts, *asked, asking, progress)
     if json:
         output.json_document(found.document())
-    elif output_path is None:
+    elif output_path is None or found.partial:
         from attncli.render.terminal.effects import ablation_view
 
         output.show(*ablation_view(found, top, output.canvas()))
+    if found.partial:
+        raise typer.Exit(output.INTERRUPTED)
     if output_path is not None:
         saving.save(output_path, found.document, itemgetter("effects"), lambda: figure(found), lambda: page(found))
         output.file(output_path, json)
-    most_layer, most_head = found.ranked()[0]
-    hints.offer(context, "what that head does", "run", layer=most_layer, head=most_head)
+    if not file or runs(file):
+        most_layer, most_head = found.ranked()[0]
+        texts_of = {"file": file[0]} if file else {}
+        hints.offer(context, "what that head does", "run", layer=most_layer, head=most_head, **texts_of)
+
+
+def runs(files: list[str]) -> bool:
+    """Whether `run` takes the same: one file of lines."""
+    from attncli.corpus.inputs.kinds import is_compressed, is_json, is_table
+
+    [one, *others] = files
+    lines = not (is_compressed(one) or is_json(one) or is_table(one))
+    return not others and lines and (one == STDIN or Path(one).is_file())
 
 
 def figure(found: "Ablation") -> "Figure":

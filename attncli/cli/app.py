@@ -18,6 +18,7 @@ from attncli.cli import given, output
 from attncli.cli.ablate import ablate
 from attncli.cli.align import align
 from attncli.cli.bench import bench
+from attncli.cli.check import check
 from attncli.cli.compare import compare
 from attncli.cli.cut import cut
 from attncli.cli.diff import diff
@@ -43,7 +44,14 @@ REFUSED = 2
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
-    "Understand": {"explain": explain, "mask": mask, "mechanisms": mechanisms, "align": align, "flow": flow},
+    "Understand": {
+        "explain": explain,
+        "mask": mask,
+        "mechanisms": mechanisms,
+        "align": align,
+        "flow": flow,
+        "check": check,
+    },
     "Does it matter": {"ablate": ablate, "similar": similar, "cut": cut, "patch": patch, "trust": trust},
     "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
     "The program itself": {

@@ -167,7 +167,7 @@ def saved_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionReco
 
 def computed_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionRecord]":
     """Two texts, or one text under two models, masks or measures. Raises RequestError for none or several of these."""
-    from attncli.cli.source import Opening, Texts, request_of
+    from attncli.cli.source import Texts, opening_of, request_of
     from attncli.record import Input
 
     asked = context.params
@@ -182,7 +182,7 @@ def computed_sides(context: typer.Context) -> "tuple[AttentionRecord, AttentionR
     check_one(len(inputs), "give the one to compare as A")
     second = Input(asked["second"], asked["pair"]) if "second" in ways else inputs[0]
     masks, measures = two(asked, "masks", "mask"), two(asked, "measures", "measure")
-    opening, request = Opening.of(asked), request_of(asked, "all")
+    opening, request = opening_of(asked), request_of(asked, "all")
     models, silenced = two(asked, "models", "model"), (None, asked["without"])
     sides = [
         Texts([text], replace(opening, name=name, without=heads), request).asking(mask=mask, measure=measure)

@@ -51,7 +51,8 @@ def mask(
         saving.check(output_path, "what masks do")
     drawn = output_path is not None and output_path.suffix.lower() in PICTURES
     from attncli.cli.progress import one_by_one
-    from attncli.cli.source import Opening, open_part
+    from attncli.cli.source import open_part
+    from attncli.models.opening import Opening
     from attncli.record import Request
 
     inputs = read_inputs(text, pair, file)

@@ -1,6 +1,5 @@
-"""attncli mechanisms: a real head under every score and normaliser and in other designs, and the claims on it."""
+"""attncli mechanisms: a real head under every score, in other designs and with mistakes, and the claims on it."""
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attncli.checks.mechanisms import Mechanisms
+    from attncli.checks.planted import Mistakes
     from attncli.render.terminal.canvas import Canvas
 
 WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")
@@ -38,6 +38,10 @@ def mechanisms(
         choices.Design | None,
         options.choice(options.MODEL, choices.Design, "--design", help="One design alone, with its map: "),
     ] = None,
+    mistakes: Annotated[
+        bool,
+        options.option(options.MODEL, "--mistakes", help="What known mistakes in attention do to it, and no more."),
+    ] = False,
     reach: Annotated[
         int,
         options.option(
@@ -66,9 +70,9 @@ def mechanisms(
 ) -> None:
     """Put one head under every score and in other designs.
 
-    Its own queries and keys: other positions, windows, shared keys. What this model never learned is drawn from the
-    seed and labelled "untrained". Claims of tutorials and papers are measured on the head, or on random vectors. A
-    claim that does not hold is a finding, and the exit code is 0.
+    Other positions, windows, shared keys: what this model never learned is drawn from the seed and labelled
+    "untrained". Claims of tutorials and papers are measured; one that does not hold is a finding, and the exit code
+    is 0.
 
     \b
     Examples:
@@ -76,6 +80,10 @@ def mechanisms(
       attncli mechanisms -l 4 -H 3 -o mechanisms.png
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
+    if mistakes:
+        refuse(
+            context, "with --mistakes, which are made in the head as it is", "design", "temperature", "reach", "seed"
+        )
     if design is not None and design not in WINDOWS:
         refuse(context, f"with --design {design}, which is no window", "reach")
     if design in SHARED:
@@ -97,26 +105,45 @@ def mechanisms(
     measuring.check_temperature(temperature)
     tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
     numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    found = measuring.mechanisms(loaded, one_head(loaded, tokens, *numbers, mask), temperature, seed, reach, design)
+    taken = one_head(loaded, tokens, *numbers, mask)
+    if mistakes:
+        found = measuring.with_mistakes(loaded, taken)
+    else:
+        found = measuring.mechanisms(loaded, taken, temperature, seed, reach, design)
     if json:
         output.json_document(found.document())
     elif output_path is None:
         canvas = output.canvas()
-        output.show(*(whole(found, canvas) if design is None else alone(found, canvas)))
+        output.show(*shown(found, canvas))
     if output_path is not None:
-        rows = itemgetter("variants" if design is None else "designs")
-        saving.save(output_path, found.document, rows, lambda: figure(found, design is not None))
+        saving.save(output_path, found.document, rows, lambda: figure(found))
         output.file(output_path, json)
     hints.offer(context, "one row of this head, number by number", "explain")
 
 
-def figure(found: "Mechanisms", alone: bool) -> "Figure":
-    """What -o draws: the maps of all scores, or one design alone."""
-    from attncli.render.figures.mechanisms import design_figure, mechanisms_figure
+def rows(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a .csv has a row for: mistakes or designs where nothing else was asked for, else variants."""
+    if document["mistakes"] is not None:
+        return list(document["mistakes"]["made"])
+    return list(document["variants"] or document["designs"])
 
-    if alone:
+
+def figure(found: "Mechanisms") -> "Figure":
+    """What -o draws: the maps of all scores, of all mistakes, or of one design alone."""
+    from attncli.render.figures.mechanisms import design_figure, mechanisms_figure, mistakes_figure
+
+    if found.mistakes is not None:
+        return mistakes_figure(found.record, found.mistakes)
+    if not found.variants:
         return design_figure(found.record, found.designs[0])
     return mechanisms_figure(found.record, found.variants, found.temperature, found.seed)
+
+
+def shown(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
+    """Mistakes alone, one design alone, or everything else."""
+    if found.mistakes is not None:
+        return wrong(found, found.mistakes, canvas)
+    return whole(found, canvas) if found.variants else alone(found, canvas)
 
 
 def whole(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
@@ -149,4 +176,17 @@ def alone(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
         *designs.design_maps(found.record, found.designs[0], canvas),
         designs.designs_table(found.own, found.designs),
         designs.designs_legend(),
+    ]
+
+
+def wrong(found: "Mechanisms", mistakes: "Mistakes", canvas: "Canvas") -> list[Any]:
+    """Every mistake: the maps that it changes, and what it changes in figures."""
+    from attncli.render.terminal import mechanisms as view
+    from attncli.render.terminal import mistakes as planted
+
+    return [
+        view.about(found.record, canvas),
+        *planted.mistake_maps(found.record, mistakes, canvas),
+        planted.mistakes_table(mistakes),
+        planted.mistakes_legend(),
     ]

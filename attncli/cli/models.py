@@ -27,7 +27,7 @@ def list_models(
     """List the models with a short name, and which of them are here.
 
     Here is on this machine; naming another one fetches it. A model without a short name is named by its Hub repository
-    (owner/name) or its directory.
+    (owner/name), its directory, or its address (s3://bucket/folder).
     ATTNCLI_MODEL sets another default.
 
     \b
@@ -54,7 +54,7 @@ def show(
     context: typer.Context,
     name: Annotated[
         str,
-        options.argument("NAME", "An alias, a Hub repository id or a directory.", completion.model),
+        options.argument("NAME", "An alias, a Hub repository id, a directory or an address.", completion.model),
     ],
     json: options.Json = False,
     quiet: options.Quiet = False,

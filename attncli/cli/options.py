@@ -175,7 +175,7 @@ ModelName = Annotated[
         "-m",
         metavar="NAME",
         envvar="ATTNCLI_MODEL",
-        help="An alias, a Hub id, a directory.",
+        help="Alias, Hub id, directory, address.",
         complete=completion.model,
     ),
 ]

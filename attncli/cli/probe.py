@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.base.errors import RequestError
-from attncli.cli import hints, options, output, saving
+from attncli.cli import corpora, hints, options, output, saving
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,21 +14,29 @@ if TYPE_CHECKING:
 
 def probe(
     context: typer.Context,
-    file: Annotated[str, options.argument("FILE", "A treebank in CoNLL-U; - is stdin.")],
+    files: Annotated[
+        list[str], options.argument("FILES", "A treebank in CoNLL-U: files, folders, addresses; - is stdin.")
+    ],
     model: options.ModelName = "minilm",
     test: Annotated[
         str | None,
-        options.option(
-            options.TEXT, "--test", metavar="FILE", help="Choose heads on the first treebank, measure them on this one."
-        ),
+        options.option(options.TEXT, "--test", metavar="FILE", help="Choose heads on FILES, measure them on this one."),
     ] = None,
     limit: Annotated[
         int | None,
         options.option(options.TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank."),
     ] = None,
+    sample: corpora.Sample = None,
+    seed: corpora.Seed = 0,
+    skip_bad: corpora.SkipBad = False,
     engine: options.Engine = "auto",
     which: options.OwnWhich = None,
+    workers: corpora.Workers = None,
+    on: corpora.On = "here",
+    worker_gpus: corpora.WorkerGpus = 0.0,
     output_path: options.Picture = None,
+    state: corpora.State = None,
+    shard_mb: corpora.ShardMb = None,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -53,22 +61,22 @@ def probe(
       attncli probe sample_inputs/treebank.conllu --limit 20 -o probe.png
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
-    from attncli.cli.progress import progress
-    from attncli.cli.source import Opening, open_part
-    from attncli.corpus.reading import STDIN
+    from attncli.cli.source import open_part
+    from attncli.corpus.inputs.files import STDIN
+    from attncli.corpus.inputs.treebank import TreebankReading
+    from attncli.models.opening import Opening
 
     if output_path is not None:
         saving.check(output_path, "what is probed")
-    if file == test == STDIN:
-        raise RequestError("both FILE and --test are stdin: give one of them as a file")
-    from attncli.corpus import probing
-
-    treebank = probing.Treebank.read(file, limit)
-    tested = None if test is None else treebank if test == file else probing.Treebank.read(test, limit)
+    if STDIN in files and test == STDIN:
+        raise RequestError("both FILES and --test are stdin: give one of them as a file")
+    reading = TreebankReading(limit=limit, sample=sample, seed=seed, skip_bad=skip_bad)
+    where = corpora.where_of(context)
     opened = open_part(Opening(model, device, dtype, engine), which)
-    steps = len(treebank.sentences) + (0 if tested in (None, treebank) else len(tested.sentences))
-    with progress(steps, "sentences") as advance:
-        found = probing.probe(opened, treebank, tested, advance, which)
+    from attncli.corpus.probing import probe as probe_treebank
+
+    with corpora.progress("sentences", "words") as show:
+        found = probe_treebank(opened, files, None if test is None else [test], reading, which, where, show)
     document = found.document()
     if json:
         output.json_document(document)
@@ -82,7 +90,7 @@ def probe(
         saving.save(output_path, lambda: document, itemgetter("relations"), lambda: figure(document))
         output.file(output_path, json)
     best = found.relations[0]  # of all of them together
-    hints.offer(context, "the best of these heads", "run", file=None, layer=best.layer, head=best.head)
+    hints.offer(context, "the best of these heads", "run", layer=best.layer, head=best.head)
 
 
 def figure(document: dict[str, Any]) -> "Figure":

@@ -13,10 +13,10 @@ PATIENCE = 1.0  # seconds until the user is told of what takes long
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
+def progress(total: int | None, what: str) -> Iterator[Callable[[], None]]:
     """A bar that shows itself once it is clear that it will take a while.
 
-    Yields what to call when one more of `total` is done.
+    Yields what to call when one more of `total` is done; None: of nobody knows how many, the bar moves to and fro.
     """
     if not output.shows_progress():
         yield lambda: None

@@ -12,6 +12,7 @@ from typer import Context
 from attncli.base.errors import RequestError
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
+from attncli.models.opening import Opening
 from attncli.record.request import TOKENS, Grouping, Input, Request
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Source(ABC):
         if options.get("target") is not None and len(inputs) > 1:
             raise RequestError(f"--target is what becomes of one text, and there are {len(inputs)}: give the one")
         request = replace(request_of(options, layers), grouping=grouping, predict=predict)
-        return Texts(inputs, Opening.of(options), request)
+        return Texts(inputs, opening_of(options), request)
 
     @abstractmethod
     def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
@@ -87,32 +88,6 @@ class Source(ABC):
         return record
 
 
-@dataclass(frozen=True)
-class Opening:
-    """Which model to open, and how."""
-
-    name: str
-    device: str
-    dtype: str
-    engine: str = "auto"
-    without: str | None = None
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "Opening":
-        others = {name: options[name] for name in ("engine", "without") if name in options}
-        return cls(options["model"], options["device"], options["dtype"], **others)
-
-    def open(self) -> "Engine":
-        """Raises RequestError as `load_model` does."""
-        from attncli.models.hub import locate
-
-        locate(self.name)  # what is wrong with a name is said before torch is imported, which takes over a second
-        from attncli.models.loading import load_model
-
-        loaded = load_model(self.name, self.device, self.dtype, self.engine)
-        return loaded if self.without is None else loaded.without(self.without)
-
-
 def open_part(opening: Opening, which: str | None) -> "Engine":
     """The model, for a command that takes --which where there are several parts. Raises RequestError as `open` does."""
     engine = opening.open()
@@ -130,10 +105,16 @@ def open_own(name: str, device: str, dtype: str, command: str) -> "Model":
     from attncli.models.own_only import looking_into
 
     with looking_into(command, name):
-        locate(name)  # as in `open`
-        from attncli.models.loading import load_own
+        place = locate(name)  # as in `Opening.open`
+        from attncli.models.loading import load_own_from
 
-        return load_own(name, device, dtype)
+        return load_own_from(place, device, dtype)
+
+
+def opening_of(options: dict[str, Any]) -> Opening:
+    """Which model the options name."""
+    others = {name: options[name] for name in ("engine", "without") if name in options}
+    return Opening(options["model"], options["device"], options["dtype"], **others)
 
 
 def request_of(options: dict[str, Any], layers: str) -> Request:

@@ -1,8 +1,5 @@
 """attncli stats: what every head does in general, over a corpus."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,23 +8,23 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import hints, options, output
+from attncli.cli import corpora, hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import stdin_is_piped
 
 if TYPE_CHECKING:
-    from attncli.analysis.statistics import Statistics, Sums
+    from attncli.analysis.statistics import Statistics
 
 # What counts a corpus: with --from it is counted already.
 COUNTING = (
     "files", "paragraphs", "jsonl", "skip_bad", "limit", "stride", "model", "mask", "measure", "words", "distances",
-    "resume", "engine", "without", "which", "device", "dtype",
+    "field", "sample", "seed", *corpora.WHERE, "engine", "without", "which", "device", "dtype",
 )  # fmt: skip
 OF_MAPS = ("words", "distances")  # of those, what is asked of maps: it has an effect on a saved record
 
 Files = Annotated[
     list[str] | None,
-    options.argument("FILES", "Texts, one a line; - is stdin."),
+    options.argument("FILES", "Files, folders, patterns, addresses; - is stdin."),
 ]
 
 
@@ -35,21 +32,19 @@ def stats(
     context: typer.Context,
     files: Files = None,
     paragraphs: Annotated[
-        bool, options.option(options.TEXT, "--paragraphs", help="A text goes on until an empty line.")
+        bool, options.option(options.TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False,
     jsonl: Annotated[
         str | None,
         options.option(options.TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD."),
     ] = None,
-    skip_bad: Annotated[
-        bool,
-        options.option(
-            options.TEXT, "--skip-bad", rare=True, help="Report lines that hold no text, and go on without them."
-        ),
-    ] = False,
+    field: corpora.Field = None,
+    skip_bad: corpora.SkipBad = False,
     limit: Annotated[
         int | None, options.option(options.TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")
     ] = None,
+    sample: corpora.Sample = None,
+    seed: corpora.Seed = 0,
     stride: Annotated[
         int | None,
         options.option(
@@ -83,20 +78,15 @@ def stats(
         list[Path] | None,
         options.into(".csv .json .npz .png .svg .pdf .pgf .tex; or several -o."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        options.option(
-            options.OUTPUT,
-            "--resume",
-            rare=True,
-            metavar="FILE",
-            help="Go on from FILE where it is there, and keep it up to date.",
-        ),
-    ] = None,
+    state: corpora.State = None,
+    shard_mb: corpora.ShardMb = None,
     saved: options.Saved = None,
     engine: options.Engine = "auto",
     without: options.Without = None,
     which: options.OwnWhich = None,
+    workers: corpora.Workers = None,
+    on: corpora.On = "here",
+    worker_gpus: corpora.WorkerGpus = 0.0,
     json: options.Json = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -118,30 +108,42 @@ def stats(
     """
     from attncli.analysis.statistics import Counting
     from attncli.analysis.statistics_files import SUFFIXES, document
-    from attncli.corpus.reading import Reading
+    from attncli.corpus.inputs.reading import Reading
 
     for path in output_paths or []:
         check_suffix(path, (*SUFFIXES, *PICTURES), "what is counted")
     table = not json and not output_paths
-    if not json and resume is None and all(path.suffix.lower() == ".csv" for path in output_paths or []):
+    if not json and state is None and all(path.suffix.lower() == ".csv" for path in output_paths or []):
         refuse(context, "without --json, or -o with .json, .npz or a picture, which show them", "distances")
     if not table and not any(path.suffix.lower() in PICTURES for path in output_paths or []):
         refuse(context, "without a table or an atlas to colour", "by")
+    if jsonl is not None:
+        refuse(context, "with --jsonl, which names the field", "field")
     if saved is None:
-        from attncli.cli.source import Opening, open_part
+        from attncli.cli.source import open_part
+        from attncli.models.opening import Opening
 
         reading, counting = (
-            Reading(paragraphs, jsonl, skip_bad, limit),
+            Reading(
+                paragraphs=paragraphs,
+                field=jsonl or field,
+                json=jsonl is not None,
+                skip_bad=skip_bad,
+                limit=limit,
+                sample=sample,
+                seed=seed,
+            ),
             Counting(mask, distances, measure, words, which),
         )
+        where = corpora.where_of(context)
         texts = files or piped()
         opened = open_part(Opening(model, device, dtype, engine, without), which)
         if opened.kind(which) == "decoder":
             refuse(context, "on a decoder, which hides the future and no more", "mask")
         from attncli.corpus.statistics import count_files
 
-        with progress(limit) as show:
-            statistics = count_files(opened, texts, reading, stride, counting, resume, show)
+        with corpora.progress() as show:
+            statistics = count_files(opened, texts, reading, stride, counting, where, show)
     else:
         statistics = load(saved, context)
     if not statistics.partial or saved:
@@ -206,30 +208,3 @@ def piped() -> list[str]:
     if not stdin_is_piped():
         raise RequestError("no corpus: name files with one text a line, or pipe texts in")
     return ["-"]
-
-
-@contextmanager
-def progress(limit: int | None) -> Iterator[Callable[["Sums"], None]]:
-    """A progress bar on stderr, on a terminal only: texts, tokens, and tokens a second since it began.
-
-    Yields what to call with the sums so far, first with those that it goes on from.
-    """
-    if not output.shows_progress():
-        yield lambda sums: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(), TextColumn("{task.completed:,.0f} texts  {task.fields[tokens]}"))
-    begun = time.monotonic()
-    before: list[int] = []  # how many tokens it goes on from
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=limit, tokens="")
-
-        def show(sums: "Sums") -> None:
-            if not before:
-                before.append(sums.queries)
-            rate = (sums.queries - before[0]) / (time.monotonic() - begun)
-            bar.update(task, completed=sums.texts, tokens=f"{sums.queries:,} tokens  {rate:,.0f} tokens/s")
-
-        yield show

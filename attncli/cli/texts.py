@@ -27,8 +27,7 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
     """
     from attncli.record import Input
 
-    if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: which one is meant?")
+    check_either(text, file)
     if text is not None:
         return [Input(text, pair)]
     if file is None and stdin and stdin_is_piped():
@@ -37,6 +36,12 @@ def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: boo
         return [Input(line, pair) for line in read_lines(file)]
     output.say(f'attncli: no text given, so this one: "{SAMPLE}"')
     return [Input(SAMPLE, pair)]
+
+
+def check_either(text: str | None, file: object) -> None:
+    """Raises RequestError where there are both."""
+    if text is not None and file is not None:
+        raise RequestError("both a text and --file are given: which one is meant?")
 
 
 def read_lines(name: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""Many texts through a model: read from files, reduced to sums or tallies on the way, interrupted and resumed."""
+"""Many texts through a model: read in shards from files of any kind, reduced to sums or tallies that add up."""

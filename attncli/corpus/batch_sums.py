@@ -63,15 +63,6 @@ class BatchSums:
         self.memory = Memory(block_weights, torch.empty(0, dtype=model.map_dtype, device=model.device))
 
     @property
-    def cores(self) -> int:
-        """How many batches may go through side by side: on a CPU one a core."""
-        return torch.get_num_threads() if self.model.device.type == "cpu" else 1
-
-    @property
-    def batch_tokens(self) -> int:
-        return TOKENS_A_CORE if self.model.device.type == "cpu" else self.model.batch_tokens
-
-    @property
     def tokenizer(self) -> Tokenizer:
         return self.model.tokenizer
 

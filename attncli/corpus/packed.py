@@ -9,40 +9,25 @@ from attncli.text.windows import Window
 TEXTS_SORTED, TOKENS_SORTED = 1024, 65536  # what is sorted by length together; all of it is in memory at once
 
 
-def groups(texts: Iterable[Iterable[Window]], first: int = 0) -> Iterator[tuple[int, list[Window]]]:
-    """The windows that are sorted together, and how many texts end in them, with or without a window.
-
-    A text of TOKENS_SORTED tokens or more stands alone, in as many groups as it takes.
-
-    first: how many texts are in the first group, where that was begun before.
-    """
+def groups(texts: Iterable[Iterable[Window]]) -> Iterator[list[Window]]:
+    """The windows that are sorted together. A text of TOKENS_SORTED tokens or more is in groups of its own."""
     group: list[Window] = []
     count = tokens = 0
     for windows in texts:
         left = iter(windows)
         part, size = some(left)
-        if size >= TOKENS_SORTED:
-            if count:
-                yield count, group
-            yield from alone(part, left)
-            group, count, tokens, first = [], 0, 0, 0
-            continue
-        group += part
-        count, tokens = count + 1, tokens + size
-        full = count == TEXTS_SORTED or tokens >= TOKENS_SORTED
-        if (count == first) if first else full:
-            yield count, group
-            group, count, tokens, first = [], 0, 0, 0
-    if count:
-        yield count, group
-
-
-def alone(part: list[Window], left: Iterator[Window]) -> Iterator[tuple[int, list[Window]]]:
-    """The groups of one long text, which begins with `part`."""
-    while part:
-        following, _ = some(left)
-        yield (0 if following else 1), part
-        part = following
+        long = size >= TOKENS_SORTED
+        if not long:
+            group += part
+            count, tokens = count + 1, tokens + size
+        if group and (long or count == TEXTS_SORTED or tokens >= TOKENS_SORTED):
+            yield group
+            group, count, tokens = [], 0, 0
+        while long and part:
+            yield part
+            part, _ = some(left)
+    if group:
+        yield group
 
 
 def some(windows: Iterator[Window]) -> tuple[list[Window], int]:

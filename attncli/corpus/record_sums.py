@@ -25,9 +25,6 @@ class RecordSums:
     which: as in a Request, save that cross-attention can't be counted so.
     """
 
-    batch_tokens = LONGEST_WINDOW
-    cores = 1  # torch shares a text among them
-
     def __init__(self, engine: Engine, counting: Counting, which: str | None) -> None:
         self.engine = engine
         self.counting = counting

@@ -1,20 +1,34 @@
 """Statistics of every head over many texts: `attncli stats` in Python."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import starmap
-from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
+
+from attncli.analysis.ranges import check_sums
 from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.reading import Reading, shown
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.resuming import Fingerprint, Keeper
+from attncli.base.schema import fields, whole
+from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.of_model import OfModel, asked_of
+from attncli.corpus.reducer import Pace, Reducer
+from attncli.corpus.shards.going import Corpus, going_through
+from attncli.corpus.shards.plan import Shard
+from attncli.corpus.shards.running import Show, silent
+from attncli.corpus.shards.where import Where
+from attncli.corpus.shards.work import Arrays, Counts, Seen
 from attncli.models.engine import Engine
+from attncli.models.opening import Opening
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
-EVERYTHING = Reading()
+ARRAYS = ("limit", "totals", "means", "squares", "divergence", "alike")  # of the sums
+SUMS = fields({"texts": whole(), "queries": whole()})
+LARGE = 2**15  # bytes of a corpus for which weights are laid out: those of eight batches, about
 
 
 def corpus_statistics(
@@ -51,69 +65,105 @@ def corpus_statistics(
 def count_files(
     model: Engine,
     files: Sequence[str],
-    reading: Reading = EVERYTHING,
+    reading: Reading = Reading(),
     stride: int | None = None,
     counting: Counting = USUAL,
-    resume: Path | None = None,
-    show: Callable[[Sums], None] = lambda sums: None,
+    where: Where = Where(),
+    show: Show = silent,
 ) -> Statistics:
-    """The same over the texts of files ("-" is stdin), which no memory has to hold.
+    """The same over the texts of files ("-" is stdin), folders and addresses, which no memory has to hold.
 
-    reading: how texts stand in them; counting: what is counted; stride: as above.
-    resume: a file to go on from where it is there, kept up to date.
-    show: called with the sums so far: with those that it goes on from first, then after every batch.
+    reading: how texts stand in them; counting: what is counted; stride: as above. where: who counts, and where the sums
+    of shards are kept, so that nothing is counted twice. show: is told how far it is.
 
     A KeyboardInterrupt ends it early: the statistics of what there is by then are `partial`, and a Notice says so.
-    Before any text has been counted it is an interruption like any other. Whatever ends it, the file is up to date.
+    Before any text has been counted it is an interruption like any other.
 
-    Raises RequestError as reading, the model, `Keeper` and `Fingerprint` do, and when there is no text.
+    Raises RequestError as reading, the model and `going_through` do, and when there is no text.
     """
     reducer = Reducer(model, counting)
-    with Keeper(resume, asked_for(reducer, files, reading, stride)) as keeper:
-        so_far = begun = keeper.load(reducer.nothing())
-        if reading.limit is not None and reading.limit < begun.read:
-            raise RequestError(
-                f"{resume} has begun on {begun.read:,} texts, which can't be taken apart: ask for --limit {begun.read} "
-                "or more, or name another file"
-            )
-        show(begun.sums)
-        partial = False
-        fingerprint = Fingerprint(begun, resume)
-        texts = reading.windows(files, reducer.tokenizer, stride, fingerprint.numbered)
-        try:
-            for so_far in fingerprint.signed(reducer.count(texts, begun)):
-                show(so_far.sums)
-                keeper.offer(so_far)
-        except KeyboardInterrupt:
-            if not so_far.sums.texts:
-                raise
-            partial = True
-        finally:
-            keeper.save(so_far)
-        if not so_far.sums.texts:
-            raise RequestError(f"no text in {', '.join(map(shown, files))}: put one text on a line")
-        if partial:
-            more = "" if resume is None or keeper.kept is not so_far else "; the same command goes on from here"
-            warnings.warn(
-                f"interrupted: these figures are PARTIAL, of {so_far.sums.texts} texts{more}", Notice, stacklevel=2
-            )
-    return reducer.statistics(so_far.sums, partial)
+    heads = CountedHeads.of(reducer, reading, stride)
+    found = going_through(heads, Corpus(files, reading), where, show)
+    if not found.total.texts:
+        if found.partial:
+            raise KeyboardInterrupt
+        raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
+    if found.partial:
+        more = "" if where.state is None else "; the same command goes on from here"
+        warnings.warn(
+            f"interrupted: these figures are PARTIAL, of {found.total.texts} texts{more}", Notice, stacklevel=2
+        )
+    return reducer.statistics(found.total, found.partial)
 
 
-def asked_for(reducer: Reducer, files: Sequence[str], reading: Reading, stride: int | None) -> dict[str, object]:
-    """What a file to go on from must have been begun with, by the names that options have."""
-    counting = reducer.counting
-    return {
-        "model": reducer.model.sha256,
-        "--dtype": reducer.model.dtype_name,
-        "--which": None if reducer.kind == "encoder" else reducer.kind,  # of which older files say nothing
-        "--without": reducer.info.changes or None,  # and of this
-        "--stride": stride,
-        "--mask": counting.mask,
-        "--distances": counting.distances,
-        "--measure": counting.measure,
-        "--words": counting.words,
-        "corpus": list(files),
-        "--paragraphs": reading.paragraphs,
-        "--jsonl": reading.field,
-    }
+@dataclass(frozen=True)
+class CountedHeads(OfModel[Sums]):
+    """The sums of a shard's texts.
+
+    layers, heads: how many there are.
+    """
+
+    reading: Reading
+    stride: int | None
+    counting: Counting
+    layers: int
+    heads: int
+    pace: Pace
+
+    @classmethod
+    def of(cls, reducer: Reducer, reading: Reading, stride: int | None) -> "CountedHeads":
+        model, info, counting = reducer.model, reducer.info, reducer.counting
+        asked = {
+            **asked_of("stats", model, reducer.which),
+            "--stride": stride,
+            "--mask": counting.mask,
+            "--distances": counting.distances,
+            "--measure": counting.measure,
+            "--words": counting.words,
+            **reading.asked,
+        }
+        opening = Opening.of(model)
+        return cls(opening, asked, reading, stride, counting, info.layers, info.heads, reducer.pace, model=model)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        return self.pace.numbers
+
+    def at(self, fixed: Mapping[str, int] | None, size: int) -> "CountedHeads":
+        if fixed is None:
+            return replace(self, pace=replace(self.pace, laid_out=size >= LARGE if size else None))
+        return replace(self, pace=Pace.from_numbers(fixed))
+
+    def on(self, device: str) -> "CountedHeads":
+        pace = Pace.on(torch.device(device).type)
+        return replace(self, pace=pace, opening=replace(self.opening, device=device))
+
+    def begin(self, cores: int | None) -> Counts[Sums]:
+        reducer = Reducer(self.opened(), self.counting, self.pace, cores)
+
+        def counts(shard: Shard) -> Iterator[Sums]:
+            return reducer.count(self.reading.windows(shard.pieces, reducer.tokenizer, self.stride))
+
+        return counts
+
+    def nothing(self) -> Sums:
+        return Sums.nothing(self.layers, self.heads, self.counting.distances)
+
+    def seen(self, total: Sums) -> Seen:
+        return Seen(total.texts, total.queries)
+
+    def saved(self, total: Sums) -> tuple[dict[str, Any], Arrays]:
+        arrays = {name: getattr(total, name) for name in ARRAYS if getattr(total, name) is not None}
+        return {"texts": total.texts, "queries": total.queries}, arrays
+
+    def loaded(self, about: dict[str, Any], arrays: Arrays) -> Sums:
+        nothing = self.nothing()
+        SUMS(about, "it")
+        shapes = {name: getattr(nothing, name).shape for name in ARRAYS if getattr(nothing, name) is not None}
+        if {name: array.shape for name, array in arrays.items()} != shapes:
+            raise ValueError("its shapes are another model's")
+        if any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError("its sums are no doubles")
+        sums = Sums(about["texts"], about["queries"], **arrays)
+        check_sums(sums)
+        return sums

@@ -17,13 +17,15 @@ from attncli.base import choices
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
-from attncli.effects.changes import put, silence
+from attncli.effects.changes import Head, put, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
-from attncli.effects.removal import curves
+from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders
+from attncli.effects.rows import Rows, joined
 from attncli.models.model import Model
+from attncli.record import ModelInfo
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
 
@@ -83,45 +85,78 @@ def ablation(
     advance: Callable[[], None] = lambda: None,
 ) -> Ablation:
     """The same of questions that are asked already, all of one kind, under this mask. advance: called after each."""
-    of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
+    silenced = Silenced.of(model, ways, layers, heads)
     other = ways.reference(model, mask)
-    asked, rows, slopes = [], [], []
+    asked, rows = [], []
     for one in questions:
-        rows.append([effects_of(one, way, other, of_layers, of_heads) for way in ways.names])
-        slopes.append(importance(one, of_layers, of_heads))
+        rows.append(silenced.row(one, other))
         asked.append(one)
         advance()
     if not asked:
         raise RequestError("there is no text to ask about")
-    effects = np.array(rows)
-    single = len(of_layers) * len(of_heads)
-    found = Ablation(
-        model=model.info,
-        answer=Answer(asked[0].kind, asked[0].about, float(np.mean([one.value for one in asked])), mask),
-        layers=of_layers,
-        heads=of_heads,
-        ways=list(ways.names),
-        effects=effects[..., :single].reshape(*effects.shape[:2], len(of_layers), len(of_heads)),
-        of_layers=effects[..., single:-1],
-        together=effects[..., -1],
-        importance=mean_of(slopes),
-    )
-    return found if len(asked) == 1 else replace(found, curves=curves(found, asked, mean_of(slopes[::2])))
+    texts = joined(rows)
+    found = silenced.ablation(model.info, mask, texts)
+    if len(asked) == 1:
+        return found
+    order = orders(found, mean_slope(texts["slopes"][ORDERING]))
+    return replace(found, curves=curves(order, np.array([held(one, order) for one in asked[MEASURING]])))
 
 
-def mean_of(slopes: Sequence[Doubles | None]) -> Doubles | None:
-    """Over texts; None where they have none."""
-    there = [one for one in slopes if one is not None]
-    return np.mean(there, axis=0) if there else None
+@dataclass(frozen=True)
+class Silenced:
+    """Which heads are put out of the way, by their numbers in the model, and the names of the ways."""
+
+    ways: list[str]
+    layers: list[int]
+    heads: list[int]
+
+    @classmethod
+    def of(cls, model: Model, ways: Ways, layers: Selection, heads: Selection) -> "Silenced":
+        """Raises RequestError for a layer or a head that there is not."""
+        config = model.config
+        return cls(list(ways.names), select(layers, config.layers, "layer"), select(heads, config.heads, "head"))
+
+    @property
+    def sets(self) -> list[list[Head]]:
+        """Every head by itself, each layer's heads at once, all of them."""
+        sets = [[(layer, head)] for layer in self.layers for head in self.heads]
+        sets += [[(layer, head) for head in self.heads] for layer in self.layers]
+        return [*sets, [(layer, head) for layer in self.layers for head in self.heads]]
+
+    def row(self, asked: Question, other: Reference | None) -> Rows:
+        """Of a text: the `effects` of these sets `[way, set]`, the `slopes` at the gates of heads `[layer, head]`, not
+        numbers where there are none, and the `value` without any change.
+        """
+        effects = np.array([effects_of(asked, way, other, self.sets) for way in self.ways])
+        slopes = importance(asked, self.layers, self.heads)
+        if slopes is None:
+            slopes = np.full((len(self.layers), len(self.heads)), np.nan)
+        return Rows.of(asked, effects=effects, slopes=slopes, value=asked.value)
+
+    def ablation(self, info: ModelInfo, mask: str, texts: Rows) -> Ablation:
+        """What the rows of at least one text come to, without curves."""
+        effects, single = texts["effects"], len(self.layers) * len(self.heads)
+        return Ablation(
+            model=info,
+            answer=Answer(texts.kind, texts.about, float(np.mean(texts["value"])), mask),
+            layers=self.layers,
+            heads=self.heads,
+            ways=self.ways,
+            effects=effects[..., :single].reshape(*effects.shape[:2], len(self.layers), len(self.heads)),
+            of_layers=effects[..., single:-1],
+            together=effects[..., -1],
+            importance=mean_slope(texts["slopes"]),
+        )
 
 
-def effects_of(
-    asked: Question, way: str, other: Reference | None, layers: Sequence[int], heads: Sequence[int]
-) -> Doubles:
-    """Of every head, then of each layer's heads at once, then of all: `[change]`."""
-    sets = [[(layer, head)] for layer in layers for head in heads]
-    sets += [[(layer, head) for head in heads] for layer in layers]
-    sets += [[(layer, head) for layer in layers for head in heads]]
+def mean_slope(slopes: Doubles) -> Doubles | None:
+    """Over texts, `[text, layer, head]`; None where they have none."""
+    there = slopes[~np.isnan(slopes).all(axis=(1, 2))]
+    return np.mean(there, axis=0) if len(there) else None
+
+
+def effects_of(asked: Question, way: str, other: Reference | None, sets: Sequence[Sequence[Head]]) -> Doubles:
+    """Of each set of heads at once, `[set]`."""
     sources = put_by(way, other, max(len(text.tokens) for text in asked.texts))
     changes = [silence(some) if source is None else put(some, source) for some in sets for source in sources]
     return asked.effects(changes).reshape(len(sets), -1).mean(axis=1)

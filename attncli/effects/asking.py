@@ -17,7 +17,10 @@ from attncli.record.selection import select_token
 from attncli.text.tokens import Tokens
 
 ONE = ("logit", "probability")  # of one label
-WRITTEN = {"similar_to": "--similar-to", "target": "--target", "at": "--at", "output": "--task", "pair": "--pair"}
+WRITTEN = {
+    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
+    "output": "--task", "mask": "--mask",
+}  # fmt: skip
 WORD_BEGINS = ("Ġ", "▁")  # how vocabularies write a word that stands after a space
 NAMED = 5  # labels in an error
 

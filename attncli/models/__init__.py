@@ -1,8 +1,8 @@
 """Networks built from `attncli.attention`, and how published weights reach them.
 
-A name becomes a directory (`hub`), its config.json a `ModelConfig` (`config`) by what its family says (`families`),
-its checkpoint (`weights`) a `Network` (`network`). Texts become `rows`; `walk` takes them through the network, and what
-happens on the way where queries meet keys is in `attending`. `Model` (`model`) puts all that together and yields
-records. `transformers_peer` is the same checkpoint in transformers, to compare with; `random` an architecture without
-its published weights.
+A name becomes a directory (`hub`, and `fetched` for addresses), its config.json a `ModelConfig` (`config`) by what its
+family says (`families`), its checkpoint (`weights`) a `Network` (`network`). Texts become `rows`; `walk` takes them
+through the network, and what happens on the way where queries meet keys is in `attending`. `Model` (`model`) puts all
+that together and yields records. `transformers_peer` is the same checkpoint in transformers, to compare with; `random`
+an architecture without its published weights.
 """

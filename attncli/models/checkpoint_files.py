@@ -2,6 +2,7 @@
 
 import re
 import reprlib
+from collections.abc import Collection
 from pathlib import Path
 
 from attncli.base.errors import RequestError
@@ -44,6 +45,20 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
+
+
+def wanted_files(files: Collection[str], where: str) -> list[str]:
+    """Which files of a repository, or a folder, are fetched; the last is the weights, or the index of their shards,
+    which are fetched besides.
+
+    Raises RequestError when there are no weights.
+    """
+    wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
+    wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
+    weights = next((file for file in WEIGHT_FILES if file in files), None)
+    if weights is None:
+        raise RequestError(f"{where} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")
+    return [*wanted, weights]
 
 
 def weight_files(directory: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attncli.base.errors import RequestError
@@ -26,13 +27,15 @@ class Engine(ABC):
     """A model with its tokenizer, ready to be asked for the attention of texts.
 
     name: "attncli" or "transformers"; place: where the model lies; sha256: of its weights; tokenizer: cuts what the
-    model is given to read. parts: the attentions that it has, in the words of `AttentionRecord.kind`.
+    model is given to read; device: that it computes on. parts: the attentions that it has, in the words of
+    `AttentionRecord.kind`. How it is opened again, in another process, is `attncli.models.opening.Opening.of` it.
     """
 
     name: str
     place: Place
     sha256: str
     tokenizer: Tokenizer
+    device: torch.device
 
     @property
     @abstractmethod
@@ -42,6 +45,11 @@ class Engine(ABC):
     @abstractmethod
     def dtype_name(self) -> str:
         """What it computes in, as --dtype says it."""
+
+    @property
+    def silenced(self) -> list[tuple[int, int]]:
+        """The heads, (layer, head), that `without` took out."""
+        return []
 
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:

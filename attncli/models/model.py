@@ -74,6 +74,10 @@ class Model(Engine):
     def parts(self) -> tuple[str, ...]:
         return ("encoder",)
 
+    @property
+    def silenced(self) -> list[tuple[int, int]]:
+        return self.network.silenced
+
     def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,
@@ -82,7 +86,7 @@ class Model(Engine):
             layers=self.config.layers,
             heads=self.config.heads,
             hidden_size=self.config.hidden_size,
-            changes=f"without {heads_list(self.network.silenced)}" if self.network.silenced else "",
+            changes=f"without {heads_list(self.silenced)}" if self.silenced else "",
         )
 
     def without(self, heads: NamedHeads) -> "Model":
@@ -100,7 +104,7 @@ class Model(Engine):
         made = copy(self)
         made.__dict__.pop("found", None)
         made.network = copy(self.network)
-        made.network.silenced = sorted({*self.network.silenced, *named})
+        made.network.silenced = sorted({*self.silenced, *named})
         return made
 
     @property
@@ -120,7 +124,7 @@ class Model(Engine):
                 )
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k make weights and not norms: leave --vectors, --terms or --measure norm out")
-        if self.network.silenced:
+        if self.silenced:
             self.check_silenced(request)
         if request.predict:
             from attncli.models.outputs.predicting import notices
@@ -132,7 +136,7 @@ class Model(Engine):
         """Raises RequestError where nothing that is asked for comes after a silenced head."""
         last = max(select(request.layers, self.config.layers, "layer"))
         says = request.predict and any(one.kind != "embedding" for one in self.outputs().values())
-        if min(self.network.silenced)[0] >= last and not says:
+        if min(self.silenced)[0] >= last and not says:
             nothing = f"{self.info.changes} nothing changes in layers up to {last}"
             raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
 

@@ -19,7 +19,7 @@ from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
-from attncli.models.hub import Place, check_sha256, locate, weights_sha256
+from attncli.models.hub import Place, check_sha256, weights_sha256
 from attncli.models.own_only import not_given, why_no_encoder
 from attncli.models.transformers_masks import allowed, for_all_queries, layer_kinds, masks_of, on_any
 from attncli.models.transformers_network import load_network, on_text_alone, takes
@@ -33,15 +33,12 @@ from attncli.text.tokens import Tokens, tokens_of
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
 
 
-def load_with_transformers(name: str, device: str = "auto", dtype: str = "float32") -> "TransformersModel":
-    """Load any model that transformers has, by alias, Hub repository id, or directory.
+def load_with_transformers(place: Place, device: str, dtype: str) -> "TransformersModel":
+    """Load any model that transformers has.
 
-    device, dtype: as for `attncli.load_model`.
-
-    Raises RequestError when the name means nothing, the files can't be had, or transformers can't load them.
+    device, dtype: as for `attncli.load_model`. Raises RequestError when transformers can't load the files.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
-    place = locate(name)
     sha256 = weights_sha256(weight_files(place.path))
     check_sha256(place, sha256)
     network, tokenizer = load_network(place, number)
@@ -74,6 +71,7 @@ class TransformersModel(Engine):
         self.place = place
         self.sha256 = sha256
         self.network = network
+        self.device = network.device
         self.theirs = theirs
         self.paired: bool = network.config.is_encoder_decoder
         self.infos: dict[str, ModelInfo] = {}
@@ -187,7 +185,7 @@ class TransformersModel(Engine):
         """What the decoder is fed to write the target: the start token, and the target's tokens but the last."""
         wanted = self.fed.encode(target)
         if hasattr(self.network, "prepare_decoder_input_ids_from_labels"):
-            labels = torch.tensor([wanted.ids], device=self.network.device)
+            labels = torch.tensor([wanted.ids], device=self.device)
             with self.running():
                 start = int(self.network.prepare_decoder_input_ids_from_labels(labels)[0, 0])
         else:
@@ -230,7 +228,7 @@ class TransformersModel(Engine):
         inputs = {"input_ids": tokens.ids, "attention_mask": seen}
         if self.tells_segments:
             inputs["token_type_ids"] = tokens.segments
-        return {name: torch.tensor([values], device=self.network.device) for name, values in inputs.items()}
+        return {name: torch.tensor([values], device=self.device) for name, values in inputs.items()}
 
     @cached_property
     def tells_segments(self) -> bool:
@@ -249,7 +247,7 @@ class TransformersModel(Engine):
             module = self.stack(given.part)
         else:
             module = self.network
-            inputs["decoder_input_ids"] = torch.tensor([given.fed.ids], device=self.network.device)
+            inputs["decoder_input_ids"] = torch.tensor([given.fed.ids], device=self.device)
         with self.running():
             return module(**inputs, **asked)
 

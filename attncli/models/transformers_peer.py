@@ -53,16 +53,14 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
 
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
     """transformers' own encoder with these tensors, which it shares; `attention` is "eager" or "sdpa"."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    return peer_class(config).from_pretrained(
-        None,
-        config=reference_config(config),
-        state_dict=dict(tensors),
-        attn_implementation=attention,
-        dtype=torch.float32,
-    )
+    with quiet():
+        return peer_class(config).from_pretrained(
+            None,
+            config=reference_config(config),
+            state_dict=dict(tensors),
+            attn_implementation=attention,
+            dtype=torch.float32,
+        )
 
 
 def has_sdpa(config: dict[str, Any]) -> bool:

@@ -132,7 +132,10 @@ def test_a_map_that_is_the_tree_gives_the_tree(sentence, at_child):
 
 def test_the_document_says_what_was_chosen_and_what_was_measured():
     maps = np.stack([pointing(CAT), pointing(CAT, at_child=True)])[None]
-    one, twice = tally_of([(maps, CAT)], 1, 2), tally_of([(maps, CAT)] * 2, 1, 2).plus_skipped()
+    one, twice = (
+        tally_of([(maps, CAT)], 1, 2),
+        tally_of([(maps, CAT)] * 2, 1, 2).plus_skipped("too long", "a.conllu", 7),
+    )
     model = record_of(maps).model
     alone = Probed(model, TreebankTally("a.conllu", one), partial=True)
     assert alone.measured is one and alone.document()["test"] is None and alone.document()["partial"] is True
@@ -154,10 +157,8 @@ def guessed(right: np.ndarray, offset: np.ndarray) -> Tally:
     found_at = {
         (name, away): right[..., offset == away].sum(-1) for name in (ALL, "obj") for away in set(offset.tolist())
     }
-    counts, offsets = Counter({ALL: len(offset), "obj": len(offset)}), Counter(offset.tolist())
-    found = dict.fromkeys((ALL, "obj"), right.sum(axis=-1))
-    nothing = Tally.nothing(*right.shape[:2])
-    return replace(nothing, counts=counts, found=found, offsets=dict.fromkeys((ALL, "obj"), offsets), found_at=found_at)
+    offsets = {name: Counter(offset.tolist()) for name in (ALL, "obj")}
+    return replace(Tally.nothing(*right.shape[:2]), offsets=offsets, found_at=found_at)
 
 
 SHAPE = (6, 12, 2)  # minilm's

@@ -105,6 +105,18 @@ def test_a_bomb_is_not_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read_npz(path)
 
 
+def test_a_member_can_not_begin_before_the_file(tmp_path: Path) -> None:
+    path = npz_of(tmp_path / "a.npz", a=npy(np.zeros(4)))
+    content = bytearray(path.read_bytes())
+    directory = len(content) - 22 + 16  # of the record at the end, where it says where the list of members begins
+    content[directory : directory + 4] = (int.from_bytes(content[directory : directory + 4], "little") + 5000).to_bytes(
+        4, "little"
+    )
+    path.write_bytes(content)
+    with pytest.raises(ValueError):
+        read_npz(path)
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(st.data())
 def test_a_garbled_npz_is_a_value_error_or_arrays(tmp_path: Path, data: st.DataObject) -> None:

@@ -5,11 +5,13 @@ import json
 
 import pytest
 import torch
-from checkpoints import FAMILIES, make_config
+from checkpoints import FAMILIES, every_with, make_config
 from hypothesis import given
 from hypothesis import strategies as st
+from planting import HANDED, plant, wrong_formulas
 
 from attncli import RequestError, load_model
+from attncli.attention.mistakes import MISTAKES, RIGHT
 from attncli.base import choices
 from attncli.checks import passes
 from attncli.checks.agreement import compare, difference, same_strongest, worst
@@ -59,8 +61,7 @@ def random_both(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "mask"), every_with("padding", *(mask for mask in MASKS if mask != "padding")))
 def test_every_family_under_every_mask(both, family, mask):
     model, reference, texts = both(family)
     for other in (reference, None) if set(model.config.positions) == {None} else (reference,):
@@ -168,6 +169,41 @@ def test_nan_on_both_sides_is_not_the_same_either():
     assert difference(nan, nan) != difference(nan, nan)
     infinite = torch.tensor([float("inf")])
     assert difference(infinite, infinite) != difference(infinite, infinite)
+
+
+# What a BERT's attention to itself in float64 has no place for.
+NOT_IN_BERT = {
+    "-1e9 in half precision",
+    "fully masked rows uniform",
+    "no maximum subtracted",
+    "memory ignored",
+    "key heads in the wrong order",
+}
+
+
+def test_the_formula_in_the_place_of_our_attention_is_the_same(both, monkeypatch):
+    model, reference, texts = both()
+    for mask, seen in HANDED:
+        with monkeypatch.context() as patch:
+            plant(patch, model.network, RIGHT, seen)
+            found = compare(model, texts, mask, reference=reference)
+            assert found.same, found.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_no_known_mistake_is_the_same(both, mistake, monkeypatch):
+    """In whichever way it is made, some mask or some way of handing it to the formula shows it."""
+    model, reference, texts = both()
+    formulas, passed = wrong_formulas(mistake), 0
+    for wrong in formulas:
+        same = []
+        for mask, seen in HANDED:
+            with monkeypatch.context() as patch:
+                plant(patch, model.network, wrong, seen)
+                same.append(compare(model, texts[1:3], mask, reference=reference).same)
+        passed += all(same)
+    assert formulas and passed == (len(formulas) if mistake.name in NOT_IN_BERT else 0)
 
 
 # --- how it counts --------------------------------------------------------------------------------------

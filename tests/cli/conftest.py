@@ -12,6 +12,7 @@ import pytest
 
 from attncli.cli import output
 from attncli.cli.app import main
+from attncli.models.hub import Place
 
 
 class Result(NamedTuple):
@@ -32,16 +33,17 @@ def read_once(kept, monkeypatch):
     from attncli.models import loading
     from attncli.models.devices import pick_device
 
-    load = loading.load_model
+    load = loading.load_from
 
-    def loaded(name: str = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"):
-        if (name, dtype, engine) != ("minilm", "float32", "auto") or pick_device(device).type != "cpu":
-            return load(name, device, dtype, engine)
-        if name not in kept:
-            kept[name] = load(name, device, dtype, engine)
-        return kept[name]
+    def loaded(place: Place, device: str, dtype: str, engine: str):
+        wanted = place.name, dtype, engine
+        if wanted != ("minilm", "float32", "auto") or pick_device(device).type != "cpu":
+            return load(place, device, dtype, engine)
+        if place not in kept:
+            kept[place] = load(place, device, dtype, engine)
+        return kept[place]
 
-    monkeypatch.setattr(loading, "load_model", loaded)
+    monkeypatch.setattr(loading, "load_from", loaded)
 
 
 @pytest.fixture(scope="session")

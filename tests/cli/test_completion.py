@@ -51,7 +51,7 @@ OFFERED = [
     (("run", "--pad"), ("--pad-to",)),  # though it is rare
     (("run", "-m", "./"), FILES),
     *((line, FILES) for line in [
-        ("stats", ""), ("stats", "--resume", ""), ("run", "-f", ""), ("run", "-o", "ma"), ("heatmap", "--from", "ma"),
+        ("stats", ""), ("stats", "--state", ""), ("run", "-f", ""), ("run", "-o", "ma"), ("heatmap", "--from", "ma"),
         ("probe", ""), ("probe", "--test", ""), ("align", "--weights", ""), ("diff", ""),
     ]),
 ]  # fmt: skip

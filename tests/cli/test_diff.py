@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from foreign_checkpoints import make_foreign
 
+from attncli import load_model
 from attncli.analysis.masking import total_variation
 from attncli.analysis.shares import row_shares
-from attncli.models.transformers_engine import load_with_transformers
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 
@@ -65,7 +65,7 @@ def test_a_second_segment_is_that_of_both(attncli, minilm):
 def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
     gpt2 = str(make_foreign(tmp_path, "gpt2"))
     found = asked(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
-    check(found, *load_with_transformers(gpt2, "cpu").attend_many(["the cat", "a cat"]))
+    check(found, *load_model(gpt2, "cpu", engine="transformers").attend_many(["the cat", "a cat"]))
 
 
 def test_two_models_on_one_text_in_what_both_have(attncli, tiny):

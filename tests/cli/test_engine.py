@@ -13,13 +13,12 @@ import pytest
 import typer
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
-from attncli import corpus_statistics, load_record, models
+from attncli import corpus_statistics, load_model, load_record, models
 from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
 from attncli.cli.app import app
-from attncli.corpus.probing import Treebank, probe
+from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
-from attncli.models.transformers_engine import load_with_transformers
 
 OTHER = ("--engine", "transformers")
 
@@ -42,7 +41,7 @@ def expected(checkpoint):
     """`expected(family, which, ...)` -> the record that the library gives for the text."""
 
     def attend(family: str, **asked):
-        return next(load_with_transformers(str(checkpoint(family)), "cpu").attend_many([TEXT], **asked))
+        return next(load_model(str(checkpoint(family)), "cpu", engine="transformers").attend_many([TEXT], **asked))
 
     return attend
 
@@ -340,7 +339,7 @@ def lines(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "which"), [("gpt2", None), ("t5", "encoder"), ("bart", "decoder"), ("llama", None)])
 def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, family, which):
-    model, path = load_with_transformers(str(checkpoint(family)), "cpu"), tmp_path / "stats.npz"
+    model, path = load_model(str(checkpoint(family)), "cpu", engine="transformers"), tmp_path / "stats.npz"
     asked = ("-m", checkpoint(family), *(("--which", which) if which else ()), lines)
     expected = corpus_statistics(model, lines.read_text().splitlines(), which=which)
     assert json.loads(attncli("stats", *asked, "--json", "-o", path).out) == document(expected)
@@ -352,16 +351,16 @@ def test_stats_are_those_of_the_library(attncli, checkpoint, lines, tmp_path, fa
 
 
 def test_an_interruption_of_stats_is_gone_on_from(attncli, checkpoint, lines, tmp_path, monkeypatch):
-    asked = ("stats", "--json", "-m", checkpoint("gpt2"), "--resume", tmp_path / "state.npz", lines)
+    asked = ("stats", "--json", "-m", checkpoint("gpt2"), "--state", tmp_path / "state", lines)
     expected = json.loads(attncli(*asked[:4], lines).out)
     whole, seen = Reducer.count, []
 
-    def interrupted(self, texts, so_far):
+    def interrupted(self, texts):
         self.batch_tokens = 20
-        for number, one in enumerate(whole(self, texts, so_far)):
+        for number, one in enumerate(whole(self, texts)):
             if number == 3:
                 raise KeyboardInterrupt
-            seen.append(one.sums.texts)
+            seen.append(one.texts)
             yield one
 
     with monkeypatch.context() as patch:
@@ -386,8 +385,8 @@ def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused
         checkpoint("t5"),
         "--limit",
         "2",
-        "--resume",
-        tmp_path / "state.npz",
+        "--state",
+        tmp_path / "state",
         lines,
     )
     assert attncli(*asked).code == 0
@@ -400,8 +399,8 @@ def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
     for family, which in (("gpt2", None), ("t5", "encoder"), ("t5", "decoder")):
         asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
         found = json.loads(attncli(*asked, "--json").out)
-        model = load_with_transformers(str(checkpoint(family)), "cpu")
-        assert found == probe(model, Treebank.read(str(path)), which=which).document()
+        model = load_model(str(checkpoint(family)), "cpu", engine="transformers")
+        assert found == probe(model, [str(path)], which=which).document()
         assert found.get("kind", "encoder") == (which or "decoder")
         title = attncli(*asked).out.splitlines()[0]
         assert ("decoder attention" in title) is (which != "encoder")

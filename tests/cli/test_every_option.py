@@ -4,12 +4,14 @@ A way is a call that works. Each option is added to it with a value that is not 
 one line, or something else is printed, written or said than without.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 from checkpoints import make_checkpoint
+from own_attention import MINE
 from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
@@ -64,6 +66,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "models": ("tiny,other",),
     "masks": ("none,causal",),
     "measures": ("weight,norm",),
+    "what": ("mine.py:attention",),
     "first": (OTHER,),
     "second": (OTHER,),
     "top": ("3",),
@@ -72,7 +75,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "limit": ("1",),
     "stride": ("5",),
     "by": ("distance",),
-    "resume": ("state.npz",),
+    "field": ("words",),
+    "state": ("state",),
+    "shard_mb": ("0.00005",),
+    "workers": ("2",),
+    "on": ("abacus",),
+    "worker_gpus": ("1",),
     "test": ("other.conllu",),
     "against": ("torch",),
     "weights": ("random",),
@@ -82,7 +90,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "seed": ("7",),
     "attention": ("dot",),
     "name": ("tiny",),
-    "sample": ("pair.txt",),
+    "sample": ("0.5",),
     "copy": (".",),
     "similar_to": (OTHER,),
     "ask": ("logit",),
@@ -99,6 +107,14 @@ VALUES: dict[str, tuple[str, ...]] = {
     "beam": ("1",),
     "apart": ("0,2",),
     "steps": ("8",),
+    "kind": ("positions",),
+    "means": ("forbidden",),
+    "layout": ("token d",),
+    "map": ("mask=memory",),
+    "give": ("depth=3",),
+    "nowhere": ("any",),
+    "seconds": ("0.5",),
+    "gigabytes": ("0.1",),
 }
 
 
@@ -131,7 +147,8 @@ WAYS = {
     "mechanisms": [
         f"mechanisms {M} --json @", f"mechanisms {M} @", f"mechanisms {M} -o a.csv @",
         f"mechanisms {M} --design alibi --json @", f"mechanisms {M} --design window @",
-        f"mechanisms {M} --design grouped -o a.csv @",
+        f"mechanisms {M} --design grouped -o a.csv @", f"mechanisms {M} --mistakes @",
+        f"mechanisms {M} --mistakes -o a.csv @", f"mechanisms {M} --mistakes -o a.svg @",
     ],
     "align": ["align", "align --json", "align -o a.npz", "align --attention transformer -o a.svg", "align -o a.html",
         "align -o a.json",
@@ -170,6 +187,10 @@ WAYS = {
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
         "similar -m sentences -f lines.txt --apart 0,1", "similar -m sentences -o a.html @ @@",
     ],
+    "check": [
+        "check mine.py:attention", "check mine.py:attention --json", f"check mine.py:attention {M} @",
+        "check mine.py:causal_mask --as mask", "check mine.py:positions --as positions",
+    ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
         f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
@@ -195,20 +216,28 @@ WAYS = {
 # Ways that are there for one option: without it they fail, or it would have nothing to do.
 WAYS_FOR = [
     ("stats", way(f"stats {M} bad.txt"), "skip_bad"),
+    ("stats", way(f"stats {M} objects.jsonl"), "field"),
+    ("stats", way(f"stats {M} lines.txt --sample 0.5"), "seed"),
+    ("stats", way(f"stats {M} lines.txt --state kept"), "shard_mb"),
     ("heatmap", way(f"heatmap {M} --pair it -o a.svg @"), "segments"),
     ("view", way(f"view {M} --pair it -o a.html @"), "segments"),
     ("run", way("run -m gpt2 @"), "engine"),
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
     ("mask", way("mask -m t5 --which decoder @"), "target"),
+    ("check", way("check mine.py:WithDepth"), "give"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
+APART = {"check"}  # starts a process
 LONG = {"inputs"}  # integrates
 QUICK = 1  # ways of each command that are not left to the slow tests
 # What has no effect that shows, and why that is right.
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
+    "workers": "says who computes; not a bit is another (tests/corpus/shards/test_processes.py)",
+    "shard_mb": "says how much is counted at once; a shard shows in --state (a way of its own) and in the last bit",
     "engine": "says who computes; the numbers are the same but for rounding (tests/cli/test_engine.py)",
+    "gigabytes": "shows only in what takes more (tests/cli/test_check.py)",
     "open_it": "opens a browser (tests/cli/test_view.py)",
 }
 SILENT_HERE = {
@@ -253,11 +282,15 @@ def cases() -> list[Any]:
                 taken = set(option.opts) & set(base) or option.param_type_name == "argument"
                 if option.name in GENERAL or option.name in SILENT or (line, option.name) in SILENT_HERE or taken:
                     continue
-                slow = drawn(base) or line not in lines[:QUICK] or option.name in LONG
+                slow = drawn(base) or name in APART or line not in lines[:QUICK] or option.name in LONG
                 found.append(pytest.param(base, option, id=f"{line} + {written(option)}", marks=slow_if(slow)))
     for name, base, option_name in WAYS_FOR:
         [option] = [one for one in commands()[name].params if one.name == option_name]
-        found.append(pytest.param(base, option, id=f"{' '.join(base)} + {written(option)}", marks=slow_if(drawn(base))))
+        found.append(
+            pytest.param(
+                base, option, id=f"{' '.join(base)} + {written(option)}", marks=slow_if(drawn(base) or name in APART)
+            )
+        )
     return found
 
 
@@ -285,7 +318,10 @@ def place(tiny, tmp_path_factory):
         make_foreign(folder / family, family)
     (folder / "one.txt").write_text("the big cat is on it\n", encoding="utf-8")
     (folder / "lines.txt").write_text(LINES, encoding="utf-8")
+    (folder / "mine.py").write_text(MINE, encoding="utf-8")
     (folder / "bad.txt").write_bytes(b"the cat\nde\xffad\nit sat\n")
+    objects = '{"text": "the big cat", "words": "it sat"}\n'
+    (folder / "objects.jsonl").write_text(objects, encoding="utf-8")
     trees = (Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu").read_text(encoding="utf-8").split("\n\n")
     (folder / "trees.conllu").write_text("\n\n".join(trees[:4]) + "\n\n", encoding="utf-8")
     (folder / "other.conllu").write_text("\n\n".join(trees[4:7]) + "\n\n", encoding="utf-8")
@@ -311,10 +347,16 @@ def outcome(attncli, folder: Path, arguments: tuple[str, ...]) -> Any:
     """The exit code, what was printed and said, and the files that were made, by name; the folder is as before."""
     before = set(folder.iterdir())
     result = attncli(*arguments)
-    made = {path.name: path.read_bytes() for path in sorted(set(folder.iterdir()) - before)}
+    made = {path.name: content_of(path) for path in sorted(set(folder.iterdir()) - before)}
     for path in set(folder.iterdir()) - before:
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return result, made
+
+
+def content_of(path: Path) -> Any:
+    if path.is_dir():
+        return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+    return path.read_bytes()
 
 
 @pytest.mark.parametrize("base, option", cases())

@@ -8,6 +8,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import typer
+from own_attention import MINE
 from readme import BLOCK, DOCUMENTS, commands
 from shell import run_line
 
@@ -44,6 +45,7 @@ def examples(text: str) -> list[str]:
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
 def test_examples_work_when_pasted(command, tmp_path, attncli):
     assert attncli("samples", "--copy", tmp_path / "sample_inputs").code == 0  # as whoever has the wheel does
+    (tmp_path / "my_attention.py").write_text(MINE, encoding="utf-8")
     lines = examples(attncli(*command, "--help").out)
     assert lines
     for line in lines:
@@ -113,7 +115,7 @@ def test_values_have_names_that_are_ours(command, attncli):
         if getattr(one, "is_flag", False):
             assert one.metavar is None, name
         else:
-            assert re.fullmatch(r"[A-Z]+([., ][A-Z]+)?", one.metavar), name
+            assert re.fullmatch(r"[A-Z]+([., =][A-Z]+)?", one.metavar), name
     page = attncli(*command, "--help-all").out
     assert not re.search(r"<\w+|list\[|\brange\b|INTEGER|FLOAT|\bNone\b|x>=", page)
 

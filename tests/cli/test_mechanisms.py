@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from attncli.attention import NORMALISERS, SCORES
+from attncli.attention.mistakes import MISTAKES
 from attncli.checks.claims import check_claims
 from attncli.checks.designs import designs
 from attncli.checks.looks import HeadInLayer
 from attncli.checks.papers import check_papers
+from attncli.checks.planted import planted
 from attncli.checks.variants import variants
 from attncli.models.head import one_head
 
@@ -89,6 +91,61 @@ def test_options_that_a_design_has_no_use_for_are_refused(refused):
     assert "--reach has no effect with --design alibi, which is no window" in said
     said = refused("mechanisms", TEXT, "--design", "grouped", "--seed", "3")
     assert "--seed has no effect with --design grouped, where nothing is random" in said
+
+
+def test_mistakes_alone(attncli):
+    """The maps that they change, the control, and a row for each; nothing of the scores, the designs and the claims."""
+    result = attncli("mechanisms", TEXT, *WHERE, "--mistakes")
+    assert (result.code, result.err) == (0, "")
+    assert "additive" not in result.out and "claims hold" not in result.out and "ALiBi" not in result.out
+    assert result.out.index("as it is") < result.out.index("no scale")
+    assert re.search(r"^ maps exchanged +0\.421 \(0\.367\) +1\.05 ", result.out, re.MULTILINE)
+    assert re.search(r"^ no scale +0\.420 \(0\.409\) +0\.95 +without the division by √d_k$", result.out, re.MULTILINE)
+    assert re.search(r"^ causal off by one +- +- +shows only with a causal mask$", result.out, re.MULTILINE)
+    for mistake in MISTAKES:
+        assert re.search(rf"^ {re.escape(mistake.name)}  +[\d-]", result.out, re.MULTILINE), mistake.name
+    causal = attncli("mechanisms", TEXT, *WHERE, "--mistakes", "--mask", "causal")
+    assert re.search(r"^ causal off by one +\d\.\d{3} \(\d\.\d{3}\) +\d\.\d\d +in which", causal.out, re.MULTILINE)
+
+
+def test_mistakes_as_json_are_the_library_s(attncli, minilm):
+    document = json.loads(attncli("mechanisms", TEXT, *WHERE, "--mistakes", "--json").out)
+    found = planted(minilm, one_head(minilm, minilm.tokenizer.encode(TEXT), 4, 3, "padding")).document()
+    assert [document[name] for name in ("variants", "designs", "claims")] == [[], [], []]
+    assert document["mistakes"]["exchanged"] == pytest.approx(found["exchanged"], abs=1e-6)
+    for one, expected in zip(document["mistakes"]["made"], found["made"], strict=True):
+        weights, expected_weights = one.pop("weights"), expected.pop("weights")
+        assert one == pytest.approx(expected, abs=1e-5)
+        assert (weights is None) == (expected_weights is None)
+        if weights is not None:
+            np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "more", [("--design", "alibi"), ("--temperature", "2"), ("--reach", "3"), ("--seed", "1")], ids=lambda more: more[0]
+)
+def test_what_mistakes_have_no_use_for_is_refused(refused, more):
+    said = refused("mechanisms", TEXT, "--mistakes", *more)
+    assert f"{more[0]} has no effect with --mistakes, which are made in the head as it is: leave it out" in said
+
+
+def test_a_model_whose_scores_have_terms_has_no_mistakes(refused, tiny):
+    said = refused("mechanisms", "the cat", "-m", tiny("mpnet"), "-l", "0", "--mistakes")
+    assert "positions add to that in mpnet: take another model, or leave --mistakes out" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".csv"])
+def test_mistakes_saved(attncli, tmp_path, suffix):
+    path = tmp_path / f"mistakes{suffix}"
+    result = attncli("mechanisms", TEXT, *WHERE, "--mistakes", "-o", path)
+    assert (result.code, result.out.strip()) == (0, str(path))
+    if suffix == ".png":
+        assert path.stat().st_size > 1000
+        return
+    written = path.read_text(encoding="utf-8")
+    assert all(words in written for words in ("no scale", "q and k swapped", "temperature"))
+    assert ("keys as values" in written) == (suffix == ".csv")  # its map is the head's own
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """attncli probe."""
 
+import gzip
 import json
 import re
 from contextlib import contextmanager
@@ -8,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checkpoints import ONE_OF_EACH
+from corpora import sentences as read_treebank
 
 from attncli.analysis.tally import Tally
-from attncli.corpus.treebank import read_treebank
+from attncli.corpus.probing import probe
 
 TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 ROOT_ONLY = "1\tYes\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
@@ -88,9 +90,7 @@ def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
 
 def test_heads_that_look_at_neighbours_do_as_well_as_offsets(minilm, probed):
     """Head 0.2 of minilm looks at the previous token (1.8 at the next): it is an offset with another name."""
-    from attncli.corpus.probing import Treebank, count
-
-    found = count(minilm, Treebank.read(TREEBANK))
+    found = probe(minilm, [str(TREEBANK)]).measured
     words = found.counts["all"]
     for (layer, head), offset in (((0, 2), -1), ((1, 8), 1)):
         looking = found.found["all"][layer, head, 0] / words
@@ -198,7 +198,7 @@ def test_a_dash_is_stdin(process, probed, refused):
     document, expected = json.loads(result.out), probed(TREEBANK, "--limit", "9")
     assert document["treebank"].pop("path") == "stdin" and expected["treebank"].pop("path") == str(TREEBANK)
     assert document == expected
-    assert "both FILE and --test are stdin" in refused("probe", "-", "--test", "-")
+    assert "both FILES and --test are stdin" in refused("probe", "-", "--test", "-")
     broken = process("probe", "-", stdin=b"The cat sat.")
     assert broken.code == 2 and "error: stdin, line 1: " in broken.err
 
@@ -208,7 +208,7 @@ def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncl
         result = attncli("probe", TREEBANK, "--json", "-o", tmp_path / "probe.png")
     document = json.loads(result.out)
     assert (result.code, document["partial"], document["treebank"]["sentences"]) == (130, True, 12)
-    assert result.err == "attncli: interrupted: these figures are PARTIAL, of 12 of 40 sentences\n"
+    assert result.err == "attncli: interrupted: these figures are PARTIAL, of 12 sentences\n"
     assert document["relations"][0]["count"] == sum(row["count"] for row in document["relations"][1:])
     with interrupted(12):
         shown = attncli("probe", TREEBANK, "-o", tmp_path / "probe.png")
@@ -232,15 +232,6 @@ def test_an_interruption_of_the_test_leaves_what_was_measured_by_then(attncli, t
         assert (result.code, document["partial"]) == (130, True)
         assert document["treebank"]["sentences"] == min(seen, 40)
         assert (document["test"] or {}).get("sentences") == measured
-
-
-def test_a_partial_sample_has_short_sentences_and_long_ones(minilm):
-    from attncli.corpus.probing import with_maps
-
-    sentences = read_treebank(TREEBANK)
-    lengths = [len(record.tokens) for record, _ in with_maps(minilm, sentences, {})]
-    assert len(lengths) == 40
-    assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])
 
 
 def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
@@ -272,4 +263,63 @@ def test_what_can_not_be_probed(refused, tmp_path):
     text.write_text(ROOT_ONLY, encoding="utf-8")
     assert "does a word depend on another" in refused("probe", text)
     assert "--limit" in refused("probe", TREEBANK, "--limit", "0")
-    assert "FILE" in refused("probe")
+    assert "FILES" in refused("probe")
+    for name in ("*.none", "none"):
+        assert name in refused("probe", TREEBANK, "--test", tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    assert "has no treebanks in it" in refused("probe", tmp_path / "folder")
+    assert "--sample" in refused("probe", TREEBANK, "--sample", "2")
+    assert "--seed has no effect without --sample" in refused("probe", TREEBANK, "--seed", "2")
+    assert "stdin can be read only once" in refused("probe", "-", "--state", tmp_path / "state")
+
+
+def test_what_is_no_tree_is_told_of_and_passed_over(attncli, refused, probed, tmp_path):
+    """By the line that it stands in, also where another shard begins."""
+    path, content = tmp_path / "bad.conllu", TREEBANK.read_text(encoding="utf-8")
+    path.write_text(content + ROOT_ONLY.replace("\t0\t", "\t5\t") + content, encoding="utf-8")
+    line = content.count("\n") + 1
+    said = f"{path}, line {line}: head 5 is no word of the sentence, which has 1"
+    assert said in refused("probe", path)
+    result = attncli("probe", path, "--skip-bad", "--shard-mb", "0.005", "--json")
+    assert (result.code, result.err) == (0, f"attncli: skipped a sentence: {said}\n")
+    assert json.loads(result.out)["treebank"]["sentences"] == 80
+
+
+@pytest.mark.slow
+def test_a_treebank_of_several_files(attncli, probed, tmp_path):
+    """Named one by one, by a pattern and as a folder, compressed or not: as if they were one file."""
+    content = TREEBANK.read_bytes()
+    middle = content.index(b"\n\n", len(content) // 2) + 2
+    (tmp_path / "a.conllu").write_bytes(content[:middle])
+    (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(content[middle:]))
+    expected = probed(TREEBANK)
+    for named, path in (
+        ([tmp_path / "a.conllu", tmp_path / "b.conllu.gz"], f"{tmp_path}/a.conllu and 1 more"),
+        ([tmp_path / "*.conllu*"], f"{tmp_path}/*.conllu*"),
+        ([f"file://{tmp_path}"], f"file://{tmp_path}"),
+    ):
+        found = probed(*named, "--shard-mb", "0.003")
+        assert found["treebank"].pop("path") == path
+        assert found == {**expected, "treebank": found["treebank"]} and found["treebank"]["sentences"] == 40
+    [line, *_] = attncli("probe", tmp_path, "--limit", "30").out.splitlines()
+    assert line == f"minilm · heads chosen on 30 sentences of {tmp_path}"
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_not_counted_again(attncli, refused, tmp_path, monkeypatch):
+    state, test = tmp_path / "state", tmp_path / "test.conllu"
+    test.write_bytes(TREEBANK.read_bytes())
+    asked = ("probe", TREEBANK, "--test", test, "--shard-mb", "0.004", "--json")
+    whole = attncli(*asked)
+    assert attncli(*asked, "--state", state) == whole
+    monkeypatch.setattr(Tally, "plus", None)
+    assert attncli(*asked, "--state", state) == whole
+    for other, says in (("--sample", "another --sample"), ("--shard-mb", "was begun with shards of 4,194 bytes")):
+        assert says in refused(*asked, "--state", state, other, "0.5")
+
+
+@pytest.mark.slow
+def test_who_counts_changes_not_a_byte(attncli):
+    whole = attncli("probe", TREEBANK, "--json")
+    for more in (("--workers", "1"), ("--workers", "2"), ("--workers", "3", "--shard-mb", "0.002")):
+        assert attncli("probe", TREEBANK, "--json", *more) == whole

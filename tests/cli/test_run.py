@@ -31,6 +31,12 @@ def test_a_first_look_at_all_layers_by_default(attncli, minilm):
     assert attncli("run", "-l", "all", TEXT).out.splitlines()[:8] == lines[:8]
 
 
+def test_the_default_model_is_read_once_for_all_calls_of_these_tests(attncli, kept):
+    assert attncli("run", TEXT).code == 0
+    [model] = kept.values()
+    assert attncli("run", TEXT).code == 0 and [*kept.values()] == [model]
+
+
 def test_a_layers_heads_are_small_maps(attncli):
     out = attncli("run", "-l", "-1", TEXT).out
     assert "layer 5" in out and "rows: queries, columns: keys" in out

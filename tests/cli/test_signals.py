@@ -39,6 +39,15 @@ time.sleep(30)
 """
 
 
+IMPORT = f"""{BEGIN}
+sys.path.insert(0, sys.argv[1])
+try:
+    import takes_long
+except KeyboardInterrupt:
+    print("too late")
+"""
+
+
 @pytest.fixture(autouse=True)
 def hang_up():
     """HUP is not ignored, as it would be under a `nohup` around the tests."""
@@ -81,6 +90,16 @@ def test_one_that_comes_in_a_callback_of_python_is_not_lost(name, code):
     process = started(LOSE, name, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     _, said = process.communicate(timeout=10)
     assert process.returncode == code and "ignored" not in said
+
+
+def test_ctrl_c_during_an_import_ends_it_without_an_exception(tmp_path):
+    """Some of torch is in C++, which aborts the program when there is one."""
+    (tmp_path / "takes_long.py").write_text("import time; print('now', flush=True); time.sleep(30)")
+    process = started(IMPORT, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest, said = process.communicate(timeout=10)
+    assert (process.returncode, rest, said) == (130, "", "")
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """attncli stats: a corpus in, figures of every head out."""
 
 import csv
+import gzip
 import json
+import os
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,9 +31,9 @@ def interrupted(steps: int):
     """Ctrl-C after so many steps; batches are small, so that there are several."""
     whole = Reducer.count
 
-    def count(self, texts, counted):
+    def count(self, texts):
         self.batch_tokens = 20
-        for number, one in enumerate(whole(self, texts, counted)):
+        for number, one in enumerate(whole(self, texts)):
             if number == steps:
                 raise KeyboardInterrupt
             yield one
@@ -147,18 +149,36 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
 
 @pytest.mark.slow
 def test_resumed_figures_are_those_of_an_uninterrupted_run(attncli, corpus, tmp_path):
-    expected = json.loads(attncli("stats", "--json", "--dtype", "float64", corpus).out)
-    asked = ["stats", "--json", "--dtype", "float64", "--resume", tmp_path / "state.npz", corpus]
-    with interrupted(3):
-        assert attncli(*asked).code == 130
-    found = json.loads(attncli(*asked).out)
-    assert (found["texts"], found["tokens"], found["partial"]) == (expected["texts"], expected["tokens"], False)
-    assert np.allclose(figures(found), figures(expected), atol=1e-9)
-    again = json.loads(attncli(*asked).out)  # nothing is left to count
-    assert again == found
-    with corpus.open("a") as file:
-        file.write("\nOne more.")
-    assert json.loads(attncli(*asked).out)["texts"] == 13
+    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
+    expected = attncli(*asked).out
+    with interrupted(1):
+        assert attncli(*asked, "--state", tmp_path / "state").code == 130
+    assert attncli(*asked, "--state", tmp_path / "state").out == expected
+    assert attncli(*asked, "--resume", tmp_path / "state").out == expected  # what it was called
+
+
+@pytest.mark.slow
+def test_workers_print_the_same_bytes(attncli, corpus, tmp_path):
+    asked = ["stats", "--json", "--shard-mb", "0.0001", corpus]
+    assert attncli(*asked, "--workers", "2").out == attncli(*asked).out
+
+
+def test_many_kinds_of_files(attncli, corpus, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with gzip.open(folder / "a.jsonl.gz", "wt") as file:
+        file.write("".join(json.dumps({"text": line}) + "\n" for line in LINES[:4]))
+    parquet.write_table(pyarrow.table({"text": LINES[4:8], "id": [1, 2, 3, 4]}), folder / "b.parquet")
+    (folder / "c.txt").write_text("\n".join(LINES[8:]))
+    (folder / "notes.md").write_text("not read")
+    expected = json.loads(attncli("stats", "--json", corpus).out)
+    result = attncli("stats", "--json", folder)
+    assert np.allclose(figures(json.loads(result.out)), figures(expected), atol=1e-6)
+    assert "left out 1 file of other kinds (.md)" in result.err
+    assert json.loads(attncli("stats", "--json", str(folder / "*.txt")).out)["texts"] == 4
 
 
 def test_a_bad_line_stops_with_its_number_or_is_passed_over(attncli, refused, corpus):
@@ -184,15 +204,32 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
 
 
 def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_path):
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state"
     corpus.with_name("other.txt").write_text("Something else.\n" * 12)
-    assert attncli("stats", "--json", "--limit", "2", "--resume", state, corpus).code == 0
-    assert "another --mask" in refused("stats", "--mask", "causal", "--resume", state, corpus)
-    assert "ask for --limit 2 or more" in refused("stats", "--limit", "1", "--resume", state, corpus)
-    assert "another corpus" in refused("stats", "--resume", state, corpus.with_name("other.txt"))
-    state.write_bytes(b"not at all")
-    assert "nothing to go on from" in refused("stats", "--resume", state, corpus)
-    assert state.read_bytes() == b"not at all"
+    assert attncli("stats", "--json", "--limit", "2", "--state", state, corpus).code == 0
+    assert "another --mask" in refused("stats", "--mask", "causal", "--limit", "2", "--state", state, corpus)
+    assert "another --limit" in refused("stats", "--limit", "1", "--state", state, corpus)
+    assert "another corpus" in refused("stats", "--limit", "2", "--state", state, corpus.with_name("other.txt"))
+    (state / "plan.json").write_bytes(b"not at all")
+    assert "is no plan" in refused("stats", "--limit", "2", "--state", state, corpus)
+    (state / "plan.json").unlink()
+    os.mkfifo(state / "plan.json")
+    assert "plan.json is no file: remove it" in refused("stats", "--limit", "2", "--state", state, corpus)
+    (tmp_path / "old.npz").write_bytes(b"what an older version kept")
+    assert "is a file, and sums are kept in a folder" in refused("stats", "--resume", tmp_path / "old.npz", corpus)
+
+
+def test_options_of_corpora_have_an_effect_or_are_refused(refused, corpus, tmp_path):
+    assert "--seed has no effect without --sample" in refused("stats", "--seed", "3", corpus)
+    assert "--field is of .jsonl, .parquet, .arrow" in refused("stats", "--field", "words", corpus)
+    assert "--field has no effect with --jsonl" in refused("stats", "--jsonl", "a", "--field", "b", corpus)
+    assert "--device has no effect with --on ray" in refused("stats", "--on", "ray", "--device", "cpu", corpus)
+    assert "are a whole number" in refused("stats", "--on", "ray", "--worker-gpus", "1.5", corpus)
+    assert "a shard has a byte at the least" in refused("stats", "--shard-mb", "0", corpus)
+    assert "has to have a name" in refused("stats", "--state", "", corpus)
+    corpus.write_text("")
+    for _ in range(2):  # an empty corpus is no reason to say something else the second time
+        assert "no text" in refused("stats", "--state", tmp_path / "new", corpus)
 
 
 # --- a saved record ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from attncli.analysis.distances import divergence_sums
 from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
-from attncli.corpus.reducer import Reducer
+from attncli.corpus.reducer import Pace, Reducer
 from attncli.models import attending
 
 TEXTS = [
@@ -161,7 +161,10 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
 
     attend_into = attending.attend_into
     monkeypatch.setattr(attending, "attend_into", watched)
-    sums_of(Reducer(model, Counting(distances=True), block_weights=20_000), corpus(model, ["the cat " * 190]))
+    sums_of(
+        Reducer(model, Counting(distances=True), Pace.on("cpu", block_weights=20_000)),
+        corpus(model, ["the cat " * 190]),
+    )
     assert max(made) <= 20_000 < 4 * 382**2
 
 
@@ -192,7 +195,7 @@ def test_some_heads_and_queries_after_the_other_add_up_to_all_at_once(tiny, fami
     texts = ["the cat sat on it " * 8, "No."]
     for counting in (Counting(), Counting(measure="norm"), Counting(words=True), Counting(mask="causal")):
         whole = sums_of(Reducer(model, counting), corpus(model, texts))
-        parts = sums_of(Reducer(model, counting, block_weights=1500), corpus(model, texts))
+        parts = sums_of(Reducer(model, counting, Pace.on("cpu", block_weights=1500)), corpus(model, texts))
         np.testing.assert_allclose(parts.figures, whole.figures, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(parts.alike, whole.alike, rtol=1e-5)
         np.testing.assert_allclose(parts.limit, whole.limit)

@@ -31,30 +31,26 @@ def test_groups_end_when_there_are_enough_texts_or_tokens(monkeypatch):
     monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
     monkeypatch.setattr(packed, "TOKENS_SORTED", 50)
     texts = [[window(number, length)] for number, length in enumerate([10, 10, 10, 30, 30, 5])]
-    assert parts(packed.groups(texts)) == [(3, [0, 1, 2]), (2, [3, 4]), (1, [5])]
+    assert parts(packed.groups(texts)) == [[0, 1, 2], [3, 4], [5]]
 
 
-def test_a_group_that_was_begun_before_has_as_many_texts_again(monkeypatch):
+def test_texts_without_a_window_count_as_texts(monkeypatch):
     monkeypatch.setattr(packed, "TEXTS_SORTED", 3)
     texts = [[window(0, 10)], [], [window(2, 10)], [], [], [window(5, 10)], []]
-    assert parts(packed.groups(texts, first=2)) == [(2, [0]), (3, [2]), (2, [5])]
-    assert parts(packed.groups(texts)) == [(3, [0, 2]), (3, [5]), (1, [])]
+    assert parts(packed.groups(texts)) == [[0, 2], [5]]
 
 
 def test_a_long_text_stands_alone_in_as_many_groups_as_it_takes(monkeypatch):
     monkeypatch.setattr(packed, "TOKENS_SORTED", 20)
-    for first in (0, 2):
-        texts = [
-            [window(0, 5)],
-            [window(1, 5)],
-            [window(2, 10)] * 5,
-            [window(3, 5)],
-            [window(4, 10)] * 2,
-            [window(5, 5)],
-        ]
-        found = parts(packed.groups(texts, first))
-        assert found == [(2, [0, 1]), (0, [2, 2]), (0, [2, 2]), (1, [2]), (1, [3]), (1, [4, 4]), (1, [5])]
-    assert parts(packed.groups([[window(2, 10)] * 3, [window(3, 5)]], first=1)) == [(0, [2, 2]), (1, [2]), (1, [3])]
+    texts = [
+        [window(0, 5)],
+        [window(1, 5)],
+        [window(2, 10)] * 5,
+        [window(3, 5)],
+        [window(4, 10)] * 2,
+        [window(5, 5)],
+    ]
+    assert parts(packed.groups(texts)) == [[0, 1], [2, 2], [2, 2], [2], [3], [4, 4], [5]]
 
 
 def test_no_more_of_a_long_text_is_there_than_a_group_and_the_next(monkeypatch):
@@ -64,8 +60,8 @@ def test_no_more_of_a_long_text_is_there_than_a_group_and_the_next(monkeypatch):
     groups = packed.groups([long])
     for number in range(5):
         next(groups)
-        assert len(read) == 2 * (number + 2)
+        assert len(read) == 2 * (number + 1)
 
 
-def parts(groups) -> list[tuple[int, list[int]]]:
-    return [(count, [one.text for one in group]) for count, group in groups]
+def parts(groups) -> list[list[int]]:
+    return [[one.text for one in group] for group in groups]

@@ -1,23 +1,39 @@
-"""A treebank through a model: every sentence once, in an order of chance, and what an interruption leaves."""
+"""Treebanks through a model: every sentence once, wherever it stands and whoever counts, and what an interruption
+leaves.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+import corpora
 import pytest
+from treebanks import chain, conllu, plain
 
 from attncli import Notice, RequestError
-from attncli.analysis.probing import guesses
 from attncli.analysis.tally import Tally, word_maps
-from attncli.corpus.probing import Treebank, count, probe, with_maps
+from attncli.corpus.inputs.treebank import TreebankReading
+from attncli.corpus.probing import probe
+from attncli.corpus.shards.where import Where
 from attncli.text.trees import Sentence, words_of
 
-TREEBANK = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
 
 
 @pytest.fixture(scope="module")
-def whole():
-    return Treebank.read(str(TREEBANK))
+def sentences():
+    return corpora.sentences(TREEBANK)
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """`treebank("a.conllu", sentences)` -> where they are."""
+
+    def write(name, sentences):
+        path = tmp_path / name
+        path.write_text(conllu(sentences), encoding="utf-8")
+        return str(path)
+
+    return write
 
 
 @pytest.fixture
@@ -39,88 +55,125 @@ def interrupted(monkeypatch):
     return after
 
 
-def chain(words: int) -> Sentence:
-    """A sentence whose words each hang on the one before."""
-    return Sentence(["dog"] * words, [None, *range(words - 1)], ["root", *["dep"] * (words - 1)], 1)
-
-
-def same(one: Tally, other: Tally) -> bool:
-    return guesses(one, one) == guesses(other, other) and np.array_equal(one.tree_edges, other.tree_edges)
-
-
-def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, whole):
+@pytest.mark.slow
+def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, sentences):
     expected = Tally.nothing(6, 12)
-    for sentence in whole.sentences:
+    for sentence in sentences:
         record = minilm.attend(sentence.text)
         tokens = words_of(record.tokens, sentence)
         expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
     told = []
-    found = probe(minilm, whole, advance=lambda: told.append(1))
-    assert len(told) == found.treebank.tally.seen == 40 and not found.partial and found.test is None
-    assert same(found.measured, expected)
+    found = probe(minilm, [TREEBANK], show=told.append)
+    assert told[-1].seen == (40, 380) and (told[-1].shards, told[-1].of) == (1, 1)
+    assert not found.partial and found.test is None
+    assert plain(found.measured) == plain(expected)
 
 
-def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, whole):
-    texts, again = ([sentence.text for _, sentence in with_maps(minilm, whole.sentences, {})] for _ in range(2))
-    given = [sentence.text for sentence in whole.sentences]
-    assert texts == again != given and sorted(texts) == sorted(given)
-    assert texts != sorted(texts, key=len)
-
-
-def test_heads_chosen_on_one_are_measured_on_the_other(minilm, whole):
-    first, second = (Treebank(name, part) for name, part in (("a", whole.sentences[:20]), ("b", whole.sentences[20:])))
-    both, alone = probe(minilm, first, second), probe(minilm, first)
-    assert (both.treebank.path, both.test.path, both.test.tally.sentences) == ("a", "b", 20)
+@pytest.mark.slow
+def test_heads_chosen_on_one_are_measured_on_the_other(minilm, sentences, treebank):
+    first, second = treebank("a.conllu", sentences[:20]), treebank("b.conllu", sentences[20:])
+    both, alone = probe(minilm, [first], [second]), probe(minilm, [first])
+    assert (both.treebank.path, both.test.path, both.test.tally.sentences) == (first, second, 20)
     assert [(row.relation, row.layer, row.head) for row in both.relations] == [
         (row.relation, row.layer, row.head) for row in alone.relations
     ]
-    assert same(both.measured, probe(minilm, second).measured)
-    twice = probe(minilm, first, first)
+    assert plain(both.measured) == plain(probe(minilm, [second]).measured)
+    twice = probe(minilm, [first], [first])
     assert twice.test.tally is twice.treebank.tally
 
 
-def test_sentences_that_can_not_be_read_whole_are_skipped_and_counted(minilm):
+@pytest.mark.slow
+def test_several_files_are_one_treebank_and_sums_of_each_are_kept_apart(minilm, sentences, treebank, tmp_path):
+    files = [treebank(f"{number}.conllu", sentences[number::4]) for number in range(4)]
+    whole, state = probe(minilm, [TREEBANK]), tmp_path / "state"
+    for _ in range(2):
+        found = probe(minilm, files[:2], files[2:], where=Where(state=str(state), shard_bytes=1000))
+        assert (found.treebank.path, found.test.path) == (f"{files[0]} and 1 more", f"{files[2]} and 1 more")
+        assert plain(found.treebank.tally + found.test.tally) == plain(whole.measured)
+    kept = [{path.name for path in folder.iterdir()} for folder in (state, state / "test")]
+    assert all(len(names) > 4 for names in kept) and not kept[0] & kept[1] - {"plan.json", "lock"}
+    assert plain(probe(minilm, files).measured) == plain(whole.measured)
+
+
+@pytest.mark.parametrize("shard_bytes", [700, 5000])
+def test_where_a_treebank_is_cut_changes_nothing(minilm, treebank, sentences, shard_bytes):
+    odd = Sentence(["\x01"], [None], ["root"], 1)
+    files = [treebank("a.conllu", [*sentences[:9], odd, chain(511), odd]), treebank("b.conllu", [chain(600), odd])]
+    with pytest.warns(Notice) as whole:
+        expected = probe(minilm, files)
+    with pytest.warns(Notice) as told:
+        found = probe(minilm, files, where=Where(shard_bytes=shard_bytes))
+    assert plain(found.measured) == plain(expected.measured) and found.measured.skipped == 5
+    assert [str(one.message) for one in told] == [str(one.message) for one in whole]
+
+
+@pytest.mark.slow
+def test_who_counts_changes_nothing(minilm):
+    whole = probe(minilm, [TREEBANK]).document()
+    for workers in (1, 2, 3):
+        assert probe(minilm, [TREEBANK], where=Where(workers=workers, shard_bytes=3000)).document() == whole
+
+
+def test_sentences_that_can_not_be_read_whole_are_skipped_and_counted(minilm, treebank):
     nothing = Sentence(["\x01"], [None], ["root"], 7)
+    path = treebank("a.conllu", [chain(511), chain(3), nothing, chain(600)])
     says = (
-        r"^a\.conllu: skipped 3 of 4 sentences: 2 of more than the 512 tokens that the model reads "
-        r"\(the first in line 1\), 1 with a word that the tokenizer has no token for \(line 7\)$"
+        r"/a\.conllu: skipped 3 of 4 sentences: 2 of more than the 512 tokens that the model reads "
+        r"\(the first in line 1\), 1 with a word that the tokenizer has no token for \(line 517\)$"
     )
     with pytest.warns(Notice, match=says):
-        found = count(minilm, Treebank("a.conllu", [chain(511), chain(3), nothing, chain(600)]))
+        found = probe(minilm, [path]).measured
     assert (found.sentences, found.skipped, found.word_count) == (1, 3, 3)
+    other = treebank("b.conllu", [chain(4)])
+    with pytest.warns(
+        Notice, match=r"b\.conllu and 1 more: skipped 3 .*the first in .*/a\.conllu, line 1\), 1 .*a\.con"
+    ):
+        probe(minilm, [other, path])
     for hopeless in ([chain(511)], [chain(1)]):
         with pytest.raises(RequestError, match=r"a\.conllu: in no sentence that the model can read"):
-            probe(minilm, Treebank("a.conllu", hopeless))
+            probe(minilm, [treebank("a.conllu", hopeless)])
 
 
-def test_an_interruption_leaves_what_was_found_by_then(minilm, whole, interrupted):
+def test_a_share_of_the_sentences(minilm, treebank, sentences):
+    files = [TREEBANK, treebank("a.conllu", sentences)]
+    found = [probe(minilm, files, reading=TreebankReading(sample=0.3, seed=seed)).measured for seed in (0, 0, 1)]
+    assert plain(found[0]) == plain(found[1]) != plain(found[2]) and 5 < found[0].seen < 45
+    with pytest.raises(RequestError, match=r"--sample 0\.0001 takes no sentence of .*conllu and 1 more"):
+        probe(minilm, files, reading=TreebankReading(sample=0.0001))
+
+
+def test_an_interruption_leaves_what_was_found_by_then(minilm, interrupted):
     interrupted(12)
-    with pytest.warns(Notice, match="^interrupted: these figures are PARTIAL, of 12 of 40 sentences$"):
-        found = probe(minilm, whole)
+    with pytest.warns(Notice, match="^interrupted: these figures are PARTIAL, of 12 sentences$"):
+        found = probe(minilm, [TREEBANK])
     assert found.partial and found.measured.sentences == 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seen", "measured"), [(20, None), (40, None), (52, 12)])
-def test_a_test_of_which_nothing_was_counted_is_left_out(minilm, whole, interrupted, seen, measured):
+def test_a_test_of_which_nothing_was_counted_is_left_out(minilm, sentences, treebank, interrupted, seen, measured):
     interrupted(seen)
     with pytest.warns(Notice, match="PARTIAL"):
-        found = probe(minilm, whole, Treebank("test", whole.sentences))
+        found = probe(minilm, [TREEBANK], [treebank("a.conllu", sentences)])
     assert found.partial and found.treebank.tally.sentences == min(seen, 40)
     assert (None if found.test is None else found.test.tally.sentences) == measured
 
 
-def test_an_interruption_before_anything_was_counted_is_one(minilm, whole, interrupted):
+def test_an_interruption_before_anything_was_counted_is_one(minilm, interrupted):
     interrupted(0)
     with pytest.raises(KeyboardInterrupt):
-        probe(minilm, whole)
+        probe(minilm, [TREEBANK])
 
 
-def test_a_treebank_has_the_name_that_messages_give_it(monkeypatch):
-    assert Treebank.read(str(TREEBANK), limit=2).path == str(TREEBANK)
-    with TREEBANK.open() as file:
-        monkeypatch.setattr("sys.stdin", file)
-        assert Treebank.read("-", limit=2) == ("stdin", Treebank.read(str(TREEBANK), limit=2).sentences)
+def test_an_interrupted_treebank_is_gone_on_with(minilm, interrupted, monkeypatch, tmp_path):
+    where, whole = Where(state=str(tmp_path / "state"), shard_bytes=4000), probe(minilm, [TREEBANK])
+    interrupted(25)
+    with pytest.warns(Notice, match="PARTIAL, of 25 sentences; the same command goes on from here"):
+        probe(minilm, [TREEBANK], where=where)
+    monkeypatch.undo()
+    told = []
+    assert plain(probe(minilm, [TREEBANK], where=where, show=told.append).measured) == plain(whole.measured)
+    assert 0 < told[0].before.texts < 25
 
 
 SENTENCES = [
@@ -135,7 +188,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart", "marian", "encoder-decoder"])
-def test_what_transformers_runs_is_counted_by_its_records(foreign, family):
+def test_what_transformers_runs_is_counted_by_its_records(foreign, treebank, family):
     """Words with spaces between them are the words of the treebank, whatever pieces they are cut into."""
     model = foreign(family)
     for which in [None] if len(model.parts) == 1 else ["encoder", "decoder"]:
@@ -147,8 +200,8 @@ def test_what_transformers_runs_is_counted_by_its_records(foreign, family):
             tokens = replace(record.tokens, words=spaced_words(record.tokens))
             assert set(tokens.words) - {None} == set(range(len(sentence)))
             expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
-        found = probe(model, Treebank("a.conllu", SENTENCES), which=which)
-        assert same(found.measured, expected) and (found.measured.sentences, found.measured.skipped) == (2, 0)
+        found = probe(model, [treebank("a.conllu", SENTENCES)], which=which)
+        assert plain(found.measured) == plain(expected) and (found.measured.sentences, found.measured.skipped) == (2, 0)
         assert (found.model, found.kind) == (info, which or model.parts[0])
         assert found.document().get("kind", "encoder") == found.kind
 
@@ -164,12 +217,11 @@ def spaced_words(tokens) -> list[int | None]:
 
 
 def test_a_part_that_can_not_be_probed(foreign, minilm):
-    treebank = Treebank("a.conllu", SENTENCES)
     for family, which, why in (
         ("t5", "cross", "cross-attention leads into another text"),
         ("gpt2", "encoder", "has no encoder attention"),
     ):
         with pytest.raises(RequestError, match=why):
-            probe(foreign(family), treebank, which=which)
+            probe(foreign(family), [TREEBANK], which=which)
     with pytest.raises(RequestError, match="--which is for encoder-decoders"):
-        probe(minilm, treebank, which="encoder")
+        probe(minilm, [TREEBANK], which="encoder")

@@ -10,12 +10,11 @@ from foreign_checkpoints import DECODERS, ENCODER_DECODERS
 from windows import corpus, sums_of
 
 import attncli
-from attncli import Notice, RequestError
+from attncli import Notice, RequestError, load_model
 from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
 from attncli.corpus import record_sums
 from attncli.corpus.reducer import Reducer
-from attncli.models.transformers_engine import load_with_transformers
 
 TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
 
@@ -167,6 +166,6 @@ def test_an_encoder_of_attnclis_own_has_no_parts(minilm):
 
 def test_in_double_precision(foreign):
     model = foreign("gpt2")
-    other = load_with_transformers(str(model.place.path), "cpu", "float64")
+    other = load_model(str(model.place.path), "cpu", "float64", engine="transformers")
     ours, found = (attncli.corpus_statistics(one, TEXTS) for one in (model, other))
     assert np.allclose(ours.figures, found.figures, atol=1e-4)

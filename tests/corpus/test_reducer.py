@@ -1,7 +1,6 @@
 """A corpus reduced: the same whatever the order, the batch, the block and the number of cores."""
 
 import threading
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from windows import corpus, sums_of
 import attncli
 from attncli.analysis.statistics import Counting, Sums
 from attncli.corpus import packed
-from attncli.corpus.reducer import Reducer
+from attncli.corpus.reducer import Pace, Reducer
 from attncli.models.linear import Linear
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
@@ -41,7 +40,7 @@ def test_batch_and_block_change_nothing(minilm, usual, options, asked):
     if str(asked) not in usual:
         usual[str(asked)] = sums_of(Reducer(minilm, Counting(distances=True, **asked)), texts)
     expected = usual[str(asked)]
-    found = sums_of(Reducer(minilm, Counting(distances=True, **asked), **options), texts)
+    found = sums_of(Reducer(minilm, Counting(distances=True, **asked), Pace.on("cpu", **options)), texts)
     assert_same(found, expected, 1e-6)
     assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
 
@@ -52,13 +51,10 @@ def test_a_text_that_goes_on_over_several_groups_is_one_text(tiny, monkeypatch):
     expected = sums_of(Reducer(model), texts)
     monkeypatch.setattr(packed, "TOKENS_SORTED", 100)
     reducer = Reducer(model)
-    states = list(reducer.count(texts, reducer.nothing()))
-    assert_same(states[-1].sums, expected, 1e-6)
-    assert states[-1].done == 3 and states[-1].sums.texts == 3
-    assert [state.done for state in states if state.sums.texts < 2] == sorted(
-        state.done for state in states if state.sums.texts < 2
-    )
-    assert max(state.done for state in states if state.sums.texts < 2) == 1  # the second one is not done before its end
+    states = list(reducer.count(texts))
+    assert_same(states[-1], expected, 1e-6)
+    assert [state.texts for state in states] == sorted(state.texts for state in states)
+    assert sum(state.texts == 1 for state in states) > 5  # the second one is not counted before its end
 
 
 def test_a_text_whose_end_never_comes_is_not_counted(tiny):
@@ -82,16 +78,27 @@ def test_how_many_cores_there_are_changes_nothing(minilm, cores, asked):
     cores(1)
     expected = sums_of(Reducer(minilm, Counting(**asked)), texts)
     cores(3)
-    found = sums_of(Reducer(minilm, Counting(**asked), batch_tokens=100), texts)
+    found = sums_of(Reducer(minilm, Counting(**asked), Pace.on("cpu", batch_tokens=100)), texts)
     assert_same(found, expected, 1e-6)
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_at_one_pace_the_number_of_cores_changes_not_a_bit(minilm, cores, threads):
+    texts = corpus(minilm, [*MANY[:9], "the cat sat, " * 150])
+    pace = Pace(batch_tokens=300, block_weights=10**5, threads=threads, laid_out=False)
+    found = []
+    for count in (1, 3):
+        cores(count)
+        found.append(sums_of(Reducer(minilm, Counting(distances=True), pace, count), texts))
+    assert all(np.array_equal(value, getattr(one, name)) for one in found for name, value in vars(found[0]).items())
 
 
 def test_who_stops_early_leaves_no_thread_behind(minilm, cores):
     cores(3)
     running = threading.active_count()
-    reducer = Reducer(minilm, batch_tokens=20)
-    counting = reducer.count(corpus(minilm, MANY), reducer.nothing())
+    counting = Reducer(minilm, pace=Pace.on("cpu", batch_tokens=20)).count(corpus(minilm, MANY))
     next(counting)
     assert threading.active_count() > running
     counting.close()
@@ -113,24 +120,10 @@ def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, s
     assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)
 
 
-@pytest.mark.parametrize(("together", "tokens", "steps"), [(8, 10**6, 4), (8, 10**6, 9), (1024, 10**6, 5), (8, 60, 30)])
-def test_going_on_is_as_if_it_had_not_stopped(tiny, monkeypatch, together, tokens, steps):
-    """To the last bit: also where windows of a text are in several batches or groups, some of which were counted."""
-    monkeypatch.setattr("attncli.corpus.packed.TEXTS_SORTED", together)
-    monkeypatch.setattr("attncli.corpus.packed.TOKENS_SORTED", tokens)
-    model = attncli.load_model(str(tiny()), device="cpu")
-    reducer = Reducer(model, Counting(distances=True), batch_tokens=40)
-    texts = corpus(model, MANY, stride=3)
-    *_, so_far = islice(reducer.count(texts, reducer.nothing()), steps)
-    assert so_far.sums.texts < len(MANY)
-    found, expected = sums_of(reducer, texts[so_far.done :], so_far), sums_of(reducer, texts)
-    assert all(np.array_equal(value, getattr(expected, name)) for name, value in vars(found).items())
-
-
 @pytest.mark.parametrize(("texts", "laid_out"), [(7, False), (8, True)])
 def test_weights_are_laid_out_only_for_many_batches(tiny, texts, laid_out):
     """It takes their memory once more, which one long text has other uses for."""
     model = attncli.load_model(str(tiny()), device="cpu")
-    sums_of(Reducer(model, batch_tokens=1), corpus(model, ["the cat sat"] * texts))
+    sums_of(Reducer(model, pace=Pace.on("cpu", batch_tokens=1)), corpus(model, ["the cat sat"] * texts))
     packed = [part.packed is not None for part in model.network.modules() if isinstance(part, Linear)]
     assert set(packed) == {laid_out}

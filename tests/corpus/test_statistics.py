@@ -1,5 +1,8 @@
 """Statistics over texts and files: what they are of, interrupted, resumed, refused."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from windows import corpus, sums_of
@@ -7,9 +10,10 @@ from windows import corpus, sums_of
 from attncli import Notice, RequestError, load_model
 from attncli.analysis.statistics import Counting
 from attncli.analysis.statistics_files import document
-from attncli.corpus.reading import Reading
+from attncli.corpus.inputs.reading import Reading
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.statistics import corpus_statistics, count_files
+from attncli.corpus.shards.where import Where
+from attncli.corpus.statistics import CountedHeads, corpus_statistics, count_files
 
 TEXTS = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 
@@ -27,9 +31,9 @@ def interrupted(monkeypatch):
     whole = Reducer.count
 
     def after(batches: int) -> None:
-        def count(self, texts, so_far):
+        def count(self, texts):
             self.batch_tokens = 20
-            for number, one in enumerate(whole(self, texts, so_far)):
+            for number, one in enumerate(whole(self, texts)):
                 if number == batches:
                     raise KeyboardInterrupt
                 yield one
@@ -69,14 +73,15 @@ def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
     assert found.texts == 1
 
 
-def test_who_watches_sees_sums_grow_from_those_that_were_there(minilm, file, tmp_path):
-    seen = []
-    state = tmp_path / "state"
-    count_files(minilm, [file], Reading(limit=5), resume=state, show=lambda sums: seen.append(sums.texts))
-    assert seen[0] == 0 and seen == sorted(seen) and seen[-1] == 5
-    again = []
-    count_files(minilm, [file], resume=state, show=lambda sums: again.append(sums.texts))
-    assert again[0] == 5 and again[-1] == 12
+def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minilm, file, tmp_path):
+    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
+    seen, again = [], []
+    count_files(minilm, [file], where=where, show=seen.append)
+    assert [one.seen.texts for one in seen] == sorted(one.seen.texts for one in seen)
+    assert (seen[-1].seen.texts, seen[-1].shards, seen[-1].of) == (12, 3, 3) and seen[-1].before.texts == 0
+    next(iter(one for one in (tmp_path / "state").iterdir() if one.suffix != ".json")).unlink()
+    count_files(minilm, [file], where=where, show=again.append)
+    assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
 
 
 def test_an_interruption_leaves_what_there_is_and_says_so(minilm, file, interrupted):
@@ -92,79 +97,20 @@ def test_an_interruption_before_anything_was_counted_is_one(minilm, file, interr
         count_files(minilm, [file])
 
 
-def test_going_on_is_as_if_there_had_been_no_interruption(minilm, file, interrupted, tmp_path):
-    expected = count_files(minilm, [file])
-    state = tmp_path / "state"
-    interrupted(3)
+@pytest.mark.slow
+def test_going_on_is_as_if_there_had_been_no_interruption(minilm, file, monkeypatch, tmp_path):
+    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
+    expected = count_files(minilm, [file], where=Where(shard_bytes=100))
+
+    def show(progress):
+        if progress.shards == 2:
+            raise KeyboardInterrupt
+
     with pytest.warns(Notice, match="PARTIAL, .*; the same command goes on from here"):
-        partial = count_files(minilm, [file], resume=state)
-    interrupted(1000)
-    found = count_files(minilm, [file], resume=state)
-    assert (partial.partial, found.partial) == (True, False)
-    assert (found.texts, found.tokens) == (expected.texts, expected.tokens)
-    assert np.allclose(found.figures, expected.figures, atol=1e-6)
-
-
-@pytest.mark.parametrize("ending", [SystemExit(143), GeneratorExit(), RequestError("a line that is none")])
-def test_whatever_ends_it_the_file_is_up_to_date(minilm, file, tmp_path, ending):
-    state = tmp_path / "state"
-
-    def show(sums):
-        if sums.texts:
-            raise ending
-
-    with pytest.raises(type(ending)):
-        count_files(minilm, [file], resume=state, show=show)
-    seen = []
-    count_files(minilm, [file], resume=state, show=lambda sums: seen.append(sums.texts))
-    assert seen[0] > 0 and seen[-1] == len(TEXTS)
-
-
-# --- another corpus ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def begun(tiny, file, tmp_path):
-    """`begun(files, reading)` goes on with the first six texts of `file`, and says how many texts there are then."""
-    model, state = load_model(str(tiny()), device="cpu"), tmp_path / "state"
-    count_files(model, [file], Reading(limit=6), resume=state)
-    return lambda files, reading=Reading(): count_files(model, [str(one) for one in files], reading, resume=state).texts
-
-
-def test_a_corpus_may_grow_and_its_files_may_be_renamed_and_divided(begun, file, tmp_path):
-    assert begun([file], Reading(limit=6)) == 6
-    assert begun([file], Reading(limit=7)) == 7
-    (tmp_path / "one.txt").write_text("\n\n".join(TEXTS[:4]) + "\n \n")
-    (tmp_path / "two.txt").write_text("\r\n".join([*TEXTS[4:], "One more."]))
-    assert begun([tmp_path / "one.txt", tmp_path / "two.txt"]) == len(TEXTS) + 1
-
-
-def test_another_corpus_is_refused_and_its_state_stays(begun, file, tmp_path):
-    state = (tmp_path / "state").read_bytes()
-    (tmp_path / "other.txt").write_text("\n".join([*TEXTS[:5], "Something else.", *TEXTS[6:]]))
-    with pytest.raises(RequestError, match=r"another corpus: some of the first 6 texts .*; put them back, or"):
-        begun([tmp_path / "other.txt"])
-    (tmp_path / "short.txt").write_text("\n".join(TEXTS[:3]))
-    with pytest.raises(RequestError, match="it has read 6 texts, and here are 3;"):
-        begun([tmp_path / "short.txt"])
-    with pytest.raises(RequestError, match="some of the first 6 texts"):
-        begun([tmp_path / "short.txt", file])
-    with pytest.raises(RequestError, match=r"begun on 6 texts, .*: ask for --limit 6 or more, or name"):
-        begun([file], Reading(limit=5))
-    assert (tmp_path / "state").read_bytes() == state
-
-
-def test_lines_that_are_passed_over_are_known_too(tiny, tmp_path):
-    model, path = load_model(str(tiny()), device="cpu"), tmp_path / "bad.txt"
-    path.write_bytes(b"the cat\n\x00\nthe mat\n\x00\n")
-    reading = Reading(skip_bad=True)
-    with pytest.warns(Notice, match="skipped"):
-        assert count_files(model, [str(path)], reading, resume=tmp_path / "state").texts == 2
-    path.write_bytes(path.read_bytes() + b"the dog\n")
-    assert count_files(model, [str(path)], reading, resume=tmp_path / "state").texts == 3
-    path.write_bytes(path.read_bytes().replace(b"\x00", b"now a text"))
-    with pytest.raises(RequestError, match="another corpus"):
-        count_files(model, [str(path)], reading, resume=tmp_path / "state")
+        partial = count_files(minilm, [file], where=where, show=show)
+    found = count_files(minilm, [file], where=where)
+    assert (partial.partial, found.partial) == (True, False) and 0 < partial.texts < 12
+    assert document(found) == document(expected)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +120,81 @@ def test_lines_that_are_passed_over_are_known_too(tiny, tmp_path):
         ({"counting": Counting(words=True)}, "--words"),
         ({"stride": 3}, "--stride"),
         ({"reading": Reading(paragraphs=True)}, "--paragraphs"),
+        ({"reading": Reading(limit=2)}, "--limit"),
     ],
 )
-def test_a_file_of_another_request_is_nothing_to_go_on_from(minilm, file, tmp_path, asked, named):
-    count_files(minilm, [file], Reading(limit=1), resume=tmp_path / "state")
+def test_a_folder_of_another_request_is_nothing_to_go_on_from(minilm, file, tmp_path, asked, named):
+    where = Where(state=str(tmp_path / "state"))
+    count_files(minilm, [file], Reading(limit=1), where=where)
     with pytest.raises(RequestError, match=f"another {named}"):
-        count_files(minilm, [file], **asked, resume=tmp_path / "state")
+        count_files(minilm, [file], **{"reading": Reading(limit=1), **asked}, where=where)
+
+
+# --- the sums of a shard in a file -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counted(minilm):
+    """The work, and sums of a few texts."""
+    reducer = Reducer(minilm, Counting(distances=True))
+    return CountedHeads.of(reducer, Reading(), None), sums_of(reducer, corpus(minilm, TEXTS[:4]))
+
+
+def test_sums_come_back_to_the_last_bit(counted):
+    work, sums = counted
+    back = work.unsealed(work.sealed(sums))
+    assert (back.texts, back.queries) == (sums.texts, sums.queries)
+    assert all(np.array_equal(getattr(back, name), getattr(sums, name)) for name in vars(sums))
+    assert work.sealed(back) == work.sealed(sums)
+
+
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    [
+        (lambda about, arrays: about.update(texts=-1), "texts is -1"),
+        (lambda about, arrays: about.update(texts=10**6), "texts of"),
+        (lambda about, arrays: about.pop("queries"), "no queries"),
+        (lambda about, arrays: about.update(more=1), "knows nothing"),
+        (lambda about, arrays: arrays.pop("means"), "another model's"),
+        (lambda about, arrays: arrays.update(totals=arrays["totals"][:2]), "another model's"),
+        (lambda about, arrays: arrays.update(totals=arrays["totals"].astype(np.float32)), "no doubles"),
+        (lambda about, arrays: arrays.update(totals=-arrays["totals"]), "entropy is -"),
+        (lambda about, arrays: arrays.update(squares=arrays["squares"] * np.nan), "squares of"),
+        (lambda about, arrays: arrays.update(limit=arrays["limit"] * 100), "entropy_limit is"),
+    ],
+)
+def test_sums_that_no_texts_have_are_refused(counted, lie, says):
+    work, sums = counted
+    about, arrays = work.saved(sums)
+    about, arrays = dict(about), dict(arrays)
+    lie(about, arrays)
+    with pytest.raises(ValueError, match=says):
+        work.loaded(about, arrays)
+
+
+def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
+    work, _ = counted
+    sent = pickle.loads(pickle.dumps(work.away()))
+    assert len(pickle.dumps(work.away())) < 5000
+    assert sent.digest == work.digest and sent.nothing().totals.shape == work.nothing().totals.shape
+
+
+def test_another_model_in_its_place_is_told(counted, tiny):
+    work, _ = counted
+    moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
+    with pytest.raises(RequestError, match="is another model here than where this was asked for"):
+        moved.begin(1)
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_bytes_as_one_process(minilm, file, tmp_path):
+    wheres = [
+        Where(shard_bytes=100),
+        Where(workers=2, shard_bytes=100),
+        Where(workers=3, shard_bytes=100, state=str(tmp_path / "s")),
+    ]
+    found = [count_files(minilm, [file], counting=Counting(distances=True), where=where) for where in wheres]
+    assert document(found[0]) == document(found[1]) == document(found[2])
 
 
 def test_files_without_a_text_are_refused_by_name(minilm, tmp_path):

@@ -6,8 +6,8 @@ the content of a file, and what is typed, is a text, or one of
     {"base64": "..."}                                      bytes
     {"repeat": "a ", "times": 500000}                      a text that is too long to be written down
     {"of": "stats.json", "put": {"heads.0.layer": "99"}}   one of the place's own files with other JSON in it as it is
-    {"of": "state.npz", "member": "about", "put": {...}}   written; "..." stands for 100,000 brackets
-    {"of": "state.npz", "member": "totals", "raw": "x"}    with other bytes in the place of a whole member
+    {"of": "maps.npz", "member": "labels", "put": {...}}   written; "..." stands for 100,000 brackets
+    {"of": "maps.npz", "member": "weights", "raw": "x"}    with other bytes in the place of a whole member
     {"of": "stats.json", "swap": ["heads.0", "heads.5"]}   with two places of it exchanged
 """
 
@@ -28,7 +28,8 @@ Original = Callable[[str], bytes]  # the content of one of the place's own files
 class Case:
     """arguments: what is typed after `attncli`. files: by their names, beside those of the place.
 
-    copies: folders of the place that are there once more, under another name, for `files` to change; or links ("-> x").
+    copies: folders of the place that are there once more, under another name, for `files` to change; or links ("-> x"),
+    a pipe ("|"), an empty folder ("/").
     environment: variables that are read when the program is started.
     streams: of stdin, stdout, stderr those that are no files: closed, full, broken or silent (`hostile.streams`).
     disturbed: what happens at which share of the time that it would take (`hostile.disturbing`).

@@ -128,11 +128,9 @@ def warm(place: Path, lines: Sequence[str]) -> None:
     import written_documents  # noqa: F401
     from shell import in_process
 
-    from attncli.corpus import resuming
     from attncli.models import loading
 
     torch.set_num_threads(1)
-    resuming.SAVED_EVERY = 0.01  # seconds, so that there is something to go on from
     loading.load_model = remembering_minilm(loading.load_model)
     typer.main.get_command = functools.cache(typer.main.get_command)
     settings = dict(os.environ)
@@ -165,6 +163,7 @@ def remembering_minilm(load: Callable[..., Any]) -> Callable[..., Any]:
 
 def work(pipe: Connection, place: Place, folder: Path) -> None:
     """A worker: gets tasks, sends results, until it gets None."""
+    multiprocessing.current_process()._config["daemon"] = False  # what it runs may have workers of its own
     folder.mkdir()
     runner = Runner(place, folder)
     while (task := pipe.recv()) is not None:

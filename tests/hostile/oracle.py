@@ -18,7 +18,9 @@ FORBIDDEN = ("Traceback (most", "a mistake in attncli", "panicked at", "RUST_BAC
 HARMFUL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]"
 )
-WRITES = {"-o", "--output", "--resume", "--copy"}
+WRITES = {"-o", "--output", "--copy"}
+STATES = {"--state", "--resume"}  # name a folder of sums, which has these files
+SUMS = re.compile(r"plan\.json|[0-9a-f]{40}")
 OWN_WORDS = "attncli: "
 SAYS_NO = {"compare"}  # commands that end with 1 where a check says no
 
@@ -105,12 +107,22 @@ def left_behind(typed: tuple[str, ...], outcome: Outcome, unsaid: bool = False) 
     """
     words = [part for word in typed for part in (word.split("=", 1) if word.startswith("--") else [word])]
     asked = {Path(after).name for before, after in pairwise(words) if before in WRITES}
-    if outcome.code == 2 and not unsaid and "--resume" not in words:  # which is kept up to date until it is refused
+    if outcome.code == 2 and not unsaid:
         asked = set()
     if "samples" in typed:
         return None
-    more = [name for name in (*outcome.made, *outcome.changed) if Path(name).name not in asked]
+    states = {Path(after) for before, after in pairwise(words) if before in STATES and after}
+    more = [
+        name
+        for name in (*outcome.made, *outcome.changed)
+        if Path(name).name not in asked and not any(of_sums(Path(name), state) for state in states)
+    ]
     return f"leaves {', '.join(more)[:100]} behind" if more else None
+
+
+def of_sums(path: Path, state: Path) -> bool:
+    """Whether it is a folder of sums, one around it, or a file in it: kept up to date until a request is refused."""
+    return path == state or path in state.parents or (path.parent == state and SUMS.fullmatch(path.name) is not None)
 
 
 def code_of(case: Case, typed: tuple[str, ...], outcome: Outcome) -> str | None:

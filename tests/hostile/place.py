@@ -1,6 +1,9 @@
 """The folder that hostile calls are made in: small models, texts, and a file of every kind that the program reads."""
 
+import gzip
 import json
+import multiprocessing
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -12,6 +15,11 @@ TEXT = "the cat sat on the unbelievable cat"
 OTHER = "it sat on the big cat and the cat"  # as many tokens
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\nand the end\n"
 
+KEPT = "kept"  # a folder of sums
+KEPT_BY = f"stats -m tiny lines.txt --state {KEPT} --shard-mb 0.00005"
+SHARD = re.compile("[0-9a-f]{40}")
+DATASET = "dataset"
+TABLE = ["the cat sat", "it is too big", "the end", "a big cat", "it"]
 # Made by the program itself; @ and @@ stand for the two texts.
 MADE = (
     "run -m tiny -l all -o maps.npz @",
@@ -24,8 +32,15 @@ MADE = (
     "run -m tiny -l all --measure norm -o norms.npz @",
     "stats -m tiny lines.txt -o stats.json",
     "stats -m tiny lines.txt --distances -o stats.npz",
-    "stats -m tiny lines.txt --resume state.npz -o state.json",
+    KEPT_BY,
 )
+# Texts in other forms, by what `corpora` calls these.
+CORPORA = {
+    "texts.parquet": "a.parquet",
+    "texts.arrow": "a.arrow",
+    "lines.txt.gz": "a.txt.gz",
+    "lines.txt.zst": "a.txt.zst",
+}
 ALIGN = Path(__file__).parents[2] / "attncli" / "align" / "weights" / "dot.safetensors"
 FORMS = {"sharded": "sharded", "bin": "bin"}  # of the weights, beside one whole .safetensors
 
@@ -69,11 +84,24 @@ def make_files(folder: Path) -> None:
     for line in MADE:
         result = in_process(words(line), folder)
         assert result.code == 0, (line, result)
-    (folder / "state.json").unlink()
+    (folder / "texts.jsonl.gz").write_bytes(gzip.compress((folder / "texts.jsonl").read_bytes()))
+    making = multiprocessing.get_context("fork").Process(target=make_tables, args=(folder,))
+    making.start()
+    making.join()
+    assert making.exitcode == 0
     model = load_model(str(folder / "tiny"), "cpu")
     save_records([model.attend(TEXT, mask=mask) for mask in ("padding", "causal")], folder / "masks.safetensors")
     maps = np.load(folder / "maps.npz")
     np.savez(folder / "foreign.npz", attentions=maps["weights"], tokens=maps["tokens"])  # as another program would
+
+
+def make_tables(folder: Path) -> None:
+    """In a process of its own: pyarrow leaves a thread."""
+    from corpora import FORMS, save_dataset
+
+    for name, form in CORPORA.items():
+        (folder / name).write_bytes(FORMS[form](TABLE))
+    save_dataset(folder / DATASET, TABLE)
 
 
 class Place:
@@ -88,3 +116,12 @@ class Place:
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
+
+    def inside(self, folder: str) -> list[str]:
+        """The names of files in one of its folders."""
+        return sorted(path.name for path in (self.folder / folder).iterdir())
+
+
+def shards_of(folder: Path) -> list[str]:
+    """The files of a folder of sums that have a shard's."""
+    return sorted(path.name for path in folder.iterdir() if SHARD.fullmatch(path.name))

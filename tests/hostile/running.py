@@ -25,9 +25,10 @@ from attncli.base.making import PREFIX
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 60.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
-LINK = "-> "
+LINK, PIPE, FOLDER = "-> ", "|", "/"  # what a case has under a name, beside copies
 KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PASSING = {"lock", "under-way"}  # in a folder of sums while it is counted into
 TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
 
 
@@ -87,12 +88,7 @@ class Runner:
         """The folder with a case's files in it; afterwards it is as before."""
         try:
             for name, source in case.copies.items():
-                if source.startswith(LINK):
-                    (self.folder / name).symlink_to(source.removeprefix(LINK))
-                    continue
-                (self.folder / name).mkdir()
-                for file in (self.place.folder / source).iterdir():
-                    (self.folder / name / file.name).symlink_to(file)
+                self.copy(self.folder / name, source)
             for name, content in case.files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +97,19 @@ class Runner:
             yield
         finally:
             self.tidy()
+
+    def copy(self, target: Path, source: str) -> None:
+        """What is meant by one of a case's `copies`, in the place of what there is."""
+        target.unlink(missing_ok=True)
+        if source.startswith(LINK):
+            target.symlink_to(source.removeprefix(LINK))
+        elif source == PIPE:
+            os.mkfifo(target)
+        else:
+            target.mkdir()
+            if source != FOLDER:
+                for file in (self.place.folder / source).iterdir():
+                    (target / file.name).symlink_to(file)
 
     def tidy(self) -> None:
         """The folder is as it was at first."""
@@ -127,7 +136,8 @@ class Runner:
 
 def cleared(name: str, after: dict[str, tuple[int, int, int]]) -> bool:
     """What a process that was killed had left, and this one has removed, as it is to."""
-    return Path(name).parts[0].startswith(PREFIX) and name not in after
+    parts = Path(name).parts
+    return name not in after and (parts[0].startswith(PREFIX) or not PASSING.isdisjoint(parts[1:]))
 
 
 def walked(folder: Path) -> Iterator["os.DirEntry[str]"]:

@@ -135,9 +135,24 @@ def test_what_a_killed_process_left_may_be_cleared_and_nothing_else(runner, monk
 
 
 def test_other_figures_are_told():
-    assert resumes.differing({"a": [1.0, 2]}, {"a": [1.0 + 1e-9, 2]}) is None
-    assert resumes.differing({"a": [1.0, 2]}, {"a": [1.1, 2]}) == ".a.0: 1.0, not 1.1"
-    assert resumes.differing({"a": 1}, {"a": 2}) == ".a: 1, not 2"
+    one, other = (outcome_of(print_json({"a": number})) for number in (1.0, 1.0 + 1e-15))
+    assert resumes.other_figures(one, one) is None
+    assert "1.000000000000001" in resumes.other_figures(other, one)
+
+
+def test_of_a_folder_of_sums_all_else_is_told(runner, monkeypatch):
+    case = Case("states", ("stats", "--state", "a/sums"))
+    for name, why in (("plan.json", None), ("0" * 40, None), ("lock", "leaves a/sums/lock behind")):
+
+        def program(*_, name=name):
+            os.chdir(runner.folder)
+            Path("a/sums").mkdir(parents=True)
+            Path("a/sums", name).write_bytes(b"x")
+            os._exit(0)
+
+        monkeypatch.setattr("hostile.running.program", program)
+        with runner.prepared(case):
+            assert wrong(case, runner.run(case)) == why
 
 
 def test_documents_are_put_together_as_written():

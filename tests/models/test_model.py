@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, make_checkpoint, make_config, make_network
+from checkpoints import FAMILIES, every_with, make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import OTHER, TEXT
@@ -68,8 +68,7 @@ def test_minilm_says_what_it_is(minilm):
 # --- pairs in every family ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kinds", [1, 2, 3])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "kinds"), every_with(2, 1, 3))
 def test_a_pair_is_what_the_family_makes_of_it(family, kinds, tmp_path):
     """The network is told of the second segment where it has room for one and its family says so (see test_config)."""
     changes = {"max_position_embeddings": 64, **({} if family == "distilbert" else {"type_vocab_size": kinds})}

@@ -22,9 +22,10 @@ from foreign_checkpoints import (
 from foreign_models import POSITIONS, attend
 from safetensors.torch import load_file, save_file
 
+from attncli import load_model
 from attncli.base.errors import RequestError
 from attncli.models.hub import NotOnThisMachine
-from attncli.models.transformers_engine import LONGEST_ANSWER, load_with_transformers
+from attncli.models.transformers_engine import LONGEST_ANSWER
 
 
 class Theirs:
@@ -174,7 +175,9 @@ def test_a_padded_text_changes_nothing_that_the_decoder_writes(foreign):
 )
 def test_a_bert_is_the_same_in_both_engines(minilm, pair, pad_to, mask):
     ours = minilm.attend("The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to)
-    record = attend(load_with_transformers("minilm", "cpu"), "The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to)
+    record = attend(
+        load_model("minilm", "cpu", engine="transformers"), "The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to
+    )
     assert np.allclose(ours.weights, record.weights, atol=1e-5)
     assert np.array_equal(ours.mask, record.mask)
     assert (ours.tokens, ours.model, ours.kind, ours.mask_name) == (
@@ -208,7 +211,7 @@ def test_several_texts_come_in_their_order(foreign):
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_a_record_is_in_float32_whatever_was_computed_in(foreign, dtype):
     model = foreign("bart")
-    other = attend(load_with_transformers(str(model.place.path), "cpu", dtype), target=ANSWER)
+    other = attend(load_model(str(model.place.path), "cpu", dtype, engine="transformers"), target=ANSWER)
     assert other.weights.dtype == np.float32
     assert np.allclose(other.weights, attend(model, target=ANSWER).weights, atol=1e-5 if dtype == "float64" else 0.1)
 
@@ -262,7 +265,7 @@ def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
 def test_what_reads_no_text_is_refused_in_words(tmp_path, family):
     path = make_foreign(tmp_path, family)
     with pytest.raises(RequestError, match=rf"^{path} reads {NO_TEXT[family]} (and not|beside) text") as refused:
-        load_with_transformers(str(path), "cpu")
+        load_model(str(path), "cpu", engine="transformers")
     assert "Error" not in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -286,7 +289,7 @@ def test_a_decoder_is_causal_whether_asked_or_not(foreign):
 
 def test_an_encoder_has_no_other_part():
     with pytest.raises(RequestError, match="minilm has no cross attention: it is one encoder; leave --which out"):
-        attend(load_with_transformers("minilm", "cpu"), which="cross")
+        attend(load_model("minilm", "cpu", engine="transformers"), which="cross")
 
 
 def test_weights_that_are_not_whole_are_refused(tmp_path):
@@ -297,7 +300,7 @@ def test_weights_that_are_not_whole_are_refused(tmp_path):
     with pytest.raises(
         RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are not whole"
     ):
-        load_with_transformers(str(tmp_path), "cpu")
+        load_model(str(tmp_path), "cpu", engine="transformers")
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path):
@@ -306,35 +309,35 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
     tensors["transformer.h.1.attn.c_attn.weight"][:] = torch.nan
     save_file(tensors, path, {"format": "pt"})
     with pytest.raises(RequestError, match=r"a weight of .* is no number"):
-        attend(load_with_transformers(str(tmp_path), "cpu"))
+        attend(load_model(str(tmp_path), "cpu", engine="transformers"))
 
 
 def test_what_transformers_can_not_load_is_one_line(tmp_path):
     make_foreign(tmp_path, "gpt2")
     edit_config(tmp_path, model_type="made-up")
     with pytest.raises(RequestError, match=r"^transformers can't load [^\n]*made-up[^\n]*$"):
-        load_with_transformers(str(tmp_path), "cpu")
+        load_model(str(tmp_path), "cpu", engine="transformers")
 
 
 def test_code_that_a_checkpoint_brings_is_not_run(tmp_path):
     make_foreign(tmp_path, "gpt2")
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w')\nclass Evil: pass\n")
     edit_config(tmp_path, auto_map={"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil"})
-    assert attend(load_with_transformers(str(tmp_path), "cpu")).kind == "decoder"
+    assert attend(load_model(str(tmp_path), "cpu", engine="transformers")).kind == "decoder"
     assert not (tmp_path / "was-run").exists()
 
 
 def test_a_repository_that_is_not_here_is_said_to_be_not_here():
     with pytest.raises(NotOnThisMachine, match=r"somebody/some-gpt\) is not on this machine"):
-        load_with_transformers("somebody/some-gpt", "cpu")
+        load_model("somebody/some-gpt", "cpu", engine="transformers")
 
 
 @pytest.mark.slow
 def test_transformers_keeps_quiet(foreign):
     program = (
         "import sys, warnings; warnings.simplefilter('ignore');"
-        "from attncli.models.transformers_engine import load_with_transformers;"
-        "list(load_with_transformers(sys.argv[1], 'cpu').attend_many(['the cat ' * 30]))"
+        "from attncli import load_model;"
+        "list(load_model(sys.argv[1], 'cpu', engine='transformers').attend_many(['the cat ' * 30]))"
     )
     path = foreign("bart").place.path
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=120)

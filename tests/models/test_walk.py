@@ -1,5 +1,6 @@
 """One walk: what is asked for comes out, for texts of mixed lengths, and nothing else is computed."""
 
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 from walks import made_up, network_of, walked
 
 from attncli.attention import MASKS, self_mask
+from attncli.models.network import Network
 
 F64 = torch.float64
 APART = (*TURNED, "deberta", "deberta-v2")
@@ -28,11 +30,14 @@ def tiny_network(family: str, dtype: torch.dtype = F64) -> Any:
     return network_of(make_network(make_config(family)), dtype)
 
 
+made_once = cache(tiny_network)  # for who does not change it
+
+
 @pytest.mark.parametrize("family", EACH)
 @given(ids=TEXTS, mask=st.sampled_from(list(MASKS)), data=st.data())
 @settings(max_examples=10)
 def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
-    network = tiny_network(family)
+    network = made_once(family)
     real = [[True, *data.draw(st.lists(st.booleans(), min_size=len(one) - 1, max_size=len(one) - 1))] for one in ids]
     texts = [made_up(*one) for one in zip(ids, real, strict=True)]
     together = walked(network, texts, mask, whole=True)
@@ -71,10 +76,28 @@ def test_every_layer_is_the_formula(family, mask):
 @settings(max_examples=30)
 def test_a_request_gets_these_layers_and_heads_in_its_order(family, layers, heads, mask):
     texts = [made_up([5, 6, 7, 8, 9, 5], [True] * 4 + [False] * 2), made_up([9, 8, 7, 6, 9, 5]), made_up([7])]
-    every = walked(tiny_network(family), texts, mask).weights
-    some = walked(tiny_network(family), texts, mask, layers, heads).weights
+    every = walked(made_once(family), texts, mask).weights
+    some = walked(made_once(family), texts, mask, layers, heads).weights
     for one, whole in zip(some, every, strict=True):
         torch.testing.assert_close(one, whole[layers][:, heads])
+
+
+IDS = [[5, 6, 7, 8, 9, 5], [9, 8, 7, 6, 9, 5]]
+
+
+@lru_cache(maxsize=1)
+def projected(family: str) -> tuple[Network, dict[str, list[Tensor]]]:
+    """A network in float64, and what transformers' own projections give of IDS in every layer, [text, token, size]."""
+    theirs = make_network(make_config(family)).double()
+    made: dict[str, list[Tensor]] = {"query": [], "key": []}
+    for name, module in theirs.named_modules():  # in the order of the layers
+        kinds = {"query": ("query", "q_lin", "q"), "key": ("key", "k_lin", "k")}
+        kind = next((kind for kind, names in kinds.items() if name.rpartition(".")[-1] in names), None)
+        if kind is not None:
+            module.register_forward_hook(lambda _, inputs, output, kind=kind: made[kind].append(output))
+    with torch.inference_mode():
+        theirs(torch.tensor(IDS))
+    return network_of(theirs, F64), made
 
 
 @pytest.mark.parametrize("family", [one for one in ONE_OF_EACH if one not in APART])
@@ -84,19 +107,10 @@ def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data)
     """What its own projections give, in the last layer that runs and in those before, in the order asked for. (Those
     APART, that are turned then, serve positions too, or are parts of one matrix, are in `tests/checks/test_ways.py`.)
     """
-    theirs = make_network(make_config(family)).double()
+    network, made = projected(family)
     pairs = [(layer, head) for layer in layers for head in heads]
     asked = data.draw(st.lists(st.sampled_from(pairs), unique=True), label="vectors")
-    made: dict[str, list[Tensor]] = {"query": [], "key": []}
-    for name, module in theirs.named_modules():  # in the order of the layers
-        kinds = {"query": ("query", "q_lin", "q"), "key": ("key", "k_lin", "k")}
-        kind = next((kind for kind, names in kinds.items() if name.rpartition(".")[-1] in names), None)
-        if kind is not None:
-            module.register_forward_hook(lambda _, inputs, output, kind=kind: made[kind].append(output))
-    ids = [[5, 6, 7, 8, 9, 5], [9, 8, 7, 6, 9, 5]]
-    with torch.inference_mode():
-        theirs(torch.tensor(ids))
-    found = walked(network_of(theirs, F64), [made_up(one) for one in ids], "none", layers, heads, asked).vectors
+    found = walked(network, [made_up(one) for one in IDS], "none", layers, heads, asked).vectors
     assert found[0].shape == (2, len(asked), 6, 8) and len(made["query"]) == len(made["key"]) == 4
     for text, of_text in enumerate(found):
         for kind, ours in zip(("query", "key"), of_text, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, FAMILIES, make_checkpoint, make_config, make_network
+from checkpoints import EACH, every_with, make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -68,8 +68,9 @@ def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
         assert [part.untyped_storage().nbytes() for part in parts] == [part.nbytes for part in parts]
 
 
-@pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "head"), every_with("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
+)
 def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
     directory = make_checkpoint(tmp_path, family, head)
     names = open_checkpoint(directory).files.values()

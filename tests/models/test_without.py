@@ -8,6 +8,7 @@ from checkpoints import EACH
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
 from attncli.checks import agreement
+from attncli.corpus.shards.where import Where
 from attncli.corpus.statistics import corpus_statistics, count_files
 from attncli.models.attending import Gates
 from attncli.models.transformers_peer import load_reference
@@ -61,9 +62,10 @@ def test_a_state_of_another_network_is_not_gone_on_from(tiny, tmp_path):
     model = load_model(str(tiny("bert")), device="cpu")
     (tmp_path / "a.txt").write_text(f"{TEXT}\nit sat\n")
     file = [str(tmp_path / "a.txt")]
-    count_files(model, file, resume=tmp_path / "state.npz")
+    where = Where(state=str(tmp_path / "state"))
+    count_files(model, file, where=where)
     with pytest.raises(RequestError, match="--without"):
-        count_files(model.without("1.0"), file, resume=tmp_path / "state.npz")
+        count_files(model.without("1.0"), file, where=where)
 
 
 def test_gradients_pass_a_silenced_head_by(tiny):

@@ -1,4 +1,4 @@
-"""One head as pictures: under every scoring function (rows) and normaliser (columns), and in one design."""
+"""One head as pictures: under every scoring function (rows) and normaliser (columns), in one design, with mistakes."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 from attncli.record import AttentionRecord
 from attncli.render.captions.designs import DesignLike, control_of, named
 from attncli.render.captions.mechanisms import OWN_SCORE, VariantLike, by_score, normaliser_name, untrained
+from attncli.render.captions.mistakes import AS_IT_IS, MistakesLike, changed_maps
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.texts import NO_BREAK
 from attncli.render.figures.titles import describe
 from attncli.render.hidden import drawn
+
+ACROSS = 4  # mistakes, beside each other
 
 
 def mechanisms_figure(
@@ -53,3 +56,14 @@ def design_figure(record: AttentionRecord, design: DesignLike) -> Figure:
         Panel(control_of(design), design.controls[0].weights),
     ]
     return panel_grid([maps], Grid(record.tokens.shown, title=describe(record), note=design.verdict))
+
+
+def mistakes_figure(record: AttentionRecord, mistakes: MistakesLike) -> Figure:
+    """The head's own map and those of all mistakes that change it, with one colour scale.
+
+    A Notice names characters that no font on this machine has.
+    """
+    [layer], [head] = record.layers, record.heads
+    maps = [Panel(AS_IT_IS, record.map(layer, head)), *(Panel(*one) for one in changed_maps(mistakes))]
+    rows = [maps[start : start + ACROSS] for start in range(0, len(maps), ACROSS)]
+    return panel_grid(rows, Grid(record.tokens.shown, title=describe(record), note="what known mistakes make of it"))

@@ -22,7 +22,8 @@ CELL = 7  # columns of a head
 
 def ablation_view(found: Ablation, top: int, canvas: Canvas) -> list[RenderableType]:
     """What is asked; for each way a number a head; then the `top` heads that do most, whole layers, and all heads."""
-    texts = [] if found.texts == 1 else [f"{found.texts} texts"]
+    texts = ["PARTIAL"] if found.partial else []
+    texts += [] if found.texts == 1 else [f"{found.texts} texts"]
     lines: list[RenderableType] = [
         title([model_name(found.model.shown), printable(answered(found.answer)), *texts], canvas),
         Prose(which_way(found.answer.kind)),

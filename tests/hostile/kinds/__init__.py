@@ -10,10 +10,12 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import LINK, Runner
 
-KINDS = ("files", "lies", "texts", "options", "streams", "kills", "resumes")
+KINDS = ("files", "lies", "states", "corpora", "texts", "options", "streams", "kills", "resumes")
 SHARES = {
     "files": 30,
-    "lies": 10,
+    "lies": 8,
+    "states": 6,
+    "corpora": 10,
     "texts": 40,
     "options": 20,
     "streams": 4,
@@ -52,7 +54,7 @@ def once(case: Case, runner: Runner) -> Verdict:
         other = runner.run(case, case.same_as)
         why = None if other.out == outcome.out else f"{case.note}: not the same as {' '.join(case.same_as)}"
     if why is None:
-        links = [name for name, source in case.copies.items() if source.startswith(LINK)]
+        links = [name for name, source in case.copies.items() if source.startswith(LINK) and "/" not in name]
         replaced = [name for name in links if not (runner.folder / name).is_symlink()]
         why = f"replaces the link {replaced[0]}" if replaced else None
     return Verdict(outcome.code, why)

@@ -27,7 +27,6 @@ READ_BY = {
     "vectors.npz": ("explain --from {} --json", "view --from {} -o a.html"),
     "stats.json": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.csv", "stats --from {} -o a.npz"),
     "stats.npz": ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.json"),
-    "state.npz": ("stats -m tiny lines.txt --resume {} --json", "stats -m tiny lines.txt --resume {}"),
     "lines.txt": (
         "stats -m tiny {} --json",
         "run -m tiny -f {} --json",

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from random import Random
 
-import numpy as np
 from hostile.case import Case
 from hostile.documents import put
 from hostile.kinds.damage import parts_of, put_together
@@ -40,13 +39,6 @@ OF_HEADS = {
     "heads.#": ("-",),
     "alike.#.entropy": ("-5", "99", "NaN"),
 }
-STATE = {
-    "queries": ("0", '"7"', "-5", "1e400", "NaN", "1.5"),
-    "texts": ("-3", "0", "1e400", '"7"'),
-    "limit": ("NaN", "-1", "1e400", "[]", '"x"'),
-    "done": ("-1", "1000000", '"7"', "1.5", "NaN"),
-    "ahead": ("[-1]", "5", '["a"]', "[1.5]", "[0]"),
-}
 RECORD = {
     "mask_name": (RED, "5", "null", '"sideways"'),
     "kind": ('"sideways"', "5", '"cross"'),
@@ -66,9 +58,7 @@ READ = ("run --from {} --json", "stats --from {} --json", "flow --from {} --json
 
 
 def make(random: Random, place: Place) -> Case:
-    return random.choice((statistics, statistics, state, state_of_numbers, record, weights, weights, reordered))(
-        random, place
-    )
+    return random.choice((statistics, statistics, record, weights, weights, reordered))(random, place)
 
 
 def case(line: str, name: str, content: bytes, note: str, same_as: str | None = None) -> Case:
@@ -97,23 +87,6 @@ def statistics(random: Random, place: Place) -> Case:
     computed = next(iter(changes)).endswith(("label", "strength"))  # from the figures, whatever is said
     same = "stats --from stats.json --json" if computed else None
     return case("stats --from lie.json --json", "lie.json", made.encode(), str(changes), same)
-
-
-def state(random: Random, place: Place) -> Case:
-    """What `stats --resume` goes on from."""
-    changes, content = lie(STATE, random, 1), place.original("state.npz")
-    made = with_member(content, "about", put(member(content, "about"), changes))
-    return case("stats -m tiny lines.txt --resume lie.npz --json", "lie.npz", made, str(changes))
-
-
-def state_of_numbers(random: Random, place: Place) -> Case:
-    named = arrays(place.original("state.npz"))
-    name = random.choice(["totals", "squares"])
-    value = random.choice((np.nan, np.inf, -1e6))
-    named[name] = named[name].copy()
-    named[name].flat[random.randrange(named[name].size)] = value
-    line = "stats -m tiny lines.txt --resume lie.npz --json"
-    return case(line, "lie.npz", archive_of(named), f"{name} have {value}")
 
 
 def record(random: Random, place: Place) -> Case:

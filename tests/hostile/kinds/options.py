@@ -33,7 +33,6 @@ EXCEPT = {
     *GENERAL, *SILENT,
     "dtype",  # rounding does not always show
     "device",  # there is one
-    "resume",  # of a state that is there already
 }  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from heads import made_up
 from matplotlib.image import AxesImage
 from matplotlib.text import Text
 
+from attncli.attention.mistakes import MISTAKES
+from attncli.checks.planted import Made, Mistakes, Moved
 from attncli.checks.variants import variants
-from attncli.render.figures.mechanisms import mechanisms_figure
+from attncli.render.figures.mechanisms import mechanisms_figure, mistakes_figure
 
 
 def said(drawn):
@@ -36,3 +38,16 @@ def test_it_names_scores_normalisers_and_what_is_untrained():
     assert "its softmax at T = 1 is the head's own map" in " ".join(words)
     assert "untrained (seed 9)" in " ".join(words)
     assert "softmax" in said(mechanisms_figure(head.record, variants(head), 1.0, 0))
+
+
+def test_mistakes_stand_after_the_own_map():
+    head = made_up()
+    own = head.record.map(0, 0)
+    changed = [np.roll(own, place, axis=1) for place in range(5)]
+    made = [Made(one, weights, Moved(0.5, [], 1.0)) for one, weights in zip(MISTAKES, changed, strict=False)]
+    drawn = mistakes_figure(head.record, Mistakes([*made, Made(MISTAKES[5])], None))
+    images = [one for one in drawn.axes[0].get_children() if isinstance(one, AxesImage)]
+    for image, weights in zip(images, [own, *changed], strict=True):
+        np.testing.assert_array_equal(np.array(image.get_array()), weights)
+    assert {"as it is", *(one.name for one in MISTAKES[:5])} < set(said(drawn))
+    assert MISTAKES[5].name not in said(drawn)

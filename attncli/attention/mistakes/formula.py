@@ -1,0 +1,207 @@
+"""Multi-head attention with every step a field of its own, so that any of them can be another.
+
+In the order in which they are taken:
+
+    projections ─ split ─ share ─ score · scale ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
+
+The defaults are right: the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.attention.masks import combine_masks, padding_mask
+
+
+class Linear(NamedTuple):
+    """y = W x + b: weight `[out, in]`, bias `[out]` or None."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = x @ self.weight.mT
+        return y if self.bias is None else y + self.bias
+
+
+class Projections(NamedTuple):
+    """W_Q, W_K, W_V and W_O; without W_O the joined heads are the output."""
+
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear | None
+
+
+class Seen(NamedTuple):
+    """Who may look at whom; what is None or False hides nothing.
+
+    padding: bool `[batch, key]`, True at real tokens. pairs: bool, broadcasts to `[batch, head, query, key]`.
+    """
+
+    padding: Tensor | None = None
+    causal: bool = False
+    pairs: Tensor | None = None
+
+
+class Inputs(NamedTuple):
+    """What attention is given.
+
+    With projections query `[batch, query, d_model]`, key and value `[batch, key, d_memory]`; without, the three are
+    heads' already, `[batch, head, token, d]`.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    heads: int
+    projections: Projections | None = None
+    seen: Seen = Seen()
+
+
+class Result(NamedTuple):
+    """output `[batch, query, d_model]`, of heads `[batch, head, query, d_v]`; weights `[batch, head, query, key]`.
+
+    nowhere: bool `[batch, head, query]`, True where a query may see nothing; None where that is nowhere.
+    """
+
+    output: Tensor
+    weights: Tensor
+    nowhere: Tensor | None = None
+
+
+class Sizes(NamedTuple):
+    """Of a head, of all heads together."""
+
+    d_k: int
+    d_model: int
+
+
+# --- the steps, as they should be -----------------------------------------------------------------------
+
+
+def same(x: Any) -> Any:
+    return x
+
+
+def first(queries: int, keys: int) -> int:
+    """The place of the first query among the keys: the queries are the last tokens."""
+    return keys - queries
+
+
+def causal(queries: int, keys: int, first: int) -> Tensor:
+    """bool `[query, key]`: no query sees a key behind it."""
+    return torch.ones(queries, keys, dtype=torch.bool).tril(first)
+
+
+def memory(query: Tensor, memory: Tensor) -> Tensor:
+    """What keys and values are made of."""
+    return memory
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """`[batch, token, heads · d]` -> `[batch, head, token, d]`: head i has the elements i · d to (i + 1) · d."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join(x: Tensor) -> Tensor:
+    """`[batch, head, token, d]` -> `[batch, token, heads · d]`."""
+    return x.transpose(1, 2).flatten(-2)
+
+
+def share(x: Tensor, heads: int) -> Tensor:
+    """`[batch, key head, token, d]` -> `[batch, head, token, d]`: neighbouring heads share keys and values."""
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def score(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.mT
+
+
+def scale(scores: Tensor, sizes: Sizes) -> Tensor:
+    return scores / sizes.d_k**0.5
+
+
+def hide(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -torch.inf)
+
+
+def normalise(scores: Tensor) -> Tensor:
+    wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    return torch.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
+
+
+def forbid(weights: Tensor, mask: Tensor) -> Tensor:
+    """A row in which nothing may be attended to is 0, not NaN."""
+    return weights.masked_fill(~mask, 0.0)
+
+
+def weigh(weights: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return weights @ value
+
+
+@dataclass(frozen=True)
+class Formula:
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O   (Vaswani et al. 2017, section 3.2.2), step by step.
+
+    Every field is a step, and a function; the defaults are the formula.
+    """
+
+    memory: Callable[[Tensor, Tensor], Tensor] = memory
+    projections: Callable[[Projections], Projections] = same
+    seen: Callable[[Seen], Seen] = same
+    first: Callable[[int, int], int] = first
+    causal: Callable[[int, int, int], Tensor] = causal
+    padding: Callable[[Tensor], Tensor] = padding_mask
+    allow: Callable[[Tensor], Tensor] = same
+    split: Callable[[Tensor, int], Tensor] = split
+    share: Callable[[Tensor, int], Tensor] = share
+    score: Callable[[Tensor, Tensor], Tensor] = score
+    scale: Callable[[Tensor, Sizes], Tensor] = scale
+    hide: Callable[[Tensor, Tensor], Tensor] = hide
+    normalise: Callable[[Tensor], Tensor] = normalise
+    forbid: Callable[[Tensor, Tensor], Tensor] = forbid
+    weigh: Callable[[Tensor, Tensor, Tensor], Tensor] = weigh
+    join: Callable[[Tensor], Tensor] = join
+
+    def __call__(self, inputs: Inputs) -> Result:
+        """Raises whatever torch raises where a variant can't be computed at all."""
+        query, key, value = self.heads(inputs)
+        sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1])
+        scores = self.scale(self.score(query, key), sizes)
+        mask = self.mask(inputs.seen, query.shape[-2], key.shape[-2])
+        weights = self.normalise(scores if mask is None else self.hide(scores, mask))
+        weights = weights if mask is None else self.forbid(weights, mask)
+        output = self.weigh(weights, key, value)
+        if inputs.projections is not None:
+            last = self.projections(inputs.projections).output
+            output = self.join(output) if last is None else last(self.join(output))
+        return Result(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
+
+    def mask(self, seen: Seen, queries: int, keys: int) -> Tensor | None:
+        """bool, broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
+        seen = self.seen(seen)
+        mask = combine_masks(
+            self.causal(queries, keys, self.first(queries, keys)) if seen.causal else None,
+            None if seen.padding is None else self.padding(seen.padding),
+            seen.pairs,
+        )
+        return None if mask is None else self.allow(mask)
+
+    def heads(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of every head, `[batch, head, token, d]`."""
+        key, value = (self.memory(inputs.query, x) for x in (inputs.key, inputs.value))
+        if inputs.projections is None:
+            return inputs.query, self.share(key, inputs.query.shape[1]), self.share(value, inputs.query.shape[1])
+        by = self.projections(inputs.projections)
+        query = self.split(by.query(inputs.query), inputs.heads)
+        key_heads = by.key.weight.shape[0] * inputs.heads // by.query.weight.shape[0]
+        key, value = (self.split(linear(x), key_heads) for linear, x in ((by.key, key), (by.value, value)))
+        return query, self.share(key, inputs.heads), self.share(value, inputs.heads)
+
+
+RIGHT = Formula()

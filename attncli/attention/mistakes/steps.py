@@ -1,0 +1,114 @@
+"""Steps of the formula as they should not be, for whoever plants them in it."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, join, scale
+
+
+def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor], Tensor]:
+    """Over these dimensions of `[batch, head, query, key]` together. maximum: whether it is subtracted first."""
+
+    def normalise(scores: Tensor) -> Tensor:
+        most = scores.amax(dims, keepdim=True)
+        powers = (scores - most.masked_fill(most == -torch.inf, 0.0)).exp() if maximum else scores.exp()
+        return powers / powers.sum(dims, keepdim=True)
+
+    return normalise
+
+
+def with_temperature(scores: Tensor, sizes: Sizes, temperature: float) -> Tensor:
+    return scale(scores, sizes) / temperature
+
+
+def without_biases(by: Projections, names: Sequence[str]) -> Projections:
+    return by._replace(**{name: Linear(linear.weight) for name in names if (linear := getattr(by, name)) is not None})
+
+
+def transposed(by: Projections, names: Sequence[str]) -> Projections:
+    """x W in the place of x Wᵀ. Raises RuntimeError where a matrix is not square."""
+    made = {name: Linear(linear.weight.mT, linear.bias) for name in names if (linear := getattr(by, name)) is not None}
+    return by._replace(**made)
+
+
+def swapped(by: Projections) -> Projections:
+    return by._replace(query=by.key, key=by.query)
+
+
+def unprojected(linear: Linear) -> Linear:
+    return Linear(torch.eye(*linear.weight.shape, dtype=linear.weight.dtype))
+
+
+def split_by_view(x: Tensor, heads: int) -> Tensor:
+    return x.reshape(x.shape[0], heads, x.shape[1], -1)
+
+
+def split_interleaved(x: Tensor, heads: int) -> Tensor:
+    """Element i is head i mod heads': einops' "b t (d h) -> b h t d"."""
+    return x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
+
+
+def join_interleaved(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1).flatten(-2)
+
+
+def join_by_view(x: Tensor) -> Tensor:
+    return x.reshape(x.shape[0], x.shape[2], -1)
+
+
+def share_in_turns(x: Tensor, heads: int) -> Tensor:
+    return x.repeat(1, heads // x.shape[1], 1, 1)
+
+
+def filled_with(number: float | None, most: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
+    """None: the least number that there is. most: that one too where there is no such number as this."""
+
+    def hide(scores: Tensor, mask: Tensor) -> Tensor:
+        least = torch.finfo(scores.dtype).min
+        return scores.masked_fill(~mask, least if number is None else max(number, least) if most else number)
+
+    return hide
+
+
+def added(number: float | None) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda scores, mask: scores + filled_with(number)(torch.zeros_like(scores), mask)
+
+
+def multiplied_and_added(number: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Which is 0 · -inf where half precision has made that of the number."""
+    return lambda scores, mask: scores + (~mask).to(scores.dtype) * scores.new_tensor(number)
+
+
+def keep_scores(scores: Tensor, sizes: Sizes) -> Tensor:
+    return scores
+
+
+def keep(first: Tensor, mask: Tensor) -> Tensor:
+    return first
+
+
+def masked(weights: Tensor, mask: Tensor) -> Tensor:
+    return weights * mask
+
+
+def shifted(tokens: int) -> Callable[[int, int, int], Tensor]:
+    return lambda queries, keys, first: causal(queries, keys, first + tokens)
+
+
+def from_the_start(queries: int, keys: int) -> int:
+    """The queries are the first tokens: as torch's fused kernel has it."""
+    return 0
+
+
+def backwards(queries: int, keys: int, first: int) -> Tensor:
+    return torch.ones(queries, keys, dtype=torch.bool).triu(first)
+
+
+def not_causal(queries: int, keys: int, first: int) -> Tensor:
+    return ~causal(queries, keys, first)
+
+
+def join_reversed(x: Tensor) -> Tensor:
+    return join(x.flip(1))

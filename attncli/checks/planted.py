@@ -1,0 +1,203 @@
+"""The mistakes that people make in attention, each made in the layer of a real head: what it does to its map.
+
+A number by itself says little: beside a mistake's stands what it moves in the layer's other heads, and beside all of
+them what it does when the heads have each other's maps.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Any, NamedTuple
+
+import torch
+
+from attncli.analysis.masking import total_variation
+from attncli.attention import PositionalScore, RotaryScore, window_mask
+from attncli.attention.mistakes import (
+    MISTAKES,
+    RIGHT,
+    Formula,
+    Inputs,
+    Linear,
+    Mistake,
+    Projections,
+    Result,
+    Seen,
+    with_mistakes,
+)
+from attncli.base.arrays import Floats
+from attncli.base.errors import RequestError
+from attncli.checks.agreement import finite
+from attncli.checks.claims import SAME
+from attncli.checks.looks import HeadInLayer
+from attncli.models.head import OneHead
+from attncli.models.model import Model
+
+
+class Moved(NamedTuple):
+    """How far a layer is from what it is. NaN where it has become no number.
+
+    own, others: of this head's map, and of each other head's, the weight that would have to move to make it what it is
+    (total variation, mean over the queries that count); above 1 where rows have come to sum to more. output: of the
+    layer's attention, ‖output - right‖ / ‖right‖ over these queries.
+    """
+
+    own: float
+    others: Sequence[float]
+    output: float
+
+    @property
+    def shows(self) -> bool:
+        """By more than rounding explains; what is no number does."""
+        return not all(one <= SAME for one in (self.own, *self.others, self.output))
+
+    def document(self) -> dict[str, Any]:
+        return {"moved": finite(self.own), "others_moved": finite(self.of_others), "output": finite(self.output)}
+
+    @property
+    def of_others(self) -> float | None:
+        """Mean over them; None where there are none."""
+        return mean(self.others) if self.others else None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A mistake in a layer, made in the first of its ways that changes something here.
+
+    weights: the head's map `[query, key]`. Both are None where none of its ways can be made in this layer, or shows.
+    """
+
+    mistake: Mistake
+    weights: Floats | None = None
+    moved: Moved | None = None
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """What every known mistake does to a head.
+
+    exchanged: the control, in which each head of the layer has another one's map, mean over all turns in which they can
+    be handed on; None where there is one head.
+    """
+
+    made: list[Made]
+    exchanged: Moved | None
+
+    def document(self) -> dict[str, Any]:
+        """Its part of what `mechanisms --json` prints. What has become no number is null."""
+        return {
+            "exchanged": None if self.exchanged is None else self.exchanged.document(),
+            "made": [
+                {
+                    "name": one.mistake.name,
+                    "says": one.mistake.says,
+                    "where": one.mistake.where,
+                    "remedy": one.mistake.remedy,
+                    "needs": one.mistake.needs or None,
+                    "moved": None,
+                    "others_moved": None,
+                    "output": None,
+                    **({} if one.moved is None else one.moved.document()),
+                    "weights": None if one.weights is None else finite_rows(one.weights),
+                }
+                for one in self.made
+            ],
+        }
+
+
+def finite_rows(weights: Floats) -> list[list[float | None]]:
+    return [[finite(weight) for weight in row] for row in weights.tolist()]
+
+
+def planted(model: Model, head: OneHead) -> Mistakes:
+    """Every one of `MISTAKES` in the layer of this head: in its own projections, on what it is given, with its mask.
+
+    Raises RequestError where positions have a part in the layer that the formula has no step for.
+    """
+    inside = HeadInLayer.of(model, head)
+    formula, inputs = formula_of(model, inside.score), inputs_of(model, head, inside)
+    with torch.inference_mode():
+        right = formula(inputs)
+
+        def moved(made: Result) -> Moved:
+            return how_far(made, right, inside)
+
+        turns = [moved(handed_on(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
+        return Mistakes([made(one, formula, inputs, inside.number, moved) for one in MISTAKES], mean_of(turns))
+
+
+def made(mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]) -> Made:
+    """The mistake in the first of its ways that shows. number: of the head whose map is kept."""
+    for wrong in with_mistakes(formula, (mistake,)):
+        try:
+            result = wrong(inputs)
+        except RuntimeError:  # a matrix that is not square has no transpose that fits
+            continue
+        if (found := moved(result)).shows:
+            return Made(mistake, result.weights[0, number].float().cpu().numpy(), found)
+    return Made(mistake)
+
+
+def handed_on(formula: Formula, turn: int) -> Formula:
+    """Each head has the map of the one so many before it."""
+    return replace(formula, normalise=lambda scores: formula.normalise(scores).roll(turn, dims=1))
+
+
+def how_far(made: Result, right: Result, inside: HeadInLayer) -> Moved:
+    counted, number = inside.counted, inside.number
+    maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
+    by_head = total_variation(maps, rights).mean(axis=-1).tolist()
+    rows = torch.from_numpy(counted).to(right.output.device)
+    output, expected = made.output[0, rows].double(), right.output[0, rows].double()
+    return Moved(
+        by_head[number],
+        [one for other, one in enumerate(by_head) if other != number],
+        float((output - expected).norm() / expected.norm()),
+    )
+
+
+def mean_of(several: Sequence[Moved]) -> Moved | None:
+    """Of each figure; None of nothing."""
+    if not several:
+        return None
+    others = [mean(one) for one in zip(*(moved.others for moved in several), strict=True)]
+    return Moved(mean(one.own for one in several), others, mean(one.output for one in several))
+
+
+# --- a layer as the formula has it ----------------------------------------------------------------------
+
+
+def formula_of(model: Model, score: PositionalScore) -> Formula:
+    """The formula of a layer whose queries and keys are scored so, without a mistake.
+
+    Raises RequestError where positions add to the scores, or turn values.
+    """
+    if score.has_terms or (isinstance(score, RotaryScore) and "value" in score.turned):
+        raise RequestError(
+            f"--mistakes are made in softmax(Q Kᵀ / √d_k) V, and positions add to that in "
+            f"{model.config.model_type}: take another model, or leave --mistakes out"
+        )
+    if not isinstance(score, RotaryScore):
+        return RIGHT
+    return replace(RIGHT, score=lambda query, key: score(query, key) * query.shape[-1] ** 0.5)  # scaled in a step
+
+
+def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
+    """What the layer's attention is given, its projections, and its mask as the rules that it is made of."""
+    attention = inside.attention
+    parts = (attention.query, attention.key, attention.value, attention.output)
+    x = torch.from_numpy(head.x).to(model.device)[None]
+    reach = model.config.reach[head.record.layers[0]]
+    hides = head.record.mask_name != "none"
+    return Inputs(
+        x,
+        x,
+        x,
+        attention.heads,
+        Projections(*(Linear(part.weight, part.bias) for part in parts)),
+        Seen(
+            padding=inside.real[None] if hides and not bool(inside.real.all()) else None,
+            causal=head.record.mask_name == "causal",
+            pairs=None if reach is None else window_mask(reach, x.shape[1], device=x.device),
+        ),
+    )

@@ -1,0 +1,266 @@
+"""Trying a subject on inputs of every kind, each answer beside the formula's."""
+
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncli.attention.masks import causal_mask
+from attncli.attention.mistakes import Inputs, Result, Seen
+from attncli.checks.theirs.attention.conventions import is_causal
+from attncli.checks.theirs.attention.fitting import Asked, Fit
+from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
+from attncli.checks.theirs.calling import drawing
+from attncli.checks.theirs.calling.drawing import Shape
+from attncli.checks.theirs.calling.forms import Form
+from attncli.checks.theirs.comparing import difference
+from attncli.checks.theirs.found import Check
+
+LARGE = 60.0  # so many times larger, inputs give scores of which exp overflows in float64
+LONG = 100
+HALVES = ("bfloat16", "float16")
+NOWHERE, GIVES_NAN = "a query that may see nothing", "it gives NaN"
+OVERFLOW = "overflow"  # what errors say that come of a number that half precision doesn't have
+
+
+class Examination:
+    """Of one subject. trials: all that it was tried on, with its answers."""
+
+    def __init__(self, asked: Asked, fit: Fit, nowhere: str) -> None:
+        self.asked = asked
+        self.fit = fit
+        self.nowhere = nowhere
+        self.trials: list[Trial] = []
+        self.forms = [
+            fit.form._replace(encodings=dict(zip(fit.accepted, chosen, strict=True)))
+            for chosen in product(*fit.accepted.values())
+        ]
+        self.implied = () if fit.reading is None else fit.reading.mistakes
+        self.causal = is_causal(fit.conventions)
+
+    # --- inputs -----------------------------------------------------------------------------------------
+
+    def draw(self, crosses: bool = True, seed: int = 3, **sizes: int) -> Inputs:
+        """Of these sizes, as far as the form has them."""
+        shape = shape_in(self.fit.form, Shape(**sizes))
+        return self.asked.draw(self.asked.roles, self.fit.reading, shape, crosses and self.fit.crosses, seed)
+
+    def pairs(self, inputs: Inputs, mask: Tensor) -> Inputs:
+        return inputs._replace(seen=Seen(pairs=mask))
+
+    def padded(self, inputs: Inputs) -> Inputs:
+        return inputs._replace(seen=Seen(padding=drawing.some_padding(inputs.query.shape[0], inputs.key.shape[-2])))
+
+    def hiding(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
+        """With this mask `[query, key]`, as far as any way to say a mask can say it; None where none can."""
+        if bool((mask == mask[:1]).all()):
+            made = inputs._replace(seen=Seen(padding=mask[:1].expand(inputs.query.shape[0], -1)))
+        else:
+            made = self.pairs(inputs, mask)
+        return made if self.form_of(made) is not None else None
+
+    def form_of(self, inputs: Inputs) -> Form | None:
+        """The first of the ways to call it that can say what is to be hidden."""
+        return next((form for form in self.forms if form.can(inputs)), None)
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    def expected(self, inputs: Inputs) -> Result:
+        return self.fit.formula(inputs)
+
+    def run(self, inputs: Inputs, dtype: str | None = None, **how: Any) -> Trial:
+        """Without a form for it, as well as may be."""
+        form, dtype = self.form_of(inputs) or self.fit.form, dtype or self.fit.dtype
+        return Trial(form, self.fit.reading, inputs, self.asked.ask(form, inputs, dtype, **how), dtype)
+
+    def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None, **how: Any) -> Check:
+        """Beside the formula; the trial is kept, for the diagnosis. Without inputs it can't be tried."""
+        if inputs is None or self.form_of(inputs) is None:
+            return Check(name, None, note="it takes no such input")
+        trial = self.run(inputs, dtype, **how)
+        self.trials.append(trial)
+        return self.judged(name, trial)
+
+    def unless_refused(self, name: str, trial: Trial, what: str = "it", but: str | None = None) -> Check:
+        """As `compare`, of what may be refused aloud, which is not wrong. but: an error that has this is."""
+        error = trial.answer.error
+        if error is not None and (but is None or but not in error):
+            return Check(name, None, note=f"it does not take {what}: {error}")
+        self.trials.append(trial)
+        return self.judged(name, trial)
+
+    def judged(self, name: str, trial: Trial) -> Check:
+        if trial.result is None:
+            return Check(name, False, note=no_output(trial.answer))
+        gap = difference(trial.result.output, self.expected(trial.inputs).output)
+        return Check(name, gap <= trial.within, gap)
+
+    # --- the kinds of inputs ----------------------------------------------------------------------------
+
+    def shapes(self) -> list[Check]:
+        """Lengths, texts, heads, sizes."""
+        return [
+            self.compare("self-attention", self.draw(crosses=False)),
+            *self.cross(),
+            self.compare("one text", self.draw(batch=1)),
+            *self.some_heads(),
+            self.compare("one token", self.draw(crosses=False, keys=1)),
+            self.long(),
+            self.strided(),
+            self.compare("large scores", self.larger(self.draw())),
+            *self.flags(),
+        ]
+
+    def cross(self) -> list[Check]:
+        name = "cross-attention, of other lengths"
+        if not self.asked.roles.crosses:
+            return []
+        if not self.fit.crosses:
+            return [Check(name, None, note="it takes no keys of another length")]
+        return [self.compare(name, self.draw())]
+
+    def strided(self) -> Check:
+        return self.unless_refused("inputs that are no block in memory", self.run(self.draw(), strided=True), "them")
+
+    def long(self) -> Check:
+        """What has a mask of its own may end before that many tokens."""
+        trial = self.run(self.draw(batch=1, heads=1, queries=LONG, keys=LONG))
+        return self.unless_refused(f"{LONG} tokens", trial, "so many")
+
+    def some_heads(self) -> list[Check]:
+        """Of a function: one head; fewer key heads, and its own causal mask, where it has such things."""
+        if self.fit.reading is not None:
+            return []
+        checks = [
+            self.compare("one head", self.draw(heads=1)),
+            self.compare("values of another size", self.draw(d_v=6)),
+        ]
+        grouped = self.run(self.draw(seed=12, key_heads=2)) if self.fit.form.layout.heads else None
+        if grouped is not None and grouped.result is not None:
+            self.trials.append(grouped)
+            checks.append(self.judged("fewer key heads", grouped))
+        return checks
+
+    def flags(self) -> list[Check]:
+        """`is_causal`, where there is such a parameter."""
+        if not self.asked.roles.has("causal"):
+            return []
+        inputs = self.draw(crosses=False, seed=13)._replace(seen=Seen(causal=True))
+        return [self.unless_refused("causal by its own flag", self.run(inputs), "it alone")]
+
+    def larger(self, inputs: Inputs) -> Inputs:
+        """Queries and keys LARGE times as large."""
+        return drawing.with_vectors(inputs, lambda x: x * LARGE, ("query", "key"))
+
+    def masks(self) -> list[Check]:
+        """Who may look at whom."""
+        if not self.fit.accepted:
+            taken = self.asked.roles.masks
+            return [Check("masks", None, note=f"no way to say {taken[0]} is understood")] if taken else []
+        whole = self.draw(crosses=False)
+        tokens = whole.query.shape[-2]
+        checks = [
+            self.compare("causal mask", self.pairs(whole, causal_mask(tokens))),
+            self.compare("padding mask", self.padded(whole)),
+        ]
+        cross = self.draw()
+        if cross.query.shape[-2] != cross.key.shape[-2]:
+            memory = drawing.some_pairs(1, cross.query.shape[-2], cross.key.shape[-2], seed=4)
+            checks += [
+                self.compare("memory mask", self.pairs(cross, memory)),
+                self.compare("padding of the memory", self.padded(cross)),
+            ]
+        checks += [self.compare("large scores, masked", self.first_that_can(self.larger(self.draw(seed=5))))]
+        return [*checks, self.nothing_seen()]
+
+    def first_that_can(self, inputs: Inputs) -> Inputs | None:
+        mask = drawing.some_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
+        return self.hiding(inputs, mask) or self.hiding(inputs, mask[:1].expand_as(mask))
+
+    def nothing_seen(self) -> Check:
+        """A query that may see nothing: 0 (and W_O's bias), or NaN, as was asked for."""
+        name = NOWHERE
+        inputs = self.draw(seed=7)
+        queries, keys = inputs.query.shape[-2], inputs.key.shape[-2]
+        mask = torch.ones(queries, keys, dtype=torch.bool)
+        mask[-1] = False
+        made = self.hiding(inputs, mask)
+        if made is None:
+            padding = torch.ones(inputs.query.shape[0], keys, dtype=torch.bool)
+            padding[-1] = False
+            made = inputs._replace(seen=Seen(padding=padding))
+        if self.form_of(made) is None:
+            return Check(name, None, note="its mask can't say so")
+        trial = self.run(made)
+        self.trials.append(trial)
+        if trial.result is None:
+            return Check(name, False, note=no_output(trial.answer))
+        ours = self.expected(made)
+        is_nan = bool(trial.result.output.isnan().any())
+        gap = difference(trial.result.output, ours.output, ours.nowhere)
+        allowed = {"zero-or-nan": True, "zero": not is_nan, "nan": is_nan, "any": True}[self.nowhere]
+        others = gap <= trial.within or (self.nowhere == "any" and self.elsewhere(trial, ours) <= trial.within)
+        told = GIVES_NAN if is_nan else "it gives 0" if gap <= trial.within else "it looks at what is forbidden"
+        return Check(name, others and allowed, gap, told)
+
+    def elsewhere(self, trial: Trial, ours: Result) -> float:
+        """The difference at queries that may see something."""
+        assert trial.result is not None and ours.nowhere is not None
+        rows = ours.nowhere if ours.output.dim() == 4 else ours.nowhere.any(1)
+        theirs = torch.where(rows[..., None], ours.output, trial.result.output.double())
+        return difference(theirs, ours.output)
+
+    def precisions(self) -> list[Check]:
+        """What it takes beside float64."""
+        checks = []
+        if self.fit.dtype == "float64":
+            checks.append(self.compare("float32", self.draw(seed=8), "float32"))
+        for dtype in HALVES:
+            checks += [self.half(dtype, dtype, self.draw(seed=9))]
+            if self.fit.accepted:
+                checks += [self.half(f"{dtype}, masked", dtype, self.first_that_can(self.draw(seed=9)))]
+        return checks
+
+    def half(self, name: str, dtype: str, inputs: Inputs | None) -> Check:
+        """In half precision: what does not take it is not wrong; what has numbers in it that are too large is."""
+        if inputs is None:
+            return Check(name, None, note="it takes no such input")
+        return self.unless_refused(name, self.run(inputs, dtype), but=OVERFLOW)
+
+    # --- answers as such --------------------------------------------------------------------------------
+
+    def its_weights(self) -> list[Check]:
+        """Only where one is not there."""
+        return [Check("its weights", False, note="there is no W_V")] if self.implied else []
+
+    def answers(self, random: bool) -> list[Check]:
+        """Of all trials: whether an input was changed, and whether the same comes twice. random: that it does not."""
+        changed = any(trial.answer.changed for trial in self.trials)
+        return [Check("inputs are not changed", not changed), self.twice(random)]
+
+    def twice(self, random: bool) -> Check:
+        name = "the same twice"
+        if random:
+            return Check(name, False, note="it draws something anew each time, in eval too")
+        inputs = self.draw(seed=10)
+        first, second = self.run(inputs), self.run(inputs)
+        if first.result is None or second.result is None:
+            return Check(name, None, note=no_output(first.answer))
+        gap = difference(first.result.output, second.result.output)
+        return Check(name, gap == 0 or gap <= first.within, gap)
+
+    def weights(self) -> Check:
+        """What is returned beside the output, where that has the shape of weights."""
+        name = "the weights that it gives"
+        inputs = self.draw(seed=11)
+        trial = self.run(inputs)
+        if trial.result is None or not trial.result.weights.numel():
+            return Check(name, None, note="it gives none")
+        ours = self.expected(inputs).weights
+        theirs = trial.result.weights
+        note = ""
+        if theirs.shape[1] < ours.shape[1]:
+            ours, note = ours.mean(1, keepdim=True), "their mean over heads"
+        gap = difference(theirs, ours)
+        return Check(name, gap <= trial.within, gap, note)

@@ -1,0 +1,1 @@
+"""Somebody's function that gives a mask."""

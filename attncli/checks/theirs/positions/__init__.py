@@ -1,0 +1,1 @@
+"""Somebody's positional encoding."""

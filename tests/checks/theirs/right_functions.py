@@ -1,0 +1,278 @@
+"""Attention as functions of query, key, value and perhaps a mask, in torch, as people write it. All are right."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from einops import einsum
+from torch.nn.attention.flex_attention import flex_attention
+
+
+def plain(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, float("-inf"))
+    return torch.softmax(scores, dim=-1) @ v
+
+
+def annotated(query, key, value, mask=None, dropout=None):
+    """mask: 1 where a query may look."""
+    d_k = query.size(-1)
+    scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -math.inf)
+    p_attn = scores.softmax(dim=-1)
+    if dropout is not None:
+        p_attn = dropout(p_attn)
+    return torch.matmul(p_attn, value), p_attn
+
+
+def with_torch_einsum(q, k, v, mask=None):
+    logits = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
+    if mask is not None:
+        logits = torch.where(mask, logits, -torch.inf)
+    return torch.einsum("bhij,bhjd->bhid", logits.softmax(-1), v)
+
+
+def tokens_before_heads(query, key, value, mask=None):
+    """[batch, token, head, head_dim]; mask [query, key], True = look."""
+    scores = einsum(query, key, "b i h d, b j h d -> b h i j") / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return einsum(scores.softmax(dim=-1), value, "b h i j, b j h d -> b i h d")
+
+
+def keys_third(q, k, v):
+    """[batch, token, head, head_dim], with the scores as [batch, query, key, head]."""
+    scores = torch.einsum("nihd,njhd->nijh", q, k) / math.sqrt(q.shape[3])
+    return torch.einsum("nijh,njhd->nihd", scores.softmax(dim=2), v)
+
+
+def batched(q, k, v):
+    """[batch, token, dim]"""
+    weights = F.softmax(torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.size(2)), dim=2)
+    return torch.bmm(weights, v)
+
+
+def batched_added(q, k, v, attn_mask):
+    """[batch, token, dim]; attn_mask is added to the scores."""
+    scores = torch.baddbmm(attn_mask.expand(q.size(0), -1, -1), q, k.mT, alpha=q.size(-1) ** -0.5)
+    return scores.softmax(-1).bmm(v)
+
+
+def one_matrix(Q, K, V):
+    """[token, dim]"""
+    S = Q @ K.T / Q.shape[1] ** 0.5
+    A = S.softmax(dim=1)
+    return A @ V
+
+
+def in_loops(query, key, value):
+    """[batch, head, token, dim], a number at a time."""
+    batches, heads, length, width = query.shape
+    out = value.new_zeros(batches, heads, length, value.shape[-1])
+    for b in range(batches):
+        for h in range(heads):
+            for i in range(length):
+                scores = torch.stack([query[b, h, i].dot(one) / math.sqrt(width) for one in key[b, h]])
+                weights = torch.exp(scores - scores.max())
+                weights = weights / weights.sum()
+                for j, weight in enumerate(weights):
+                    out[b, h, i] = out[b, h, i] + weight * value[b, h, j]
+    return out
+
+
+def online_softmax(q, k, v, mask=None, block_size=2):
+    """A block of keys at a time, as FlashAttention goes. A row that may see nothing is 0."""
+    q = q * q.shape[-1] ** -0.5
+    out = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
+    total = torch.zeros(*q.shape[:-1], 1, dtype=q.dtype)
+    top = torch.full_like(total, -torch.inf)
+    for start in range(0, k.shape[-2], block_size):
+        block = slice(start, start + block_size)
+        scores = q @ k[..., block, :].transpose(-1, -2)
+        if mask is not None:
+            scores = scores.masked_fill(~mask[..., block], -torch.inf)
+        new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
+        safe_top = new_top.masked_fill(new_top == -torch.inf, 0)
+        p = torch.exp(scores - safe_top)
+        correction = torch.exp(top - safe_top)
+        total = total * correction + p.sum(-1, keepdim=True)
+        out = out * correction + p @ v[..., block, :]
+        top = new_top
+    return out / total.masked_fill(total == 0, 1)
+
+
+def by_logsumexp(q, k, v, mask=None):
+    s = torch.einsum("...qd,...kd->...qk", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        s = s + torch.zeros_like(s).masked_fill(~mask, -torch.inf)
+    return torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True)) @ v
+
+
+def fused_kernel(query, key, value, attn_mask=None, is_causal=False, scale=None):
+    return F.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
+
+
+def fused_kernel_of_tokens_before_heads(q, k, v):
+    """[batch, token, head, head_dim]"""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+
+
+def flex(q, k, v, mask=None):
+    """[batch, head, token, dim]; forward only, on a CPU."""
+    if mask is None:
+        return flex_attention(q, k, v)
+
+    def hide(score, batch, head, i, j):
+        return torch.where(mask[i, j], score, -torch.inf)
+
+    return flex_attention(q, k, v, score_mod=hide)
+
+
+def weights_first(q, k, v):
+    attn = F.softmax((q / q.size(-1) ** 0.5) @ k.transpose(-1, -2), -1)
+    return attn, attn @ v
+
+
+def as_dict(query, key, value, mask=None):
+    scores = query @ key.mT / math.sqrt(key.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask.logical_not(), -torch.inf)
+    weights = scores.softmax(dim=-1)
+    return {"output": weights @ value, "attention": weights}
+
+
+def blocked(q, k, v, mask=None):
+    """mask: True where a query must not look."""
+    scores = torch.matmul(q, k.transpose(-2, -1)).div(math.sqrt(q.size(-1)))
+    if mask is not None:
+        scores = scores.masked_fill(mask, -1 * math.inf)
+    return scores.softmax(-1).matmul(v)
+
+
+def added(q, k, v, mask=None):
+    """mask: added to the scores; 0 or -inf."""
+    scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(k.size(-1)))
+    if mask is not None:
+        scores = scores + mask
+    return F.softmax(scores, dim=-1) @ v
+
+
+def key_padding(q, k, v, key_padding_mask=None):
+    """[batch, head, token, dim]; key_padding_mask [batch, key], True = [PAD]."""
+    scores = q @ k.transpose(2, 3) / q.size(3) ** 0.5
+    if key_padding_mask is not None:
+        scores = scores.masked_fill(key_padding_mask[:, None, None, :], -torch.inf)
+    return F.softmax(scores, dim=3) @ v
+
+
+def broadcast_padding(query, key, value, mask):
+    """mask [batch, 1, 1, key] of 1 and 0. A row that may see nothing is 0."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    scores = scores.masked_fill(mask == 0, -torch.inf)
+    return torch.nan_to_num(scores.softmax(-1)) @ value
+
+
+def valid_lengths(queries, keys, values, valid_lens=None):
+    """[batch, token, dim]; valid_lens [batch]: so many keys are real."""
+    scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
+    if valid_lens is not None:
+        real = torch.arange(keys.shape[1])[None, None, :] < valid_lens[:, None, None]
+        scores = scores.masked_fill(~real, float("-inf"))
+    return torch.bmm(F.softmax(scores, dim=-1), values)
+
+
+def two_masks(q, k, v, padding_mask=None, attention_mask=None):
+    """padding_mask [batch, key], attention_mask [query, key]; 1 = look."""
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+    if attention_mask is not None:
+        scores = scores.masked_fill(attention_mask[None, None] == 0, float("-inf"))
+    if padding_mask is not None:
+        scores = scores.masked_fill(padding_mask[:, None, None] == 0, float("-inf"))
+    return torch.einsum("bhqk,bhkd->bhqd", scores.softmax(dim=-1), v)
+
+
+def scaled_on_both_sides(q, k, v, *, mask=None):
+    root = q.shape[-1] ** 0.25
+    scores = (q / root) @ (k / root).transpose(-1, -2)
+    if mask is not None:
+        scores = torch.where(mask.bool(), scores, torch.tensor(float("-inf"), dtype=scores.dtype))
+    return scores.softmax(-1) @ v
+
+
+def softmax_by_hand(q, k, v, mask=None):
+    """A row that may see nothing is 0."""
+    scores = q.matmul(k.transpose(-2, -1)) / q.shape[-1] ** 0.5
+    if mask is None:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    biggest = scores.masked_fill(~mask, -torch.inf).amax(-1, keepdim=True).clamp(min=torch.finfo(q.dtype).min)
+    exps = torch.exp(scores.masked_fill(~mask, -torch.inf) - biggest)
+    sums = exps.sum(-1, keepdim=True)
+    return (exps / torch.where(sums > 0, sums, 1)) @ v
+
+
+def causal(q, k, v):
+    """A query sees itself and what is before it."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    future = torch.triu(torch.ones(q.size(-2), k.size(-2), dtype=torch.bool), diagonal=1)
+    return scores.masked_fill(future, -torch.inf).softmax(-1) @ v
+
+
+def causal_or_not(query, key, value, is_causal=False, scale=None):
+    scale = query.size(-1) ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * scale
+    if is_causal:
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
+    return scores.softmax(-1) @ value
+
+
+def grouped(q, k, v):
+    """q [batch, head, token, dim]; k and v have fewer heads, each for as many neighbouring heads of q."""
+    groups = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(groups, dim=1) for x in (k, v))
+    return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, dim=-1) @ v
+
+
+def a_head_at_a_time(q, k, v):
+    """vmap over batch and head of attention for one head."""
+
+    def head(q, k, v):
+        return torch.softmax(q @ k.T / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+    return torch.vmap(torch.vmap(head))(q, k, v)
+
+
+class HandBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        p = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
+        ctx.save_for_backward(q, k, v, p)
+        return p @ v
+
+    @staticmethod
+    def backward(ctx, grad):
+        q, k, v, p = ctx.saved_tensors
+        grad_p = grad @ v.mT
+        grad_s = p * (grad_p - (grad_p * p).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
+        return grad_s @ k, grad_s.mT @ q, p.mT @ grad
+
+
+def backward_by_hand(q, k, v):
+    return HandBackward.apply(q, k, v)
+
+
+class DotProduct(torch.nn.Module):
+    """Has no weights: forward of q, k, v [..., token, dim] and a mask, True = look."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, q, k, v, mask=None):
+        scores = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = self.dropout(torch.softmax(scores, dim=-1))
+        return weights @ v, weights

@@ -1,0 +1,125 @@
+"""Workers that die, raise or refuse, and the sums that come out all the same."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from counted_words import ListedWords, Words
+
+from attncli import Notice, RequestError
+from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.shards.going import Corpus, going_through
+from attncli.corpus.shards.where import Where
+
+
+def go(tmp_path, lines, skip_bad=False, **where):
+    (tmp_path / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
+    reading = Reading(skip_bad=skip_bad)
+    return going_through(
+        ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), Where(shard_bytes=1, **where)
+    )
+
+
+def words(lines) -> Words:
+    return Words(tuple(word for line in lines for word in line.split()), len(lines))
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same(tmp_path):
+    lines = [f"text {number}" for number in range(20)]
+    for workers in (1, 3, 7):
+        assert go(tmp_path, lines, workers=workers).total == words(lines)
+
+
+def test_a_shard_whose_worker_dies_is_counted_again(tmp_path):
+    lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
+    found = go(tmp_path, lines, workers=2, state=str(tmp_path / "state"))
+    assert (found.total, found.retried) == (words(lines), 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"), [pytest.param("die", "terminated abruptly", marks=pytest.mark.slow), ("raise", "it was too much")]
+)
+def test_a_shard_that_fails_three_times_is_reported_with_its_input(tmp_path, line, why):
+    lines = ["one", line, "two"]
+    with pytest.raises(RequestError, match=rf"corpus.txt from 4: failed 3 times \(.*{why}.*\): --skip-bad goes on"):
+        go(tmp_path, lines, workers=2)
+    with pytest.warns(Notice, match=rf"skipped .*corpus.txt from 4: failed 3 times \(.*{why}"):
+        found = go(tmp_path, lines, skip_bad=True, workers=2)
+    assert found.total == words(["one", "two"]) and found.retried == 2
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_request_ends_it_at_once(tmp_path):
+    with pytest.raises(RequestError, match="this text is refused"):
+        go(tmp_path, ["one", "refuse", "two"], skip_bad=True, workers=2)
+
+
+@pytest.mark.slow
+def test_thirty_kills_at_random_moments_change_nothing(tmp_path):
+    """A shard is given up when it has had three of them, so that there is a pause after each."""
+    lines = ["wait" for _ in range(250)]
+    draw, kills, over = random.Random(2), [], threading.Event()
+
+    def kill() -> None:
+        while len(kills) < 30 and not over.wait(0.5 + draw.uniform(0, 0.4)):
+            if children := workers_of(os.getpid()):
+                kills.append(draw.choice(children))
+                os.kill(kills[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = go(tmp_path, lines, workers=3, state=str(tmp_path / "state"))
+    finally:
+        over.set()
+        killer.join()
+    assert found.total == words(lines)
+    assert len(kills) == 30 and found.retried >= 15  # one that has nothing to do, or has just begun, has no shard
+
+
+def workers_of(pid: int) -> list[int]:
+    """Those that are counting: they are children of the process that starts them, which is one of this."""
+    rows = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout.split()[2:]
+    parents = dict(zip(map(int, rows[::2]), map(int, rows[1::2]), strict=True))
+    return [child for child, parent in parents.items() if parents.get(parent) == pid]
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_driver_is_killed(tmp_path):
+    (tmp_path / "corpus.txt").write_text("wait\n" * 200)
+    program = f"""
+from counted_words import ListedWords
+from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.shards.going import Corpus, going_through
+from attncli.corpus.shards.where import Where
+if __name__ == "__main__":
+    going_through(ListedWords(), Corpus([{str(tmp_path / "corpus.txt")!r}], Reading()), Where(workers=2, shard_bytes=1))
+"""
+    (tmp_path / "program.py").write_text(program)
+    path = os.pathsep.join(sys.path)
+    child = subprocess.Popen([sys.executable, tmp_path / "program.py"], env={**os.environ, "PYTHONPATH": path})
+    workers: list[int] = []
+    while len(workers) < 2:
+        time.sleep(0.1)
+        assert child.poll() is None
+        workers = workers_of(child.pid)
+    child.kill()
+    child.wait()
+    deadline = time.monotonic() + 10
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(alive, workers))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""How long a large corpus takes, who counts it, and what the driver of a very large one has to do.
+
+    python tests/corpus_bench.py --lines 1000000            one process, 1 and 2 workers, Ray: seconds, tokens, memory
+    python tests/corpus_bench.py --empty 2000               what an engine itself takes, for each shard
+    python tests/corpus_bench.py --shards 1000000           the plan and the merge of so many shards, simulated
+
+Every run goes through `attncli stats`, and what they print is compared byte for byte.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ENGINES = {
+    "this process": (),
+    "1 worker": ("--workers", "1"),
+    "2 workers": ("--workers", "2"),
+    "Ray, 2 workers": ("--on", "ray", "--workers", "2"),
+}
+SAMPLES = Path(__file__).parents[1] / "sample_inputs"
+
+
+def corpus(path: Path, lines: int, longest: int) -> None:
+    """Lines of words of the sample texts, drawn by chance; their lengths are those of short sentences."""
+    words = sorted({word for file in SAMPLES.glob("*.txt") for word in file.read_text("utf-8").split()})
+    draw = random.Random(0)
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(lines):
+            file.write(" ".join(draw.choices(words, k=draw.randint(2, longest))) + "\n")
+
+
+def timed(command: list[str]) -> tuple[float, bytes, int, int]:
+    """Seconds, what it printed, and the most memory in MB of itself and of the largest process that it started."""
+    most = {"driver": 0, "worker": 0}
+    began = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.25):
+            rows = [
+                line.split()
+                for line in subprocess.run(
+                    ["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True
+                ).stdout.splitlines()[1:]
+            ]
+            sizes = {int(pid): int(rss) // 1024 for pid, _, rss in rows}
+            family = {child.pid}
+            for _ in range(6):
+                family |= {int(pid) for pid, parent, _ in rows if int(parent) in family}
+            most["driver"] = max(most["driver"], sizes.get(child.pid, 0))
+            most["worker"] = max([most["worker"], *(sizes[pid] for pid in family - {child.pid} if pid in sizes)])
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    out, _ = child.communicate()
+    took = time.perf_counter() - began
+    over.set()
+    watching.join()
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {child.returncode}")
+    return took, out, most["driver"], most["worker"]
+
+
+def engines(lines: int, longest: int, shard_mb: float, model: str, names: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        corpus(path, lines, longest)
+        print(
+            f"{lines:,} lines, {path.stat().st_size / 2**20:.1f} MB, shards of {shard_mb:g} MB, {model}; {processor()}"
+        )
+        print(f"{'':16} {'seconds':>8} {'tokens/s':>9} {'driver MB':>10} {'worker MB':>10}  printed")
+        for name in names:
+            command = [
+                sys.executable,
+                "-m",
+                "attncli",
+                "stats",
+                "-m",
+                model,
+                "--json",
+                "--shard-mb",
+                str(shard_mb),
+                *ENGINES[name],
+                str(path),
+            ]
+            took, out, driver, worker = timed(command)
+            tokens = json.loads(out)["tokens"]
+            digest = hashlib.sha256(out).hexdigest()[:12]
+            print(f"{name:16} {took:8.1f} {tokens / took:9,.0f} {driver:10,} {worker or '':>10}  {digest}", flush=True)
+
+
+def empty(shards: int) -> None:
+    """What an engine itself takes: shards with next to nothing in them; until the first is done, workers begin."""
+    from counted_words import ListedWords
+
+    from attncli.corpus.inputs.reading import Reading
+    from attncli.corpus.shards.going import Corpus, going_through
+    from attncli.corpus.shards.where import Where
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        path.write_text("one\n" * shards)
+        wheres = {"this process": {}, "2 workers": {"workers": 2}, "Ray, 2 workers": {"on": "ray", "workers": 2}}
+        print(f"{shards:,} shards of a word; {processor()}")
+        for name, where in wheres.items():
+            times: list[float] = []
+            began = time.perf_counter()
+            for keep in (None, str(Path(folder) / name)):
+                place = Where(**where, state=keep, shard_bytes=4)
+                work, corpus = ListedWords(Reading()), Corpus([str(path)], Reading())
+                times = []
+                began = time.perf_counter()
+                going_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
+                each = (times[-1] - times[0]) / (shards - 1) * 1e3
+                kept = "kept" if keep else "not kept"
+                print(
+                    f"{name:16} {kept:9} begins in {times[0] - began:5.1f} s, then {each:6.2f} ms a shard", flush=True
+                )
+
+
+def driver(shards: int, model: str) -> None:
+    """The driver of so many shards that are all done: every file of sums is opened, checked and added up."""
+    from attncli import load_model
+    from attncli.analysis.statistics import Counting
+    from attncli.corpus.inputs.files import Input
+    from attncli.corpus.inputs.reading import Reading
+    from attncli.corpus.reducer import Reducer
+    from attncli.corpus.shards.plan import SHARD_BYTES, Plan
+    from attncli.corpus.shards.running import run
+    from attncli.corpus.statistics import CountedHeads
+    from attncli.text.windows import windows
+
+    reducer = Reducer(load_model(model), Counting())
+    work = CountedHeads.of(reducer, Reading(), None)
+    text = "The cat sat on the mat."
+    content = work.sealed(reducer.reduce([windows(0, text, reducer.tokenizer)]))
+    each = 100  # shards of an input
+    inputs = [
+        Input(f"{n}.txt", f"/corpus/{n}.txt", SHARD_BYTES * each, None, "stamp", f"{n:064x}")
+        for n in range(shards // each)
+    ]
+    plan = Plan(inputs)
+    digest, before = work.digest, peak()
+    began = time.process_time()  # this process is alone at it, whatever else runs
+    count = plan.count
+    planned = time.process_time() - began
+
+    class Simulated:
+        """A folder in which every shard's sums lie: as it would list them, and as it would give their contents."""
+
+        name, everywhere = "simulated", True
+
+        def names(self) -> set[str]:
+            return {shard.name(digest) for shard in plan.shards()}
+
+        def read(self, name: str) -> bytes:
+            return content
+
+    def nobody(work, shards, folder):
+        assert next(shards, None) is None
+        yield from ()
+
+    began = time.process_time()
+    found = run(work, plan, nobody, Simulated())
+    merged = time.process_time() - began
+    assert found.total.texts == count == shards // each * each
+    print(f"{count:,} shards of {len(inputs):,} inputs, sums of {len(content):,} bytes each ({model}); {processor()}")
+    print(f"plan: {planned:.1f} s; sums listed, opened, added up: {merged:.1f} s, {merged / count * 1e6:.0f} us each")
+    print(f"memory: {before:,} MB before (torch and the model), {peak():,} MB at the most")
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def processor() -> str:
+    found = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    return f"{found[0] if found else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int)
+    parser.add_argument("--longest", type=int, default=40, help="words of a line at the most")
+    parser.add_argument("--shards", type=int)
+    parser.add_argument("--empty", type=int)
+    parser.add_argument("--shard-mb", type=float, default=1.0)
+    parser.add_argument("-m", "--model", default="minilm")
+    parser.add_argument("--engines", nargs="*", default=list(ENGINES))
+    options = parser.parse_args()
+    if options.lines:
+        engines(options.lines, options.longest, options.shard_mb, options.model, options.engines)
+    if options.empty:
+        empty(options.empty)
+    if options.shards:
+        driver(options.shards, options.model)

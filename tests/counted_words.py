@@ -1,0 +1,90 @@
+"""Work that needs no model: lists the words of a corpus, in their order, and does on the way what a text tells it to.
+
+A text "die" kills the process that reads it, "die once FILE" unless FILE is there, "raise" raises, "wait" waits.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from attncli.base.errors import RequestError
+from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.shards.plan import Shard
+from attncli.corpus.shards.work import Seen, Work
+
+
+@dataclass(frozen=True)
+class Words:
+    """Sums whose order shows."""
+
+    words: tuple[str, ...] = ()
+    texts: int = 0
+
+    def __add__(self, other: "Words") -> "Words":
+        return Words(self.words + other.words, self.texts + other.texts)
+
+
+@dataclass(frozen=True)
+class ListedWords(Work[Words]):
+    reading: Reading = field(default_factory=Reading)
+    asked: dict = field(default_factory=dict)
+    begins: Callable[[], None] | None = None  # called where the work begins, in the process that does it
+
+    @property
+    def fixed(self) -> dict[str, int]:
+        return {"threads": 1}
+
+    def begin(self, cores: int | None) -> Callable[[Shard], Iterator[Words]]:
+        if self.begins is not None:
+            self.begins()
+
+        def counts(shard: Shard) -> Iterator[Words]:
+            total = Words()
+            for line in self.reading.texts(shard.pieces):
+                obey(line.text)
+                total = total + Words(tuple(line.text.split()), 1)
+                yield total
+
+        return counts
+
+    def nothing(self) -> Words:
+        return Words()
+
+    def seen(self, total: Words) -> Seen:
+        return Seen(total.texts, len(total.words))
+
+    def saved(self, total: Words):
+        return {"words": list(total.words), "texts": total.texts}, {
+            "lengths": np.array([len(w) for w in total.words], dtype=np.int64)
+        }
+
+    def loaded(self, about, arrays) -> Words:
+        if [len(word) for word in about["words"]] != arrays["lengths"].tolist():
+            raise ValueError("its words are not as long as they were")
+        return Words(tuple(about["words"]), about["texts"])
+
+    def away(self) -> "ListedWords":
+        return replace(self, begins=None)
+
+
+def obey(text: str) -> None:
+    match text.split():
+        case ["die"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ["die", "once", path] if not Path(path).exists():
+            Path(path).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ["raise"]:
+            raise OverflowError("it was too much")
+        case ["raise", "once", path] if not Path(path).exists():
+            Path(path).touch()
+            raise OverflowError("it was too much")
+        case ["refuse"]:
+            raise RequestError("this text is refused")
+        case ["wait"]:
+            time.sleep(0.3)

@@ -1,0 +1,59 @@
+"""A formula in the place of a model's attention, so that mistakes of the formula are mistakes of the model."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from torch import Tensor, nn
+
+from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Mistake, Projections, Seen, with_mistakes
+from attncli.attention.mistakes.known import DROPOUT
+from attncli.models import attending
+from attncli.models.network import Network
+from attncli.models.walk import Heads
+
+# How a mask comes to the formula, beside the mask's name: as rules, or as what is allowed.
+HANDED: tuple[tuple[str, Callable[[Tensor], Seen]], ...] = (
+    ("padding", lambda allowed: Seen(padding=allowed[:, 0, -1])),
+    ("causal", lambda allowed: Seen(padding=allowed[:, 0, -1], causal=True)),
+    ("causal", lambda allowed: Seen(pairs=allowed)),
+)
+
+
+def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Seen]) -> None:
+    """In all layers. seen: what the formula is told of a mask, which is bool `[text, 1, 1 or query, key]`."""
+
+    def attend(heads: Heads, weights: Tensor | None = None) -> Tensor:
+        x, attention, allowed = heads.given, heads.attention, heads.allowed()
+        parts = (attention.query, attention.key, attention.value)
+        projections = Projections(*(Linear(part.weight, part.bias) for part in parts), None)
+        result = formula(Inputs(x, x, x, attention.heads, projections, Seen() if allowed is None else seen(allowed)))
+        if weights is not None:
+            weights.copy_(result.weights[:, heads.numbers])
+        output = attention.split_heads(result.output)[:, heads.numbers]
+        return output[..., : heads.value.shape[-1]]  # of width 0 where nobody needs them
+
+    patch.setattr(attending, "attend_to_all", attend)
+    for number in range(len(network.layers)):
+        attention = network.layer(number).attention
+        right = Linear(attention.output.weight, attention.output.bias)
+        wrong = formula.projections(Projections(right, right, right, right)).output
+        if wrong is not right:
+            patch.setitem(attention._modules, "output", module_of(wrong))
+
+
+def module_of(linear: Linear | None) -> nn.Module:
+    if linear is None:
+        return nn.Identity()
+    made = nn.Linear(*reversed(linear.weight.shape), bias=linear.bias is not None)
+    made.weight = nn.Parameter(linear.weight, requires_grad=False)
+    if linear.bias is not None:
+        made.bias = nn.Parameter(linear.bias, requires_grad=False)
+    return made
+
+
+def wrong_formulas(mistake: Mistake) -> list[Formula]:
+    """The formula with this mistake, in every way; dropout is drawn."""
+    if mistake.name == DROPOUT:
+        return [replace(RIGHT, normalise=lambda scores: nn.functional.dropout(RIGHT.normalise(scores), 0.1))]
+    return list(with_mistakes(RIGHT, (mistake,)))
