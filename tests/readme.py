@@ -29,7 +29,7 @@ PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitc
 
 SCRIPT = re.compile(r"```python\n(# (\w+\.py)\n.*?)```", flags=re.DOTALL)
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
-MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+")  # rounding errors: another processor has others
+MEASURED = re.compile(r"\d(\.\d+)?e[+-]\d+|(?<=right) +0\b")  # rounding errors: another processor has others
 PLACES = re.compile(r"\S*/(site-packages|dist-packages)/")
 
 
@@ -82,7 +82,7 @@ def printed(line: str, folder: str) -> str:
 
 def without_rounding(text: str) -> str:
     """The text with the size of rounding errors left out."""
-    return MEASURED.sub("#e-#", text)
+    return re.sub(" +#e-#", " #e-#", MEASURED.sub(" #e-#", text))
 
 
 def picture() -> str:

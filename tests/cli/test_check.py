@@ -216,7 +216,11 @@ def test_a_loop_without_end(mine, refused, text):
 def test_interrupted(mine, tmp_path):
     mine("import pathlib\npathlib.Path('begun').touch()\nwhile True: pass")
     process = subprocess.Popen(
-        [sys.executable, "-m", "attncli", "check", "mine.py"], stderr=subprocess.PIPE, cwd=tmp_path, env=environment()
+        [sys.executable, "-m", "attncli", "check", "mine.py"],
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while not (tmp_path / "begun").exists():
         assert process.poll() is None

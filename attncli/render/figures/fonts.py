@@ -15,6 +15,7 @@ from attncli.base.printable import quoted
 
 DEFAULT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 NAMED = 5  # characters that the notice names
+RESOLUTIONS = (72, 100, 150, 300)  # dots an inch: letters are fitted to dots, by which a text is wider at some of them
 
 
 def families(texts: Iterable[str], first: str | None = None) -> list[str]:
@@ -110,10 +111,13 @@ def glyphs(path: str, characters: Iterable[str]) -> set[str]:
 
 
 def widths(texts: Sequence[str], size: float, chosen: Sequence[str]) -> list[float]:
-    """How wide each text is, in inches, in these families and `size` points."""
+    """How wide each text is, in inches, in these families and `size` points: where that differs, at most."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer: Any = RendererAgg(1, 1, 72)  # at 72 dots an inch a dot is a point
+    renderers: list[Any] = [RendererAgg(1, 1, dots) for dots in RESOLUTIONS]
     font = FontProperties(family=list(chosen), size=size)
-    return [renderer.get_text_width_height_descent(text, font, ismath=False)[0] / 72 for text in texts]
+    return [
+        max(one.get_text_width_height_descent(text, font, ismath=False)[0] / one.dpi for one in renderers)
+        for text in texts
+    ]

@@ -149,6 +149,12 @@ def test_no_word_lies_on_another_or_leaves_the_picture(record, mean, width, quer
     check_nothing_overlaps(drawn)
 
 
+def test_letters_that_are_fitted_to_dots_leave_no_picture_either():
+    record = random_record(2, 3, 8)
+    tokens = replace(record.tokens, shown=[], text=["W"] * 7 + ["WWWWi####中中中"])
+    check_nothing_overlaps(replace(record, tokens=tokens).figure(style="lines", width="17cm"))
+
+
 def test_no_weights_are_a_picture_too():
     drawn = record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1)
     assert not bundles(drawn)

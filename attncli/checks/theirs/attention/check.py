@@ -14,7 +14,7 @@ from attncli.checks.theirs.attention.gradients import check_gradients
 from attncli.checks.theirs.attention.laws import check_laws
 from attncli.checks.theirs.attention.smallest import smallest_of
 from attncli.checks.theirs.attention.transplant import RealLayer, check_with_layer, mask_for
-from attncli.checks.theirs.attention.trial import Trial
+from attncli.checks.theirs.attention.trial import Trial, runs_once
 from attncli.checks.theirs.calling.forms import BY_HEADS, in_words
 from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.calling.roles import role_of
@@ -22,7 +22,7 @@ from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check, Found, Wanted
 from attncli.checks.theirs.subjects.failing import OR_ADAPTER
 from attncli.checks.theirs.subjects.subject import Description, Subject
-from attncli.checks.theirs.telling import diagnosed, why
+from attncli.checks.theirs.telling import diagnosed
 
 RealLayers = Callable[[str], RealLayer]  # of a mask
 
@@ -78,7 +78,7 @@ def draws_anew(asked: Asked, trial: Trial) -> bool:
     """Whether the subject gives something else each time. Raises RequestError when it runs once alone."""
     first, second = trial.answer, asked.ask(trial.form, trial.inputs, trial.dtype)
     if second.error is not None:
-        raise RequestError(f"it runs once and not again: {why(second)}")
+        raise RequestError(runs_once(second))
     same = len(first.outputs) == len(second.outputs)
     pairs = zip(first.outputs, second.outputs, strict=False)
     return not same or any(difference(one, other) != 0 for one, other in pairs)

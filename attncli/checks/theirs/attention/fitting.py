@@ -14,7 +14,7 @@ from torch import Tensor
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Mistake, Seen, changed
 from attncli.base.errors import RequestError
 from attncli.checks.theirs.attention.conventions import OF_MASKS, bases, candidates, is_causal
-from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
+from attncli.checks.theirs.attention.trial import Trial, no_output, runs_once, shape_in
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import BY_HEADS, PROJECTED, USUAL, Encoding, Form, encodings, layouts_of
@@ -91,10 +91,11 @@ class Asked:
     def trials(self, seeds: Sequence[int] = (0, 1)) -> list[list[Trial]]:
         """For every form and reading that gives an output of the right shape, the answers to some inputs.
 
-        Raises RequestError with the first error, where none does.
+        Raises RequestError with the first error, where none does; or with that of what ran before.
         """
         found: list[list[Trial]] = []
         first: Answer | None = None
+        once: Answer | None = None  # the first error after an output
         for form, reading in product(self.forms(), self.readings):
             if any(is_enough(trials[0], form, reading) for trials in found):
                 continue
@@ -106,10 +107,13 @@ class Asked:
                     made.append(Trial(form, reading, inputs, answer, dtype))
                     first = first or answer
                     if answer.error is not None:
+                        once = once or (answer if len(made) > 1 else None)
                         break
                 if all(trial.result is not None for trial in made) and made[0].is_as_exact:
                     found.append(made)
                     break
+        if not found and once is not None:
+            raise RequestError(runs_once(once))
         if not found and first is not None:
             raise RequestError(no_output(first) + OTHERWISE)
         return found

@@ -12,6 +12,7 @@ from attncli.checks.theirs.calling.forms import Form
 from attncli.checks.theirs.calling.readings import Reading
 from attncli.checks.theirs.comparing import explained, tolerance
 from attncli.checks.theirs.subjects.subject import Answer
+from attncli.checks.theirs.telling import why
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,8 @@ def no_output(answer: Answer) -> str:
         return f"it can't be run: {answer.error}{where}"
     shapes = ", ".join(str(list(one.shape)) for one in answer.outputs) or "nothing"
     return f"none of what it gives has the output's shape: {shapes}"
+
+
+def runs_once(answer: Answer) -> str:
+    """The same where it gave an output before."""
+    return f"it runs once and not again: {why(answer)}"

@@ -365,7 +365,11 @@ def test_it_ends_with_whoever_asks(tmp_path, by):
     file = tmp_path / "mine.py"
     file.write_text(f"open({str(tmp_path / 'begun')!r}, 'w')\nwhile True: pass\n")
     asking = subprocess.Popen(
-        [sys.executable, "-c", ASKING, f"{file}:f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", ASKING, f"{file}:f"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     with asking:
         number = int(asking.stdout.readline())
