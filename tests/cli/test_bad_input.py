@@ -175,7 +175,7 @@ def test_interruption(elsewhere):
     begun = time.monotonic()
     _, err = started.communicate(timeout=60)
     assert started.returncode == 130
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert "Traceback" not in err
     assert [path.name for path in elsewhere.iterdir()] == ["long.txt"]
 

@@ -209,7 +209,7 @@ def test_a_loop_without_end(mine, refused, text):
     begun = time.monotonic()
     line = refused("check", "mine.py:attention", "--time-limit", "8")
     assert f"is not done after 8 s (line {len(text.splitlines())}, while it is " in line
-    assert time.monotonic() - begun < 16
+    assert time.monotonic() - begun < 40
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_interrupted(mine, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert (process.returncode, b"Traceback" in said) == (130, False)
 
 

@@ -68,7 +68,7 @@ def test_what_was_being_written_is_gone(signals, tmp_path):
     for name in signals:
         process.send_signal(getattr(signal, name))
         time.sleep(0.1)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + getattr(signal, signals[0])
     assert said == "" and list(tmp_path.iterdir()) == []
 
@@ -81,14 +81,14 @@ def test_what_is_ignored_stays_ignored(tmp_path):
     time.sleep(0.3)
     assert process.poll() is None
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == 143
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
 def test_one_that_comes_in_a_callback_of_python_is_not_lost(name, code):
     process = started(LOSE, name, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == code and "ignored" not in said
 
 
@@ -98,7 +98,7 @@ def test_ctrl_c_during_an_import_ends_it_without_an_exception(tmp_path):
     process = started(IMPORT, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    rest, said = process.communicate(timeout=10)
+    rest, said = process.communicate(timeout=60)
     assert (process.returncode, rest, said) == (130, "", "")
 
 
@@ -122,7 +122,7 @@ def test_at_any_moment_of_a_run(name, tmp_path):
         time.sleep(chance.uniform(0.2, 3))
         process.send_signal(getattr(signal, name))
         process.send_signal(getattr(signal, name))
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
         assert process.returncode in (0, 128 + getattr(signal, name))
         assert "Traceback" not in said and "ignored" not in said
         assert [path.name for path in tmp_path.iterdir()] in ([], ["x.npz"])

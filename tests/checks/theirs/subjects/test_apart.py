@@ -310,7 +310,7 @@ def test_what_has_no_end_is_ended(tmp_path, text, line, doing):
     for seconds in (6, 30):  # a busy machine takes so long to import torch
         start = time.monotonic()
         said = outcome(tmp_path, text, seconds)
-        assert time.monotonic() - start < seconds + 3
+        assert time.monotonic() - start < seconds + 15
         if f"(line {line}, while it is {doing})" in str(said):
             break
     assert said == (
@@ -376,7 +376,7 @@ def test_it_ends_with_whoever_asks(tmp_path, by):
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)
         os.kill(asking.pid, by)
-        _, said = asking.communicate(timeout=20)
+        _, said = asking.communicate(timeout=60)
     assert asking.returncode == -by and is_gone(number)
     assert ("KeyboardInterrupt" in said) == (by == signal.SIGINT)
 
