@@ -61,6 +61,15 @@ def minilm():
     return load_model("minilm", device="cpu")
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, one a worker (`browsers.chromium`)."""
+    from browsers import chromium
+
+    with chromium() as started:
+        yield started
+
+
 @pytest.fixture(scope="module")
 def exact():
     """transformers computes all of float64 in float64."""

@@ -21,9 +21,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from browsers import SETTLE, browser_path
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
-from render.page.conftest import SETTLE, browser_path
 
 SAMPLES = Path(__file__).parent.parent / "sample_inputs"
 SIZES = ((390, 780), (820, 1180), (1280, 800), (1600, 1000))  # a telephone, a tablet, two screens

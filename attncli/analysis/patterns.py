@@ -7,6 +7,7 @@ stats` (`attncli.analysis.statistics`).
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class HeadSummary:
     shares: dict[str, float]
     alike: dict[str, float]
 
-    @property
+    @cached_property
     def label(self) -> str:
         able = [name for name in PATTERNS if clear(self.shares[name], self.alike[name])]
         return max(able, key=lambda name: (name != SAME_WORD, self.shares[name]), default=BROAD)

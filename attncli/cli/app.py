@@ -23,6 +23,7 @@ from attncli.cli.compare import compare
 from attncli.cli.cut import cut
 from attncli.cli.diff import diff
 from attncli.cli.explain import explain
+from attncli.cli.explore import explore
 from attncli.cli.find import find
 from attncli.cli.flow import flow
 from attncli.cli.heatmap import heatmap
@@ -34,6 +35,7 @@ from attncli.cli.patch import patch
 from attncli.cli.probe import probe
 from attncli.cli.run import run
 from attncli.cli.samples import samples
+from attncli.cli.serve import serve
 from attncli.cli.similar import similar
 from attncli.cli.stats import stats
 from attncli.cli.train_align import train_align
@@ -43,7 +45,7 @@ from attncli.cli.view import view
 REFUSED = 2
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find},
+    "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find, "explore": explore, "serve": serve},
     "Understand": {
         "explain": explain,
         "mask": mask,

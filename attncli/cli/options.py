@@ -179,6 +179,18 @@ ModelName = Annotated[
         complete=completion.model,
     ),
 ]
+ModelNames = Annotated[
+    str,
+    option(
+        MODEL,
+        "--model",
+        "-m",
+        metavar="NAMES",
+        envvar="ATTNCLI_MODEL",
+        help="Alias, Hub id, directory, address; several: A,B.",
+        complete=completion.models,
+    ),
+]
 Mask = Annotated[
     choices.Mask,
     option(
@@ -186,6 +198,17 @@ Mask = Annotated[
         "--mask",
         metavar="NAME",
         help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
+    ),
+]
+Masks = Annotated[
+    str | None,
+    option(
+        MODEL,
+        "--mask",
+        metavar="NAMES",
+        help="padding, causal, none, or several.",
+        show_default="padding",
+        complete=completion.several(choices.Mask),
     ),
 ]
 Measure = Annotated[

@@ -100,3 +100,11 @@ def check_one(count: int, otherwise: str) -> None:
     """Raises RequestError when there is not one text, and says what to do `otherwise`."""
     if count != 1:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
+
+
+def names_of(written: str) -> list[str]:
+    """ "minilm,bert-base" -> the two, each once. Raises RequestError where none is named."""
+    names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
+    if not names:
+        raise RequestError("no model is named: give --model a name")
+    return names

@@ -14,14 +14,13 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
-from attncli.cli import completion, options, output
+from attncli.cli import options, output
 from attncli.cli.given import refuse
 
 if TYPE_CHECKING:
     from attncli.cli.source import Source
     from attncli.record import AttentionRecord
 
-NEURONS = 75_000  # numbers of q and k in a page of long texts, where nobody says of which heads: 0.2 MB
 LARGE = 20_000_000  # of a page: more is told before it is built, which takes long, and few mails take it
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
 SHARE = 0.1  # of a page, from which on it is told that q and k take it
@@ -36,17 +35,7 @@ def view(
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
-    masks: Annotated[
-        str | None,
-        options.option(
-            options.MODEL,
-            "--mask",
-            metavar="NAMES",
-            help="padding, causal, none, or several.",
-            show_default="padding",
-            complete=completion.several(choices.Mask),
-        ),
-    ] = None,
+    masks: options.Masks = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     vectors: Annotated[
@@ -109,7 +98,7 @@ def view(
     opening = Start(start, query, segments, not no_special, words, threshold)
     source = Source.of(context, layers="all", grouping=Grouping(tokens, stretches=True))
     if isinstance(source, Texts):
-        from attncli.models.collecting import under_masks
+        from attncli.models.collecting import NEURONS, under_masks
 
         names = choices.several("mask", masks or "padding", choices.Mask)
         texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)

@@ -11,7 +11,7 @@ each other, what one keeps does not depend on the others; a change reaches every
 What is kept has the dtype and the device of `like`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -262,3 +262,15 @@ class Gates:
         """What a head is multiplied with, `[text]`."""
         gate = torch.as_tensor(self.gates.get(head, 1.0), dtype=like.dtype, device=like.device)
         return gate.expand(len(texts)) if gate.dim() == 0 else gate[texts]
+
+
+class Told:
+    """Tells of each layer before anything happens in it; whoever is told may raise, and ends the walk."""
+
+    def __init__(self, tell: Callable[[int], None], inside: Attend = attend_heads) -> None:
+        self.tell = tell
+        self.inside = inside
+
+    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
+        self.tell(heads.layer)
+        return self.inside(heads, weights)

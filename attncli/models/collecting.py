@@ -4,23 +4,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from attncli.base.errors import RequestError
+from attncli.models.attending import attend_heads
 from attncli.models.engine import Engine
 from attncli.models.model import Model
+from attncli.models.walk import Attend
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.selection import select
 from attncli.text.tokens import Tokens
 
+NEURONS = 75_000  # numbers of q and k in a page of long texts, where nobody says of which heads: 0.2 MB
 SHORT = 128  # tokens of a text, at most, all of whose heads bring their queries and keys
 ALWAYS = 600_000  # of their numbers in a page, whose maps may be as many more
 
 
 def under_masks(
-    engine: Engine, inputs: Sequence[Input], request: Request, masks: Sequence[str], most: float, copies: float = 0
+    engine: Engine,
+    inputs: Sequence[Input],
+    request: Request,
+    masks: Sequence[str],
+    most: float,
+    copies: float = 0,
+    inside: Attend = attend_heads,
 ) -> Iterator[list[AttentionRecord]]:
     """Every text's records, one a mask, in the order of `masks`; a text is cut into tokens once.
 
     Of weights for which the request names no vectors, those heads bring theirs that `vectors_within` finds. Norms have
-    none, nor has another engine.
+    none, nor has another engine. inside: as `Model.take` has it.
 
     Raises RequestError as the engine does, and for several masks of a model that transformers runs: what it hides
     from a decoder it hides under any of them.
@@ -31,7 +40,7 @@ def under_masks(
         if request.vectors is None and request.measure == "weight":
             request = replace(request, vectors=vectors_within(engine, texts, request, most, len(masks)))
         texts = list(engine.fitting([texts], request, len(masks), copies))
-        runs = [engine.attend_tokens(texts, replace(request, mask=mask)) for mask in masks]
+        runs = [engine.attend_tokens(texts, replace(request, mask=mask), inside) for mask in masks]
     elif len(masks) > 1:
         raise RequestError("transformers takes one --mask a page: give padding or none")
     else:

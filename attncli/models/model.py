@@ -140,9 +140,11 @@ class Model(Engine):
             nothing = f"{self.info.changes} nothing changes in layers up to {last}"
             raise RequestError(f"{nothing}: ask for a later one, or leave --without out")
 
-    def attend_tokens(self, texts: Iterable[Tokens], request: Request = EVERYTHING) -> Iterator[AttentionRecord]:
-        """Neighbours go through the network together."""
-        for taken in self.take(texts, request):
+    def attend_tokens(
+        self, texts: Iterable[Tokens], request: Request = EVERYTHING, inside: Attend = attend_heads
+    ) -> Iterator[AttentionRecord]:
+        """Neighbours go through the network together. inside: as `take` has it."""
+        for taken in self.take(texts, request, inside):
             yield as_record(self, taken, request)
 
     def take(

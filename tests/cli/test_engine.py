@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import typer
+from cli.live import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
 from attncli import corpus_statistics, load_model, load_record, models
@@ -209,7 +210,7 @@ GIVEN = {"find": ["*", "the", TEXT], "diff": [TEXT, "--masks", "padding,none"]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", WITH_ENGINE)
+@pytest.mark.parametrize("command", [name for name in WITH_ENGINE if name not in LIVE])
 def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
     attncli, refused, checkpoint, lines, tmp_path, monkeypatch, command
 ):

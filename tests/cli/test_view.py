@@ -6,6 +6,7 @@ import re
 import pytest
 
 from attncli.cli import view
+from attncli.models import collecting
 from attncli.record import load_record, record_of, save_records
 from attncli.render.page import Start, advice, page
 
@@ -126,7 +127,7 @@ def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, f
 def test_of_a_longer_text_only_the_first_heads_bring_theirs(attncli, described):
     attncli("view", "-l", "2", "--pad-to", "129", TEXT)
     there = vectors_of(described())
-    assert there == [[2, head] for head in range(int(view.NEURONS / (2 * 129 * 32)))] and len(there) < 12
+    assert there == [[2, head] for head in range(int(collecting.NEURONS / (2 * 129 * 32)))] and len(there) < 12
 
 
 def test_of_a_long_text_one_head_at_least(attncli, described):

@@ -13,6 +13,7 @@ SAVED = (
 ALIGN = "The networks of attncli align keep no q and k: its pages have weights only."
 LIBRARY = 'model.attend(text, vectors="{head}").page(path) makes a page that has them.'
 FOREIGN = "record_of(weights, tokens, vectors=(query, key)) makes a record that has them."
+LIVE = "They are asked for when this view is looked at."
 WHOLE = 'record.page("all.html") makes a page that has those of the record.'
 
 

@@ -17,11 +17,12 @@ from attncli.render.captions.cuts import EDGE, cut_where, together
 from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.captions.records import model_name
+from attncli.render.page.chunks import TEXTS, Chunks
 from attncli.render.page.document import assembled
 from attncli.render.page.levels import Scale
 from attncli.render.page.modules import script
 from attncli.render.page.pack import packed, pick_scale
-from attncli.render.page.payload import Chunks, describe, text_entry
+from attncli.render.page.payload import describe, text_entry
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
 from attncli.text.tokens import Tokens
 
@@ -36,7 +37,7 @@ def difference_page(found: Difference) -> str:
     the same document.
     """
     both = [replace(record, vectors=None) for record in (found.first, found.second)]
-    scale, chunks = pick_scale([record.weights for record in both]), Chunks()
+    scale, chunks = pick_scale([record.weights for record in both]), Chunks(TEXTS)
     texts = [text_entry([record], scale, chunks) for record in both]
     layer, head = found.heads()[0]
     start = {**START, "layer": layer, "head": head}
@@ -68,7 +69,7 @@ def stored(scale: Scale, keys: int) -> str:
 
 def ablation_page(found: Ablation) -> str:
     """One HTML document with the effect of each head, a map a way: layers by heads, with one scale around 0."""
-    chunks = Chunks()
+    chunks = Chunks(TEXTS)
     axes = axis([f"layer {layer}" for layer in found.layers]), axis([f"head {head}" for head in found.heads])
     panels = [
         {"name": way, "about": WAYS[way].partition(": ")[2], "signed": True, "chunk": chunks.add(floats(effects))}
@@ -82,7 +83,7 @@ def ablation_page(found: Ablation) -> str:
 
 def edges_page(found: EdgeEffects) -> str:
     """One HTML document with the effect of each edge beside its weight, the mean over the heads in which it was cut."""
-    where, chunks = found.where, Chunks()
+    where, chunks = found.where, Chunks(TEXTS)
     axes = tokens_axis(where.tokens, found.queries), tokens_axis(where.tokens, found.keys)
     weights = np.where(np.isnan(found.effects), np.nan, found.weights)
     panels: list[dict[str, Any]] = [
@@ -130,9 +131,9 @@ def floats(values: Doubles) -> str:
     return packed(values.astype("<f4").tobytes())
 
 
-def document(title: str, description: dict[str, Any], chunks: Chunks) -> str:
+def document(title: str, description: dict[str, Any], chunks: Chunks[str]) -> str:
     """The page of a description, with the colours around 0, and who made it."""
     description["signed"] = {"light": CHANGES_LIGHT, "dark": CHANGES_DARK}
     description["about"] = [*map(printable, description["about"]), f"made by attncli {__version__}"]
     styles = ["style.css", "compare.css"]
-    return assembled("compare.html", styles, script(MAIN), title, description, chunks.texts)
+    return assembled(["compare.html"], styles, script(MAIN), title, description, chunks.there)

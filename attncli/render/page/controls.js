@@ -13,11 +13,17 @@ const element = (name) => document.getElementById(name);
 const MASKS = ["none", "causal", "padding"];
 const STEP = 1.3; // of a zoom by button or key
 
-/** Make what depends on the page, and begin to listen. */
-export function makeControls() {
-  fill("text", page.texts.map((text, number) => [number, text.title]));
+/** Make what depends on the model. */
+export function makeModel() {
   fill("layer", page.layers.map((layer) => [layer, layer]));
   fill("head", page.heads.map((head) => [head, head]));
+  element("heads").replaceChildren(...page.heads.map(headButton));
+}
+
+/** Make what depends on the page, and begin to listen. */
+export function makeControls() {
+  makeModel();
+  fill("text", page.texts.map((text, number) => [number, text.title]));
   element("texts").hidden = page.texts.length === 1;
 
   element("text").addEventListener("change", (event) => change({ text: Number(event.target.value), token: null, corner: "0,0" }));
@@ -38,7 +44,7 @@ export function makeControls() {
   choice("views", "view", (button) => button.dataset.view);
   choice("thumbs", "thumbs", (button) => button.dataset.thumbs);
   element("zooms").addEventListener("click", ({ target }) => zoomBy(target.dataset.zoom));
-  makeHeads();
+  choice("several", "heads", (one) => (one.dataset.several === "all" ? page.heads : []));
   for (const mask of allMasks()) element("masks").append(button(mask, { mask }));
   choice("masks", "mask", (one) => one.dataset.mask);
   listenToToolbar();
@@ -69,17 +75,14 @@ export function allMasks() {
   return MASKS.filter((name) => names.has(name));
 }
 
-function makeHeads() {
-  for (const head of page.heads) {
-    const made = button(String(head), { head: String(head) });
-    made.style.setProperty("--head", headColour(head));
-    made.style.setProperty("--on-head", inkOn(channels(headColour(head))));
-    made.style.borderColor = headColour(head);
-    made.addEventListener("click", () => toggle(head));
-    made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
-    element("heads").append(made);
-  }
-  choice("several", "heads", (one) => (one.dataset.several === "all" ? page.heads : []));
+function headButton(head) {
+  const made = button(String(head), { head: String(head) });
+  made.style.setProperty("--head", headColour(head));
+  made.style.setProperty("--on-head", inkOn(channels(headColour(head))));
+  made.style.borderColor = headColour(head);
+  made.addEventListener("click", () => toggle(head));
+  made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
+  return made;
 }
 
 function isAlone(head) {

@@ -30,6 +30,19 @@ export function floatsOf(id) {
   return bytes && new Float32Array(bytes.buffer);
 }
 
+/** Take over texts that came later, as payload.py describes them, with the bytes of their chunks by name; gives the number of the first. */
+export function arrive(texts, bytes) {
+  for (const [id, one] of bytes) chunks.set(id, one);
+  return page.texts.push(...texts) - texts.length;
+}
+
+/** Let go of a text and its chunks, by their names; its number is no other's. */
+export function forget(number, ids) {
+  const nothing = { tokens: [], segments: [], special: [], words: [] };
+  page.texts[number] = { ...page.texts[number], ...nothing, keys: null };
+  for (const id of ids) chunks.delete(id);
+}
+
 async function decode(text) {
   const packed = fromBase64(text);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));

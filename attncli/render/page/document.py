@@ -49,34 +49,59 @@ def page(
     Raises RequestError when there is no record, they are of different models, layers or heads, or `start` asks for
     what is not there.
     """
-    records = [row_shares(one) for one in ([records] if isinstance(records, AttentionRecord) else records)]
+    records = [records] if isinstance(records, AttentionRecord) else records
+    description, chunks = content(records, start, kept, advice)
+    if title is None:
+        title = f"{description['model']['name']}: {description['texts'][0]['title']}"
+    return assembled(["template.html"], ["style.css"], script(), title, description, chunks)
+
+
+def content(
+    records: Sequence[AttentionRecord], start: Start, kept: Kept | None, advice: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a page of them holds: its description, and its chunks by name. Raises RequestError as `page` does."""
+    records = [row_shares(one) for one in records]
     state = start.state(records[0] if records else None)
     if records:
         state["opening"] = kept.opening() if kept is not None else start.opening(records[0])
     description, chunks = payload(records, state, kept)
     description["advice"] = of_record(records[0]) if advice is None else advice
-    if title is None:
-        title = f"{description['model']['name']}: {description['texts'][0]['title']}"
-    return assembled("template.html", ["style.css"], script(), title, description, chunks)
+    return description, chunks
 
 
 def assembled(
-    body: str, styles: Sequence[str], code: str, title: str, description: dict[str, Any], chunks: Mapping[str, str]
+    bodies: Sequence[str],
+    styles: Sequence[str],
+    code: str,
+    title: str,
+    description: dict[str, Any],
+    chunks: Mapping[str, str],
+    allowed: str | None = None,
+    more: str = "",
 ) -> str:
-    """A page of this body, styles and script, which holds this description and these chunks, and nothing else."""
-    style = "".join((FOLDER / name).read_text(encoding="utf-8") for name in styles)
+    """A page of these bodies, styles and script, which holds this description and these chunks, and nothing else.
+
+    allowed: the policy, where that is not `policy`; more: an element beside the chunks.
+    """
+    style = style_of(styles)
     places = {
-        "policy": policy(style, code),
+        "policy": policy(style, code) if allowed is None else allowed,
         "title": html.escape(printable(title)),
         "style": style,
-        "body": (FOLDER / body).read_text(encoding="utf-8"),
+        "body": "".join((FOLDER / name).read_text(encoding="utf-8") for name in bodies),
         "script": code,
         "page": as_json(description),
-        "chunks": "\n".join(
+        "chunks": more
+        + "\n".join(
             f'<script type="application/octet-stream" id="{name}">{text}</script>' for name, text in chunks.items()
         ),
     }
     return filled("frame.html", places)
+
+
+def style_of(names: Sequence[str]) -> str:
+    """These sheets, one after the other."""
+    return "".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
 
 
 def filled(name: str, places: Mapping[str, str]) -> str:

@@ -11,8 +11,8 @@ const FADE = 2;
 export function readHead(bytes, scale, heads, head, queries, keys) {
   const { strongest, depth } = scale;
   const { streams, place: first, places } = placesOf(bytes, heads, head);
-  const [{ ends, shares, middles }, guesses] = [tablesOf(scale), contexts(depth)];
-  const heights = Uint16Array.from({ length: BELOW + 1 }, (_, level) => 4 * Math.max(depth - level, 0));
+  const { ends, shares, middles } = tablesOf(scale);
+  const { guesses, heights } = guessesOf(depth);
   const weights = new Float32Array(queries * keys);
   const [levels, means, counts] = [new Uint8Array(keys), new Uint16Array(keys), new Uint32Array(BELOW + 1)];
   let place = first;
@@ -34,21 +34,32 @@ export function readHead(bytes, scale, heads, head, queries, keys) {
   return weights;
 }
 
+const layouts = new WeakMap(); // bytes of a layer -> where the parts of each head begin, found once for all heads
+
 /** Where the next level of a head is in each stream, its next place, and how far its high byte is from the low one. */
 function placesOf(bytes, heads, head) {
+  if (!layouts.has(bytes)) layouts.set(bytes, layoutOf(bytes, heads));
+  const { begins, places } = layouts.get(bytes);
+  const own = begins.slice(head * (CONTEXTS + 1), (head + 1) * (CONTEXTS + 1));
+  return { streams: own.subarray(0, CONTEXTS), place: own[CONTEXTS], places };
+}
+
+/** Of every head where it begins in each stream and among the places; and how many places there are. */
+function layoutOf(bytes, heads) {
   const width = CONTEXTS + 1;
   const count = heads * width;
-  const sizes = Uint32Array.from({ length: count }, (_, place) => [3, 2, 1, 0].reduce((size, plane) => 256 * size + bytes[plane * count + place], 0));
-  const begins = [];
-  let reached = 4 * count;
+  const sizeAt = (place) => bytes[place] + 256 * (bytes[count + place] + 256 * (bytes[2 * count + place] + 256 * bytes[3 * count + place]));
+  const begins = new Uint32Array(count);
+  let [reached, places] = [4 * count, 0];
   for (let stream = 0; stream < width; stream++) {
     for (let one = 0; one < heads; one++) {
-      if (one === head) begins.push(reached);
-      reached += sizes[one * width + stream];
+      const size = sizeAt(one * width + stream);
+      begins[one * width + stream] = reached;
+      reached += size;
+      if (stream === CONTEXTS) places += size;
     }
   }
-  const places = Array.from({ length: heads }, (_, one) => sizes[one * width + CONTEXTS]).reduce((sum, size) => sum + size, 0);
-  return { streams: Uint32Array.from(begins.slice(0, CONTEXTS)), place: begins[CONTEXTS], places };
+  return { begins, places };
 }
 
 /** The level of the weakest of so many strongest weights, where there are `counts` weights in each level. */
@@ -58,10 +69,16 @@ function levelOfWeakest(counts, strongest) {
   return level;
 }
 
-/** By the mean of the levels above, the stream that a level is in. */
-function contexts(depth) {
-  const means = (4 << FADE) * (depth + 1);
-  return Uint8Array.from({ length: means }, (_, mean) => Math.floor((mean * CONTEXTS) / means));
+const known = new Map(); // depth -> `guesses`, by the mean of the levels above the stream that a level is in; `heights`, what a level adds to that mean
+
+function guessesOf(depth) {
+  if (!known.has(depth)) {
+    const means = (4 << FADE) * (depth + 1);
+    const guesses = Uint8Array.from({ length: means }, (_, mean) => Math.floor((mean * CONTEXTS) / means));
+    const heights = Uint16Array.from({ length: BELOW + 1 }, (_, level) => 4 * Math.max(depth - level, 0));
+    known.set(depth, { guesses, heights });
+  }
+  return known.get(depth);
 }
 
 const tables = new Map();

@@ -10,6 +10,7 @@ the order of the map. The guess is the context of arithmetic coders, which defla
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +78,12 @@ def layer_bytes(layer: Floats, scale: Scale) -> list[bytes]:
     guesses = contexts(levels, scale.depth(layer.shape[-1])).reshape(len(layer), np.prod(layer.shape[1:]))
     sizes, streams = [], []
     for guess, level, there in zip(guesses, levels, refined, strict=True):
-        count = np.bincount(guess, minlength=CONTEXTS)
-        streams.append(np.split(level.ravel()[np.argsort(guess, kind="stable")], np.cumsum(count)[:-1]))
+        count = np.bincount(guess, minlength=CONTEXTS).tolist()
+        inside = level.ravel()[np.argsort(guess, kind="stable")].tobytes()
+        ends = list(accumulate(count))
+        streams.append([inside[end - size : end] for size, end in zip(count, ends, strict=True)])
         sizes.append([*count, np.count_nonzero(there)])
-    each = [b"".join(level.tobytes() for level in stream) for stream in zip(*streams, strict=True)]
+    each = [b"".join(stream) for stream in zip(*streams, strict=True)]
     return [*planes(np.array(sizes, dtype="<u4")), *each, *planes(places[refined])]
 
 

@@ -39,7 +39,7 @@ function shown(side) {
   return [...tokensOf(state.text, side).tokens.keys()].filter((token) => left.has(token));
 }
 
-const widths = new Map(); // tokens of a text -> how wide the widest is
+const widths = new WeakMap(); // tokens of a text -> how wide the widest is
 
 function widestToken(side) {
   const { tokens } = tokensOf(state.text, side);

@@ -23,6 +23,8 @@ def pick_scale(maps: Sequence[Floats]) -> Scale:
     """The finest scale for all these maps `[layer, head, query, key]` that keeps a page small."""
     count = sum(one.size for one in maps)
     room = next(room for most, room in ROOM if count <= most)
+    if math.isinf(room):
+        return SCALES[0]
     ends = [layer for one in maps for layer in (one[0], one[-1])]
     samples = [some_rows(layer) for layer in ends[:: -(-len(ends) // TRIED)]]
     for scale in SCALES[:-1]:

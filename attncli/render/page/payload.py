@@ -12,9 +12,10 @@ from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
 from attncli.record import AttentionRecord, ModelInfo
+from attncli.render.page.chunks import PLAIN, TEXTS, Chunks
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps, small_masks
 from attncli.render.page.levels import Scale
-from attncli.render.page.pack import pack_layers, packed, pick_scale
+from attncli.render.page.pack import pick_scale
 from attncli.render.page.vectors import store
 from attncli.render.palette import HEAD_COLOURS, WEIGHTS
 from attncli.text.tokens import Tokens
@@ -24,18 +25,6 @@ LONGEST_TITLE = 60
 LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
 VECTORS = "vectors"  # how the names of chunks of q and k begin
 NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
-
-
-class Chunks:
-    """Packed numbers by name; a name is the id of an element of the page."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    def add(self, text: str, kind: str = "chunk") -> str:
-        name = f"{kind}{len(self.texts)}"
-        self.texts[name] = text
-        return name
 
 
 def payload(
@@ -48,10 +37,29 @@ def payload(
 
     Raises RequestError when there is no record, or they are not all of one model, layers and heads.
     """
+    chunks = Chunks(TEXTS)
+    return fill(chunks, records, start, kept), chunks.there
+
+
+def plain_payload(
+    records: Sequence[AttentionRecord], start: dict[str, Any], prefix: str = ""
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The same for a page that asks for its texts one after the other: chunks are bytes as they are, and their names
+    begin with `prefix`. Undoing what compresses a few numbers takes longer than carrying them.
+
+    Raises RequestError as `payload` does.
+    """
+    chunks = Chunks(PLAIN, prefix)
+    return fill(chunks, records, start, None), chunks.there
+
+
+def fill(
+    chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None
+) -> dict[str, Any]:
+    """Put the numbers of these records among the chunks; gives their description. Raises RequestError as `payload`."""
     check_alike(records)
     first = records[0]
     scale = WHOLE if kept else pick_scale([record.weights for record in records])
-    chunks = Chunks()
     groups = by_text(records)
     texts = [text_entry(group, scale, chunks, kept) for group in groups]
     masks = (mask for text in texts for mask in text["masks"])
@@ -60,7 +68,7 @@ def payload(
     description = describe(first.model, (first.layers, first.heads), first.measure, texts, start)
     if kept is not None:
         description["whole"] = [kept.of_layer(layer) for layer in first.layers]
-    return description, chunks.texts
+    return description
 
 
 def describe(
@@ -119,7 +127,7 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 
 
 def text_entry(
-    group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks, kept: Kept | None = None
+    group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks[Any], kept: Kept | None = None
 ) -> dict[str, Any]:
     """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries, and the
     note is empty where each token of the text is there.
@@ -176,7 +184,7 @@ def words_of(tokens: Tokens) -> str:
     return text or "(no words)"
 
 
-def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
+def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
     """The maps of one text under one mask: weights, what may be attended to, what each head does."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
@@ -200,20 +208,20 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept
     }
 
 
-def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks, kept: Kept | None) -> dict[str, Any]:
+def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
     """The weights of every layer, or those of the heads that are kept; with these, and of long texts, small maps."""
     whole = list(record.weights) if kept is None else kept.whole(record)
-    entry: dict[str, Any] = {"maps": [chunks.add(text) for text in pack_layers(whole, scale)]}
+    entry: dict[str, Any] = {"maps": chunks.add_layers(whole, scale)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         entry["small"] = small_entry(record, THUMBNAIL if kept is None else kept.side, chunks)
     return entry
 
 
-def small_entry(record: AttentionRecord, side: int, chunks: Chunks) -> dict[str, Any]:
+def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict[str, Any]:
     """The small maps of every layer, and what of them may be attended to."""
     maps = small_maps(record, side)
     return {
-        "maps": [chunks.add(text) for text in pack_layers(maps, SMALL)],
+        "maps": chunks.add_layers(maps, SMALL),
         **scale_entry(SMALL, maps[0].shape[2]),
         "rows": maps[0].shape[1],
         "columns": maps[0].shape[2],
@@ -236,19 +244,19 @@ def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
     }
 
 
-def allowed_entry(masks: Bools, chunks: Chunks) -> str | list[str]:
+def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
     """What may be attended to, a bit a cell: of all layers where they have one mask `[query, key]`, else of each."""
     if masks.ndim == 3:
-        return [chunks.add(packed(np.packbits(mask).tobytes())) for mask in masks]
-    return chunks.add(packed(np.packbits(masks).tobytes()))
+        return [chunks.add(chunks.form.one(np.packbits(mask).tobytes())) for mask in masks]
+    return chunks.add(chunks.form.one(np.packbits(masks).tobytes()))
 
 
-def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks) -> list[dict[str, Any]]:
+def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks[Any]) -> list[dict[str, Any]]:
     """q and k of every head that the records have them of, as finely as the weights that are there leave room."""
-    levels, every = store(records, sum(map(len, chunks.texts.values())))
+    levels, every = store(records, chunks.room, chunks.form.one)
     return [
         NO_VECTORS
         if stored is None
-        else stored.entry({layer: chunks.add(text, VECTORS) for layer, text in stored.of_layers.items()}, levels)
+        else stored.entry({layer: chunks.add(one, VECTORS) for layer, one in stored.of_layers.items()}, levels)
         for stored in every
     ]

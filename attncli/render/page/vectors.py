@@ -4,7 +4,8 @@ A number x of a head's q is stored as the level round(x / step) from -levels to 
 those of its k and of each of its terms, with a step each: the largest of them is `levels` steps. data.js reads it.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -23,16 +24,17 @@ MOST = 2.6  # and in the finest
 ROOM = 600_000  # characters of a page for q and k, where its weights take less
 A_BIT = 0.2  # characters for each bit of a number, at most
 TRIED = 8  # heads of a record
+TOGETHER = 2**19  # weights that are made at once, to find out how far what is stored moves them
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The vectors of one record. of_layers: of each layer that has some, the text of its heads' levels."""
+    """The vectors of one record. of_layers: of each layer that has some, its heads' levels, packed."""
 
     vectors: Vectors
     steps: list[list[float]]
     errors: list[float]
-    of_layers: dict[int, str]
+    of_layers: dict[int, Any]
 
     def entry(self, names: dict[int, str], levels: int) -> dict[str, Any]:
         """What a page says of them; names: of each layer's chunk."""
@@ -50,16 +52,24 @@ class Stored:
         }
 
 
-def store(records: Sequence[AttentionRecord], rest: int) -> tuple[int, list[Stored | None]]:
+def store(
+    records: Sequence[AttentionRecord], rest: float, pack: Callable[[bytes], Any] = packed
+) -> tuple[int, list[Stored | None]]:
     """The vectors of every record, None where it has none, and how many levels they are stored in: as many as let them
-    take no more characters than the `rest` of a page's numbers, or than ROOM; COARSEST at least.
+    take no more characters than the `rest` of a page's numbers, or than ROOM; COARSEST at least. pack: what becomes of
+    the levels of a layer.
     """
     levels = pick_levels([record.vectors for record in records if record.vectors is not None], max(rest, ROOM))
-    return levels, [None if record.vectors is None else stored(record, record.vectors, levels) for record in records]
+    vectors = [record.vectors for record in records]
+    return levels, [
+        None if one is None else stored(record, one, levels, pack) for record, one in zip(records, vectors, strict=True)
+    ]
 
 
-def pick_levels(every: Sequence[Vectors], room: int) -> int:
+def pick_levels(every: Sequence[Vectors], room: float) -> int:
     """The finest levels in which these vectors take so many characters, as some of their heads tell."""
+    if math.isinf(room):
+        return FINEST
     some = [(one, places_of_some(one)) for one in every]
     share = sum(len(places) for _, places in some) / max(1, sum(len(one.heads) for one in every))
     count = sum(array.size for one, places in some for place in places for array in parts_of(one, place))
@@ -77,11 +87,11 @@ def places_of_some(vectors: Vectors) -> range:
     return range(0, len(vectors.heads), -(-len(vectors.heads) // TRIED))
 
 
-def stored(record: AttentionRecord, vectors: Vectors, levels: int) -> Stored:
+def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callable[[bytes], Any] = packed) -> Stored:
     layers = list(dict.fromkeys(layer for layer, _ in vectors.heads))
     places = [[place for place, (of, _) in enumerate(vectors.heads) if of == layer] for layer in layers]
     with ThreadPoolExecutor() as threads:  # compressing lets other threads run
-        texts = threads.map(lambda some: packed(level_bytes(vectors, some, levels)), places)
+        texts = threads.map(lambda some: pack(level_bytes(vectors, some, levels)), places)
         of_layers = dict(zip(layers, texts, strict=True))
     steps = [[step_of(array, levels) for array in parts_of(vectors, place)] for place in range(len(vectors.heads))]
     return Stored(vectors, steps, errors(record, vectors, levels), of_layers)
@@ -113,20 +123,31 @@ def levels_of(array: Floats, levels: int) -> Doubles:
 
 def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float]:
     """Of every head by how much, at most, the weights that what is stored makes differ from those of its q and k."""
-    found = []
-    for place, (layer, _) in enumerate(vectors.heads):
-        parts, mask = parts_of(vectors, place), record.mask_of(layer)
-        read = [levels_of(part, levels) * step_of(part, levels) for part in parts]
-        exact = [part.astype(np.float64) for part in parts]
-        one, other = (weights(some, float(vectors.scale[place]), mask) for some in (exact, read))
-        found.append(float(f"{np.abs(one - other).max() * 1.05:.1e}"))  # rounded, and not below what it is
+    whole = [vectors.query, vectors.key, *vectors.terms.values()]
+    together = max(1, TOGETHER // (vectors.query.shape[1] * vectors.key.shape[1]))
+    found: list[float] = []
+    for start in range(0, len(vectors.heads), together):
+        some = slice(start, start + together)
+        exact = [part[some].astype(np.float64) for part in whole]
+        read = [nearest(part, levels) for part in exact]
+        scale = vectors.scale[some, None, None].astype(np.float64)
+        mask = np.stack([record.mask_of(layer) for layer, _ in vectors.heads[some]])
+        apart = np.abs(weights(exact, scale, mask) - weights(read, scale, mask)).max(axis=(1, 2))
+        found += [float(f"{one * 1.05:.1e}") for one in apart]  # rounded, and not below what it is
     return found
 
 
-def weights(parts: Sequence[Doubles], scale: float, mask: Bools) -> Doubles:
-    """softmax(scale q k^T + terms) over the keys that the mask allows, `[query, key]`; 0 where it allows none."""
+def nearest(heads: Doubles, levels: int) -> Doubles:
+    """What is read of numbers `[head, ...]` that are stored in so many levels."""
+    steps = np.abs(heads).max(axis=(1, 2), keepdims=True) / levels
+    steps[steps == 0] = 1.0
+    return np.rint(heads / steps) * steps
+
+
+def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools) -> Doubles:
+    """softmax(scale q k^T + terms) over the keys that the mask allows, `[head, query, key]`; 0 where it allows none."""
     query, key, *terms = parts
-    scores = np.where(mask, scale * query @ key.T + sum(terms), -np.inf)
+    scores = np.where(mask, scale * (query @ key.swapaxes(-1, -2)) + sum(terms), -np.inf)
     largest = scores.max(axis=-1, keepdims=True)
     raised = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     sums = raised.sum(axis=-1, keepdims=True)

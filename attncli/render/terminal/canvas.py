@@ -49,10 +49,12 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     """`text` in at most `width` columns, with an ellipsis where it was longer.
 
     Not by rich's `set_cell_size`, which makes a space of half a wide character, and fails on some texts (two
-    zero-width joiners before a wide character).
+    zero-width joiners before a wide character). Of no columns, nothing.
     """
     if cell_len(text) <= width:
         return text
+    if width < 1:
+        return ""
     while cell_len(text) > width - 1:
         text = text[:-1]
     return text + ellipsis

@@ -1,5 +1,7 @@
 """Two records beside each other in the terminal: a number for each head, and the cells that differ most."""
 
+from collections.abc import Callable
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -36,12 +38,17 @@ def sides(found: Difference, canvas: Canvas) -> list[Text]:
 
 def heads_grid(found: Difference, canvas: Canvas) -> list[Text]:
     """A row a layer, a number a head: how much weight moved."""
+    return head_grid(found.first.layers, found.first.heads, moved_cell(found, canvas), canvas)
+
+
+def moved_cell(found: Difference, canvas: Canvas) -> Callable[[int, int], Text]:
+    """How much weight moved in a head, by the places of its layer and itself."""
     moved = found.moved.tolist()
 
     def cell(row: int, place: int) -> Text:
         return Text(f"{moved[row][place]:>{HEAD_WIDTH}.2f}", style=ground(moved[row][place], canvas))
 
-    return head_grid(found.first.layers, found.first.heads, cell, canvas)
+    return cell
 
 
 def cells_table(found: Difference, top: int) -> Table:

@@ -1,11 +1,12 @@
 """A glyph a head: the pattern that takes most of its weight, and beside it a bar for its entropy."""
 
 import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from rich.text import Text
 
-from attncli.analysis.patterns import counted_queries, summarise
+from attncli.analysis.patterns import HeadSummary, counted_queries, summarise
 from attncli.record import AttentionRecord
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.head_grid import head_grid
@@ -30,8 +31,19 @@ def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = Non
 
     lines: how many there is room for; where all would take more, layers stand beside each other (`head_grid`).
     """
-    glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     summaries = summarise(record)
+    cell = glyph_cell(record, summaries, canvas)
+    title = heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)
+    meant = meaning({summary.label for summary in summaries.values()}, canvas)
+    room = None if lines is None else lines - len(meant) - 2
+    return [title, *head_grid(record.layers, record.heads, cell, canvas, WIDTHS, room), *meant]
+
+
+def glyph_cell(
+    record: AttentionRecord, summaries: Mapping[tuple[int, int], HeadSummary], canvas: Canvas
+) -> Callable[[int, int], Text]:
+    """What stands for a head in a grid, by the places of its layer and itself: its glyph, and its entropy's bar."""
+    glyphs = GLYPHS if canvas.unicode else ASCII_GLYPHS
     most = [math.log(max(possible_keys(record, layer), 2)) for layer in record.layers]
 
     def cell(row: int, place: int) -> Text:
@@ -39,10 +51,7 @@ def glyph_table(record: AttentionRecord, canvas: Canvas, lines: int | None = Non
         style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
         return Text.assemble((glyphs[summary.label], style), bar(summary.entropy / most[row], canvas))
 
-    title = heading(record, f"{len(record.layers)} layers x {len(record.heads)} heads", canvas)
-    meant = meaning({summary.label for summary in summaries.values()}, canvas)
-    room = None if lines is None else lines - len(meant) - 2
-    return [title, *head_grid(record.layers, record.heads, cell, canvas, WIDTHS, room), *meant]
+    return cell
 
 
 def meaning(labels: set[str], canvas: Canvas) -> list[Text]:

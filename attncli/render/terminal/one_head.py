@@ -149,9 +149,12 @@ def query_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
     return [f"{place:>3} {to_width(token, width, canvas)}" for place, token in enumerate(shown)]
 
 
-def about(record: AttentionRecord, layer: int, head: int, short: bool = False) -> str:
-    """The head in one line: its pattern, where its weight goes, its entropy."""
-    summary: HeadSummary = summarise(record.select([layer], [head]))[layer, head]
+def about(
+    record: AttentionRecord, layer: int, head: int, short: bool = False, summary: HeadSummary | None = None
+) -> str:
+    """The head in one line: its pattern, where its weight goes, its entropy. summary: the head's, where it is known."""
+    if summary is None:
+        summary = summarise(record.select([layer], [head]))[layer, head]
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from browsers import without_isolates
 from records import record_of
-from render.page.conftest import without_isolates
 
 pytestmark = pytest.mark.slow
 

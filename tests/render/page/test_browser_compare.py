@@ -3,8 +3,8 @@
 import matplotlib
 import numpy as np
 import pytest
+from browsers import without_isolates
 from records import an_ablation, cut_edges, record_of
-from render.page.conftest import without_isolates
 from render.page.test_browser_safety import HOSTILE, of_tokens
 
 from attncli.analysis.difference import difference

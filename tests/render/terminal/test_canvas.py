@@ -9,7 +9,7 @@ from records import attention_records
 from rich.cells import cell_len
 from terminals import canvases
 
-from attncli.render.terminal.canvas import Canvas, to_width
+from attncli.render.terminal.canvas import Canvas, cut, to_width
 from attncli.render.terminal.glyphs import glyph_table
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
@@ -51,3 +51,8 @@ def test_a_text_that_is_no_text_has_a_width_too(text):
     """rich's own functions fail on some of these."""
     for width in range(1, 5):
         assert cell_len(to_width(text, width, Canvas(80, False, True))) == width
+
+
+@pytest.mark.parametrize("width", [-3, -1, 0, 1])
+def test_there_is_an_end_to_cutting(width):
+    assert cell_len(cut("a text", width)) == max(width, 0)

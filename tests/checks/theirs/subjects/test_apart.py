@@ -328,8 +328,11 @@ def test_what_has_no_end_is_ended(tmp_path, text, line, doing):
     ],
 )
 def test_what_will_not_be_ended_is_killed(tmp_path, act):
-    said = outcome(tmp_path, attention_that(act), seconds=5)
-    assert said.startswith("it is not done after 5 s (while it is called): is it a loop")
+    for seconds in (5, 30):  # as above
+        said = outcome(tmp_path, attention_that(act), seconds)
+        if "(while it is called)" in str(said):
+            break
+    assert said.startswith(f"it is not done after {seconds} s (while it is called): is it a loop")
 
 
 # --- what is left ---------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+// What is on the screen as a page of its own, which needs no server: as `view` makes it.
+
+import { post, refusal } from "./liveAsk.js";
+import { state } from "./state.js";
+
+const LONGEST = 40; // characters of a file's name that are the text's
+
+/** Have the server make the page, and hand it to the browser. `tell` is told what went wrong, in words; "" if nothing did. */
+export async function savePage(wish, tell) {
+  const { view, mask, layer, head, segments, special, words, threshold } = state;
+  const token = state.side === "query" ? state.token : null;
+  try {
+    const response = await post("/page", { ...wish, head: [layer, head], state: { view, mask, layer, head, token, segments, special, words, threshold } });
+    if (!response.ok) {
+      tell((await refusal(response)).error ?? "Something else is being done: try again.");
+      return;
+    }
+    hand(await response.blob(), wish.text);
+    tell("");
+  } catch {
+    tell("The server does not answer: is attncli serve still running?");
+  }
+}
+
+function hand(blob, text) {
+  const words = text.normalize("NFC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `attention-${words.join("-").slice(0, LONGEST) || "page"}.html`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

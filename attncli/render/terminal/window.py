@@ -1,0 +1,163 @@
+"""One head in a window: its map with what is held marked, and its tokens with their strongest keys.
+
+A map that has no room is a picture of all of it (`attncli.render.terminal.panels.picture`) until something is held;
+then it is the part around that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from attncli.analysis.filters import kept
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.printable import visible
+from attncli.record import AttentionRecord
+from attncli.render.hidden import drawn_map
+from attncli.render.terminal import signed
+from attncli.render.terminal.canvas import Canvas, to_width
+from attncli.render.terminal.one_head import GAP, LABEL_WIDTH, in_width, strongest_keys
+from attncli.render.terminal.panels import picture
+from attncli.render.terminal.shades import VALUE_WIDTH, cell_text
+
+ROW_KEYS = 8  # of a query, that are named at most
+WIDTHS = (VALUE_WIDTH, 2, 1)
+MARKED = "reverse"  # what is held
+Cell = Callable[[float, int], tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A head, and the query and key of it that are looked at; special: whether special tokens are shown."""
+
+    layer: int
+    head: int
+    query: int | None = None
+    key: int | None = None
+    special: bool = True
+
+    def sides(self, record: AttentionRecord) -> tuple[list[int], list[int]]:
+        """The queries and keys that are shown; all where there would be none."""
+        if self.special or all(record.tokens.special) or all(record.keys.special):
+            return list(range(len(record.tokens))), list(range(len(record.keys)))
+        return kept(record.tokens, special=False, keys=record.keys)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Lines, and what stands where in them: queries by line from `above` on, keys from column `left` on, each `wide`
+    columns.
+    """
+
+    lines: list[Text]
+    queries: Sequence[int]
+    keys: Sequence[int] = ()
+    above: int = 0
+    left: int = 0
+    wide: int = 1
+
+    def at(self, column: int, line: int) -> tuple[int | None, int | None]:
+        """The query and the key at a place, None where there is none."""
+        down, across = line - self.above, (column - self.left) // self.wide
+        query = self.queries[down] if 0 <= down < len(self.queries) else None
+        return query, self.keys[across] if 0 <= across < len(self.keys) else None
+
+
+def weights_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """The map of the head, in the canvas."""
+
+    def cell(weight: float, wide: int) -> tuple[str, str]:
+        return cell_text(weight, wide, canvas)
+
+    return map_window(drawn_map(record, held.layer, held.head), record, held, canvas, WIDTHS, cell)
+
+
+def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """By how much the weights of the head changed, `[query, key]`: blue is less, red is more. Without room for all of
+    it a picture of the sizes alone, the largest as a weight of 1.
+    """
+    most = signed.largest(changes)
+
+    def cell(number: float, wide: int) -> tuple[str, str]:
+        return signed.cell(number, most, wide, canvas), "" if number != number else signed.ground(
+            number / (most or 1), canvas
+        )
+
+    sizes = np.abs(changes) / (most or 1)
+    return map_window(changes, record, held, canvas, signed.CELLS, cell, sizes)
+
+
+def map_window(
+    numbers: Floats | Doubles,
+    record: AttentionRecord,
+    held: Held,
+    canvas: Canvas,
+    widths: Sequence[int],
+    cell: Cell,
+    pictured: Floats | Doubles | None = None,
+) -> Window:
+    """A query a line after its label, as wide as fits, the keys' numbers above; what is held is marked.
+
+    cell: a number in so many columns, and its style; pictured: what is drawn where there is no room for all of it.
+    """
+    queries, keys = held.sides(record)
+    names = dict(zip(queries, labels(record, queries, canvas), strict=True))
+    left, room = cell_len(names[queries[0]]) + 1, max(1, (canvas.height or len(queries) + 1) - 1)
+    wide = next((one for one in widths if left + one * len(keys) <= canvas.width), 0)
+    if (wide == 0 or len(queries) > room) and held.query is None:
+        shown = (numbers if pictured is None else pictured)[np.ix_(queries, keys)]
+        return Window(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
+    wide = wide or widths[-1]
+    across, down = around(keys, held.key, (canvas.width - left) // wide), around(queries, held.query, room)
+    lines = [key_numbers(across, left, wide, held, canvas)]
+    for query in down:
+        line = Text(f"{names[query]} ", MARKED if query == held.query and held.key is None else "")
+        row = numbers[query].tolist()
+        for key in across:
+            content, style = cell(row[key], wide)
+            line.append(content, f"{style} {MARKED} bold" if (query, key) == (held.query, held.key) else style)
+        if query == held.query:
+            line.stylize(MARKED, 0, left - 1)
+        lines.append(line)
+    return Window(lines, down, across, 1, left, wide)
+
+
+def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: Canvas) -> Text:
+    """The keys' numbers above their columns: their last digits where there is no room for more."""
+    line = Text(" " * left)
+    for key in keys:
+        number = str(key)[-max(1, wide - 1) :]
+        line.append(f"{number:>{wide}}", MARKED if key == held.key else canvas.faint)
+    return line
+
+
+def around(places: Sequence[int], held: int | None, room: int) -> list[int]:
+    """As many of these as there is room for, with the one that is held in their middle as far as it goes."""
+    at = places.index(held) if held in places else 0
+    start = max(0, min(at - max(room, 1) // 2, len(places) - max(room, 1)))
+    return list(places[start : start + max(room, 1)])
+
+
+def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> list[str]:
+    """Their numbers and tokens, all of one width."""
+    shown = [visible(record.tokens.shown[query]) for query in queries]
+    width = min(LABEL_WIDTH, max(map(cell_len, shown)), max(1, canvas.width // 3))
+    return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
+
+
+def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
+    """A line a token with its strongest keys of those that are shown, as many as fit."""
+    queries, keys = held.sides(record)
+    names = dict(zip(queries, labels(record, queries, canvas), strict=True))
+    down = around(queries, held.query, canvas.height or len(queries))
+    out = np.ones(len(record.keys), dtype=bool)
+    out[keys] = False
+    lines = []
+    for query in down:
+        row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
+        room = max(1, canvas.width - cell_len(names[query]) - GAP)
+        named = in_width(strongest_keys(record, row, ROW_KEYS), room, canvas.ellipsis)
+        lines.append(Text(f"{names[query]}{' ' * GAP}{named}", MARKED if query == held.query else "", no_wrap=True))
+    return Window(lines, down)

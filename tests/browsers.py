@@ -1,0 +1,228 @@
+"""A real browser for the tests: where it is, and a page in it, with what a user does and sees there.
+
+A process has one Playwright, so all tests share one browser: the fixture `browser` in tests/conftest.py.
+"""
+
+import base64
+import io
+import os
+import shutil
+import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SVG = "{http://www.w3.org/2000/svg}"
+# A scroll that goes nowhere has the chart drawn once more; a drawing that lacks nothing counts itself.
+SETTLE = """() => new Promise((done, fail) => {
+  const chart = document.getElementById("chart");
+  delete chart.dataset.drawn;
+  chart.dispatchEvent(new Event("scroll"));
+  const look = () => (chart.dataset.drawn ? done() : requestAnimationFrame(look));
+  look();
+  setTimeout(() => fail(new Error("nothing was drawn in 10 seconds")), 10_000);
+})"""
+
+# The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
+CATCH = """(button, shiftKey) => new Promise((done) => {
+  const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
+  HTMLAnchorElement.prototype.click = () => {
+    [URL.createObjectURL, HTMLAnchorElement.prototype.click] = [make, click];
+  };
+  URL.createObjectURL = (blob) => (done(blob.text()), "#");
+  button.dispatchEvent(new MouseEvent("click", { shiftKey, bubbles: true }));
+})"""
+
+
+@contextmanager
+def chromium():
+    """Chromium without a window.
+
+    Where there is none the tests that need it are skipped, or, with ATTNCLI_NEED_BROWSER set, fail.
+    """
+    path = browser_path()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        lacking("Playwright is not installed: pip install playwright")
+    if path is None:
+        lacking(f"none of {', '.join(BROWSERS)} is on PATH, and ATTNCLI_BROWSER names none")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+def browser_path():
+    """Where the browser is, None if there is none."""
+    return os.environ.get("ATTNCLI_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def lacking(why):
+    (pytest.fail if os.environ.get("ATTNCLI_NEED_BROWSER") else pytest.skip)(f"no browser: {why}")
+
+
+def image(data):
+    """The pixels of a picture file, int `[y, x, colour]`."""
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), dtype=int)
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def without_isolates(text):
+    """A text without the marks that keep the direction of a token to itself."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
+INSIDE = {None: 3, "middle": 0, "end": -3}
+
+
+class Opened:
+    """A page in the browser, and what a user does and sees there. `tab` is Playwright's page."""
+
+    def __init__(self, tab, address):
+        self.tab, self.address = tab, address
+        self.errors, self.requests = [], []
+        tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        tab.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        tab.on("request", lambda request: self.requests.append(request))
+
+    def open(self, at=""):
+        """Go to the page anew, at this hash."""
+        self.tab.goto("about:blank")
+        self.tab.goto(self.address + at)
+        self.settle()
+
+    def go(self, at=""):
+        """Go to another hash of the page that is open."""
+        self.tab.evaluate("at => { location.hash = at; }", at)
+        self.settle()
+
+    def reload(self):
+        self.tab.reload()
+        self.settle()
+
+    def settle(self):
+        """Wait until what the state says is drawn, and nothing is missing."""
+        self.tab.evaluate(SETTLE)
+
+    # --- what a user does -----------------------------------------------------------------------------------
+
+    def press(self, *keys):
+        for key in keys:
+            self.tab.keyboard.press(key)
+        self.settle()
+
+    def click(self, selector, **how):
+        self.tab.click(selector, **how)
+        self.settle()
+
+    def choose(self, menu, value):
+        """Choose from a menu, by its id and an option's value."""
+        self.tab.select_option(f"#{menu}", str(value))
+        self.settle()
+
+    def reveal(self, name):
+        """Open the menu of what has no room in the toolbar, if the control of this id is in it."""
+        if self.tab.query_selector(f"#rest #{name}") and self.tab.is_hidden("#rest"):
+            self.tab.click("#more")
+
+    def filter(self, name, on):
+        self.reveal(name)
+        self.tab.set_checked(f"#{name}", on)
+        self.settle()
+
+    def threshold(self, place):
+        """Move the slider to a place of its 100, and give the threshold that it then says."""
+        self.reveal("threshold")
+        self.tab.fill("#threshold", str(place))
+        self.settle()
+        return float(self.text("least"))
+
+    def point(self, x, y, click=False):
+        """Move the pointer to a place of the drawing (not of the window), and click there."""
+        self.tab.mouse.move(*self.in_window(x, y))
+        if click:
+            self.tab.mouse.click(*self.in_window(x, y))
+        self.settle()
+
+    def in_window(self, x, y):
+        left, top = self.tab.evaluate(
+            "() => { const chart = document.getElementById('chart'), box = chart.getBoundingClientRect();"
+            " return [box.left - chart.scrollLeft, box.top - chart.scrollTop]; }"
+        )
+        return left + x, top + y
+
+    # --- what a user sees -----------------------------------------------------------------------------------
+
+    @property
+    def hash(self):
+        """The state in the address, as a dict of texts."""
+        return dict(parse_qsl(urlsplit(self.tab.url).fragment, keep_blank_values=True))
+
+    def saved(self, kind):
+        """What the button "svg" or "png" saves: the file's name and its bytes."""
+        with self.tab.expect_download() as download:
+            self.tab.click(f"#save-{kind}")
+        return download.value.suggested_filename, download.value.path().read_bytes()
+
+    def svg(self, whole=False):
+        """What is seen, or the whole drawing, as it would be saved as SVG, parsed; the pointer stays where it is."""
+        return ElementTree.fromstring(self.tab.eval_on_selector("#save-svg", CATCH, not whole))
+
+    def marks(self, shape, whole=False):
+        """The shapes ("line", "rect") of that SVG that stand for a number, as dicts; numbers are floats."""
+        return [
+            {name.removeprefix("data-"): number(value) for name, value in element.attrib.items()}
+            for element in self.svg(whole).iter(SVG + shape)
+            if any(name.startswith("data-") for name in element.attrib)
+        ]
+
+    def labels(self):
+        """The texts of the saved SVG, with where they stand: `[(text, x, y)]`; x is 3 pixels inside."""
+        found = []
+        for element in self.svg().iter(SVG + "text"):
+            inside = INSIDE[element.get("text-anchor")] * (-1 if element.get("direction") == "rtl" else 1)
+            found.append((element.text or "", float(element.get("x")) + inside, float(element.get("y"))))
+        return found
+
+    def texts(self):
+        return [text for text, _, _ in self.labels()]
+
+    def place(self, text, nth=0):
+        """Where the nth label of this text stands in the drawing."""
+        return [(x, y - 4) for label, x, y in self.labels() if label == text][nth]
+
+    def pixels(self):
+        """The canvas, uint8 `[y, x, colour]`."""
+        address = self.tab.evaluate("document.getElementById('canvas').toDataURL()")
+        return image(base64.b64decode(address.partition(",")[2]))
+
+    def text(self, name):
+        """What an element says, by its id."""
+        return without_isolates(self.tab.inner_text(f"#{name}"))
+
+    def tip(self):
+        return None if self.tab.is_hidden("#tip") else self.text("tip")
+
+    def table(self):
+        """The side panel's rows: `[(token, its number, weight)]`."""
+        if self.tab.is_hidden("#values"):
+            return None
+        read = "row => [row.querySelector('bdi').textContent, row.cells[0].lastChild.data, row.cells[1].textContent]"
+        rows = self.tab.eval_on_selector_all("#values tbody tr", f"rows => rows.map({read})")
+        return [(name, int(place), float(weight.lstrip("≈"))) for name, place, weight in rows]
+
+    def options(self, menu):
+        """A menu's options: `[(value, label)]`."""
+        found = self.tab.eval_on_selector_all(f"#{menu} option", "all => all.map(one => [one.value, one.label])")
+        return [[value, without_isolates(label).strip()] for value, label in found]

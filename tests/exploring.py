@@ -1,0 +1,105 @@
+"""The explorer with keys pressed by a test: on a screen of any size, without a terminal."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from attncli.live import Session
+from attncli.live.explorer.app import Explorer
+from attncli.live.explorer.look import Look
+from attncli.live.explorer.panes import Pane, StatusPane
+from attncli.models.opening import Opening
+from attncli.record.request import Input
+
+TEXT = "The trophy does not fit in the suitcase because it is too big."
+PATIENCE = 30  # seconds for an answer, on a busy machine
+
+
+def session_of(**models):
+    """A session with these models open, by their names."""
+    made = Session([Opening(name, "cpu") for name in models])
+    made.engines.update({(name, ""): model for name, model in models.items()})
+    return made
+
+
+class Exploring:
+    """An explorer, and what a test does with it."""
+
+    def __init__(self, app, pilot):
+        self.app, self.pilot = app, pilot
+
+    async def settled(self):
+        """Once what is looked at was answered, or could not be."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            await self.pilot.pause()
+            newest, answer = self.app.newest, self.app.answer
+            if newest.waiting is None and newest.doing is None and answer is not None:
+                await self.pilot.pause()  # for the message of the last one
+                if asked(self.app.answer.look) == asked(self.app.look):
+                    return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"no answer: {self.app.look}, {self.said}")
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.settled()
+
+    async def write(self, text):
+        """Type it, in place of what stands there."""
+        await self.pilot.press("i", "ctrl+a", "ctrl+k")
+        await self.pilot.press(*("space" if one == " " else one for one in text), "enter")
+        await self.settled()
+
+    async def answer_line(self, text):
+        """Fill the line that is asked for."""
+        await self.pilot.pause()
+        self.app.screen.query_one("Input").value = text
+        await self.pilot.press("enter")
+        await self.pilot.pause()
+        await self.settled()
+
+    @property
+    def look(self):
+        return self.app.look
+
+    @property
+    def answer(self):
+        return self.app.answer
+
+    @property
+    def said(self):
+        """The line of the status."""
+        return plain(self.app.screen_stack[0].query_one("#status", StatusPane))
+
+    def pane(self, kind):
+        """The pane of this kind that is seen, as text."""
+        [found] = [one for one in self.app.screen_stack[0].query(kind) if one.display]
+        return plain(found)
+
+    def pane_of_cell(self):
+        """The numbers of what is held."""
+        return self.pane("#cell")
+
+
+def asked(look):
+    return look.asked(None), look.against
+
+
+def plain(pane: Pane) -> str:
+    return "\n".join(line.plain for line in pane.lines)
+
+
+def explore(session, script, look=None, size=(100, 30), **options):
+    """Run `await script(exploring)` on a screen of this size, in a thread and a loop of its own."""
+    look = look or Look(session.models[0], Input(TEXT))
+
+    async def run():
+        app = Explorer(session, look, **options)
+        async with app.run_test(size=size) as pilot:
+            exploring = Exploring(app, pilot)
+            await exploring.settled()
+            await script(exploring)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, run()).result()

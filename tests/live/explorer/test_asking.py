@@ -1,0 +1,339 @@
+"""What is typed and asked for: each answer is the model's own, errors lose nothing, undo returns."""
+
+import asyncio
+import gc
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from exploring import TEXT, explore, session_of
+
+from attncli import load_model
+from attncli.analysis.difference import difference
+from attncli.analysis.shares import row_shares
+from attncli.analysis.words import merge_words
+from attncli.live.explorer.look import Look
+from attncli.live.explorer.messages import Failed
+from attncli.live.explorer.panes import HeadsPane, MapPane, TokensPane
+from attncli.models.opening import Opening
+from attncli.record.request import Input
+
+SAT = "The cat sat on the mat."
+
+
+def same(record, other):
+    np.testing.assert_array_equal(record.weights, other.weights)
+    assert record.tokens == other.tokens
+
+
+def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
+    async def script(it):
+        await it.pilot.press("i", "ctrl+a", "ctrl+k", *"cats")
+        await it.settled()
+        assert it.app.focused is it.app.field
+        same(it.answer.record, minilm.attend("cats"))
+        assert "cats" in it.pane(TokensPane)
+        await it.press("enter")
+        assert it.app.focused is None
+
+    explore(session, script)
+
+
+@pytest.mark.parametrize("keys, request_", [("m", {"mask": "causal"}), ("mm", {"mask": "none"})])
+def test_masks_follow_each_other(session, minilm, keys, request_):
+    async def script(it):
+        await it.press(*keys)
+        same(it.answer.record, minilm.attend(TEXT, pad_to=20, **request_))
+        assert f"mask {request_['mask']}" in it.said
+
+    explore(session, script, pad_to=20)
+
+
+def test_norms_and_words(session, minilm):
+    async def script(it):
+        await it.press("v")
+        same(it.answer.record, row_shares(minilm.attend(TEXT, measure="norm")))
+        assert "norms" in it.said
+        await it.press("v")
+        await it.write("Playing unbelievably.")
+        assert "##" in it.pane(TokensPane)
+        await it.press("w")
+        expected = merge_words(minilm.attend("Playing unbelievably."))
+        assert it.answer.record.tokens.shown == expected.tokens.shown
+        np.testing.assert_allclose(it.answer.record.weights, expected.weights, atol=1e-6)
+        assert "##" not in it.pane(TokensPane)
+
+    explore(session, script)
+
+
+def test_a_second_text(session, minilm):
+    async def script(it):
+        await it.pilot.press("P")
+        await it.answer_line("In a cave.")
+        same(it.answer.record, minilm.attend(TEXT, pair="In a cave."))
+        await it.pilot.press("P")
+        await it.answer_line("")
+        same(it.answer.record, minilm.attend(TEXT))
+
+    explore(session, script)
+
+
+def test_a_silenced_head_is_silent_and_the_others_stand_beside_the_whole_model(session, minilm):
+    async def script(it):
+        await it.press("x")
+        without = minilm.without("1.3").attend(SAT)
+        same(it.answer.record, without)
+        expected = difference(minilm.attend(SAT), without)
+        np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+        assert "without 1.3" in it.said
+        shown = it.pane(HeadsPane)
+        assert "×" in shown
+        layer, head = expected.heads()[0]
+        assert f"{expected.of(layer, head):.2f}" in shown
+        await it.press("n")
+        assert (it.look.layer, it.look.head) in expected.heads()
+        await it.press("u")
+        same(it.answer.record, minilm.attend(SAT))
+        it.app.hold(layer=1, head=3)
+        await it.press("x", "x")
+        assert it.look.without == ()
+        assert it.answer.found is None
+        same(it.answer.record, minilm.attend(SAT))
+
+    explore(session, script, look=Look("minilm", Input(SAT)), begin=("1", "3"))
+
+
+def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
+    async def script(it):
+        await it.press("x")
+        assert "without 5.2 nothing changes" in it.said
+        assert it.look.without == ()
+        same(it.answer.record, minilm.attend(SAT))
+        await it.write("")
+        assert "empty" in it.said
+        same(it.answer.record, minilm.attend(SAT))
+        await it.write("The dog sat on the mat.")
+        same(it.answer.record, minilm.attend("The dog sat on the mat."))
+
+    explore(session, script, look=Look("minilm", Input(SAT)), begin=("5", "2"))
+
+
+def test_what_fails_late_takes_nothing_newer_back(session, minilm):
+    async def script(it):
+        await it.press("x")
+        late = Failed("too late", replace(it.look, without=((5, 2),)))
+        await it.write("The dog sat on the mat.")
+        it.app.post_message(late)
+        await it.pilot.pause()
+        assert it.said == "too late"
+        assert it.look.text.text == "The dog sat on the mat."
+        await it.press("m")
+        same(it.answer.record, minilm.attend("The dog sat on the mat.", mask="causal"))
+
+    explore(session, script, look=Look("minilm", Input(SAT)), begin=("5", "2"))
+
+
+def test_nothing_is_asked_at_the_end(session):
+    async def script(it):
+        it.app.newest.close()
+        it.app.ask()
+        it.app.ask_usual()
+        await it.pilot.press("m")
+        await it.pilot.pause()
+
+    explore(session, script)
+
+
+def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
+    async def script(it):
+        it.app.action_type()
+        await it.pilot.pause()
+        it.app.field.value = "word " * 600
+        await it.settled()
+        assert len(it.answer.record.tokens) == 512
+        assert "kept the first 512 of 602 tokens" in it.said
+        await it.press("enter")
+        await it.write("The dog sat.")
+        same(it.answer.record, minilm.attend("The dog sat."))
+        assert "kept" not in it.said
+
+    explore(session, script, look=Look("minilm", Input(SAT)))
+
+
+def test_the_sentence_before_is_compared_with(session, minilm):
+    async def script(it):
+        await it.press("=")
+        assert "no sentence before" in it.said
+        await it.write("The dog sat on the mat.")
+        await it.press("=")
+        expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))
+        np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+        assert "moved" in it.pane(MapPane)
+        await it.press("j", "l")
+        assert "before " in it.pane_of_cell()
+        await it.press("=")
+        assert it.answer.found is None
+        await it.write("A dog.")
+        await it.press("=")
+        assert "one has 9 tokens and the other 5" in it.said
+        assert it.answer.found is None
+        assert it.look.against == ""
+
+    explore(session, script, look=Look("minilm", Input(SAT)))
+
+
+def test_undo_goes_back_step_by_step(session):
+    async def script(it):
+        looks = [it.look]
+        for keys in (("m",), ("w",), ("v",)):
+            await it.press(*keys)
+            looks.append(it.look)
+        await it.write("A dog.")
+        for expected in reversed(looks):
+            await it.press("u")
+            assert asked(it.look) == asked(expected)
+            assert it.app.field.value == expected.text.text
+        await it.press("u")
+        assert "nothing to undo" in it.said
+
+    def asked(look):
+        return replace(look, layer=0, head=0, query=None, key=None)
+
+    explore(session, script, look=Look("minilm", Input(SAT)))
+
+
+def test_models_change_with_their_layers_and_heads(tiny):
+    small = load_model(str(tiny("bert")), device="cpu")
+    other = load_model(str(tiny("distilbert")), device="cpu")
+
+    async def script(it):
+        await it.press("up", "left", "M")
+        same(it.answer.record, other.attend(SAT))
+        assert it.look.layer < other.info.layers
+        assert "b · mask" in it.said
+        await it.press("M")
+        same(it.answer.record, small.attend(SAT))
+
+    explore(session_of(a=small, b=other), script, look=Look("a", Input(SAT)))
+
+
+def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
+    session, settled = session_of(minilm=minilm), []
+    opened = session.engines.pop(("minilm", ""))
+    monkeypatch.setattr(Opening, "open", lambda self: opened)
+    monkeypatch.setattr(gc, "freeze", lambda: settled.append("frozen"))
+
+    async def script(it):
+        await it.press("m")
+        assert settled == ["frozen"], "once a model"
+
+    explore(session, script)
+
+
+def test_a_model_that_transformers_runs_is_shown_and_what_it_can_not_do_is_said(foreign):
+    async def script(it):
+        first = it.answer.record
+        await it.press("x")
+        assert "--without is for attncli's own networks" in it.said
+        assert it.answer.record is first
+
+    explore(session_of(gpt2=foreign("gpt2")), script, look=Look("gpt2", Input("the cat sat")))
+
+
+def test_what_a_text_says_is_text(session):
+    hostile = "[bold]it[/bold] \x1b[31mred\x1b[0m {x} @click=quit"
+
+    async def script(it):
+        it.app.action_type()
+        await it.pilot.pause()
+        it.app.field.value = hostile
+        await it.settled()
+        shown = it.pane(TokensPane) + it.pane(MapPane) + it.pane(HeadsPane)
+        assert "bold" in shown
+        assert "\x1b" not in shown
+
+    explore(session, script)
+
+
+def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
+    """The loop of the screen is never held up by a model, however long that takes."""
+    slow = type(session).made
+
+    def made(self, *arguments):
+        time.sleep(0.5)
+        return slow(self, *arguments)
+
+    async def script(it):
+        monkeypatch.setattr(type(session), "made", made)
+        began = time.monotonic()
+        await it.pilot.press("i", "end", *"xyz")
+        assert it.app.field.value.endswith("xyz")
+        assert time.monotonic() - began < 2 * 0.5, "not a wait for each letter"
+        await it.settled()
+        assert it.answer.look.text.text.endswith("xyz")
+
+    explore(session, script)
+
+
+def test_how_far_a_long_text_is_is_told(session):
+    async def script(it):
+        told = []
+        monkey = it.app.show_progress
+        it.app.say = lambda text, wrong=False: told.append(text)
+        it.app.action_type()
+        await it.pilot.pause()
+        it.app.field.value = "The cat sat on the mat. " * 40
+        await it.settled()
+        assert monkey
+        assert any(one.endswith("%") for one in told), told
+        await asyncio.sleep(0)
+
+    explore(session, script)
+
+
+def test_every_command_of_the_palette_does_what_it_says(session):
+    async def script(it):
+        every = [one.title for one in it.app.own_commands()]
+        assert {"Mask: causal", "Model: minilm", "Layer: 4", "Silence the head"} <= set(every)
+        for command in list(it.app.own_commands()):
+            command.callback()
+            await it.pilot.pause()
+            while len(it.app.screen_stack) > 1:
+                await it.pilot.press("escape")
+            it.app.set_focus(None)
+        await it.settled()
+        assert it.look.layer == 5, "the last layer is the last command"
+
+    explore(session, script)
+
+
+def test_the_page_of_keys_names_every_key(session):
+    async def script(it):
+        await it.pilot.press("question_mark")
+        await it.pilot.pause()
+        shown = str(it.app.screen.query_one("Static").visual)
+        assert it.app.screen.name is None
+        assert shown
+        await it.pilot.press("escape")
+        assert len(it.app.screen_stack) == 1
+
+    explore(session, script)
+
+
+@pytest.mark.parametrize("way", ["key", "palette"])
+def test_another_theme_is_that_of_every_pane_at_once(session, way):
+    async def script(it):
+        pane, drawn = it.app.query_one(HeadsPane), []
+        redraw = pane.redraw
+        pane.redraw = lambda: (drawn.append(it.app.theme), redraw())
+        before = it.app.theme
+        if way == "key":
+            await it.press("d")
+        else:
+            it.app.theme = "textual-light"
+            await it.pilot.pause()
+        assert it.app.theme != before
+        assert it.app.theme in drawn
+
+    explore(session, script)

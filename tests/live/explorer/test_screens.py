@@ -1,0 +1,93 @@
+"""The main screens as they look, on a record whose numbers are the same on every processor."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import textual
+from exploring import session_of
+
+from attncli.live import Session
+from attncli.live.explorer.app import Explorer
+from attncli.live.explorer.look import Look
+from attncli.record import ModelInfo, record_of
+from attncli.record.request import Input
+
+MADE_WITH = "8.2."
+WORDS = ["the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big", "."]
+
+
+@pytest.fixture
+def own_loop():
+    """A loop for what brings none, where a browser's runs in this thread."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    loop.close()
+    asyncio.set_event_loop(None)
+    asyncio._set_running_loop(running)
+
+
+class Made(Session):
+    """A session whose model gives weights made by hand, so that no rounding is seen."""
+
+    def made(self, asked, watch):
+        count = len(WORDS)
+        layer, head, query, key = np.indices((4, 8, count, count))
+        apart = abs(key - query + head - 3 + 2 * len(asked.text.text.split()) - 28)
+        weights = 2.0 ** -np.minimum(apart, 6) + (key == 0) * (layer + 1) / 4
+        allowed = np.tril(np.ones((count, count), dtype=bool)) if asked.masks[0] == "causal" else True
+        weights = np.where(allowed, weights, 0)
+        made = record_of(weights / weights.sum(-1, keepdims=True), WORDS)
+        return [made]
+
+    def usual(self, asked):
+        self.usuals[self.usual_kind(asked)] = None
+
+
+SCREENS = {
+    "all": ((100, 30), []),
+    "narrow": ((44, 20), []),
+    "narrow map": ((44, 20), ["tab"]),
+    "wide": ((150, 34), ["j", "j", "l", "l"]),
+    "cell": ((100, 30), ["right", "j", "j", "j", "l", "l"]),
+    "light": ((100, 30), ["d"]),
+    "keys": ((100, 34), ["question_mark"]),
+    "compared": ((100, 30), ["i", *"x", "enter", "="]),
+    "special tokens": ((80, 24), ["s", "3"]),
+}
+
+
+@pytest.mark.skipif(
+    not textual.__version__.startswith(MADE_WITH), reason="another Textual draws its own parts otherwise"
+)
+@pytest.mark.usefixtures("own_loop")
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_looks_as_it_did(snap_compare, name):
+    size, keys = SCREENS[name]
+    session = Made(session_of(hand=None).openings)
+
+    async def before(pilot):
+        for _ in range(400):
+            await pilot.pause(0.01)
+            if pilot.app.answer is not None:
+                break
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.05)
+        for _ in range(400):
+            await pilot.pause(0.01)
+            if pilot.app.newest.doing is None and pilot.app.newest.waiting is None:
+                break
+        await pilot.pause(0.1)
+
+    app = Explorer(session, Look("hand", Input(" ".join(WORDS[:-1]) + ".")))
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+def test_the_record_is_no_model(monkeypatch):
+    [record] = Made(session_of(hand=None).openings).made(Look("hand", Input("a")).asked(), None)
+    assert isinstance(record.model, ModelInfo)
+    np.testing.assert_allclose(record.weights.sum(-1), 1, atol=1e-6)

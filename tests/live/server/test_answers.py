@@ -1,0 +1,133 @@
+"""What a page is told of a text is what `view` makes of it."""
+
+import base64
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+from attncli.models.collecting import under_masks
+from attncli.record.request import Grouping, Input, Request
+from attncli.render.page import Start, advice, document
+from attncli.render.page.payload import payload
+
+MASKS = ("padding", "causal")
+VIEWED = Request(grouping=Grouping(stretches=True))
+
+
+def viewed(model, text, pair=None, most=0.0):
+    """What a page of `view` holds of a text: description and chunks, uncompressed."""
+    request = VIEWED if most else Request(vectors="none", grouping=VIEWED.grouping)
+    [records] = under_masks(model, [Input(text, pair)], request, MASKS, most)
+    description, chunks = payload(records, {})
+    return description, {name: zlib.decompress(base64.b64decode(one)) for name, one in chunks.items()}
+
+
+def without_prefix(description, chunks):
+    """Names of chunks as they are in a page alone, where an answer's begin with its number."""
+    prefix = next(iter(chunks)).partition("-")[0] + "-"
+    assert all(name.startswith(prefix) for name in chunks)
+    plain = json.loads(json.dumps(description).replace(f'"{prefix}', '"'))
+    return plain, {name.removeprefix(prefix): one for name, one in chunks.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"), [("A dog ran to the park.", None), ("Where is it?", "In the cave."), ("🙂", None)]
+)
+def test_an_answer_is_what_view_makes(served, minilm, text, pair):
+    status, (description, chunks) = served.look(text=text, pair=pair)
+    found, bytes_of = without_prefix(description, chunks)
+    expected, theirs = viewed(minilm, text, pair)
+    found.pop("advice")
+    assert status == 200 and found == json.loads(json.dumps(expected))
+    assert bytes_of == theirs
+
+
+def test_q_and_k_come_when_a_head_is_looked_at(served, minilm):
+    _, (description, chunks) = served.look(text="A dog ran to the park.", head=[2, 5])
+    found, bytes_of = without_prefix(description, chunks)
+    expected, theirs = viewed(minilm, "A dog ran to the park.", most=75_000)
+    found.pop("advice")
+    assert len(found["texts"][0]["masks"][0]["vectors"]["heads"]) == 72
+    assert found == json.loads(json.dumps(expected)) and bytes_of == theirs
+
+
+@pytest.mark.slow
+def test_of_a_long_text_the_head_that_is_looked_at_has_them(served):
+    _, (description, _) = served.look(text="the cat sat on it " * 40, head=[4, 7])
+    assert description["texts"][0]["masks"][0]["vectors"]["heads"] == [[4, 7]]
+
+
+def test_a_page_that_has_nothing_of_a_model_is_told_where_view_opens(served, minilm):
+    _, (description, _) = served.look(fresh=True)
+    opening = description["start"]["opening"]
+    assert opening["heads"] == [opening["head"]] and 0 <= opening["layer"] < 6
+    assert served.look()[1][0]["start"] == {}
+
+
+@pytest.mark.slow
+def test_a_text_that_is_too_long_is_shown_as_far_as_the_model_takes_it(served):
+    _, (description, _) = served.look(text="word " * 600)
+    [text] = description["texts"]
+    assert len(text["tokens"]) == 512 and text["note"] == "only the first 512 tokens: this model takes no more"
+    assert served.look(text="word " * 510)[1][0]["texts"][0]["note"] == ""
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\u00ad"])
+def test_a_text_of_nothing_is_told_of(served, text):
+    status, said = served.look(text=text)
+    assert status == 422 and said["error"]
+
+
+def test_what_is_saved_is_the_page_of_view(served, minilm):
+    status, page = served.save()
+    [records] = under_masks(minilm, [Input("The cat sat on the mat.")], VIEWED, MASKS, 75_000)
+    start = Start("matrix", 3, head=(2, 5))
+    assert status == 200
+    assert page == document.page(records, start, advice=advice.VIEW)
+
+
+def test_the_mask_on_the_screen_comes_first_in_what_is_saved(served):
+    page = served.save({"mask": "causal"})[1]
+    described = json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
+    assert [mask["name"] for mask in described["texts"][0]["masks"]] == ["causal", "padding"]
+
+
+def test_a_state_that_the_text_has_not_is_told_of(served):
+    status, said = served.save({"token": 99})
+    assert status == 422 and "99" in json.loads(said)["error"]
+    assert served.save({"layer": 9})[0] == 422 and served.save({"segments": "AB"})[0] == 422
+
+
+def test_names_of_chunks_come_once(served):
+    names = [name for _ in range(3) for name in served.look()[1][1]]
+    assert len(set(names)) == len(names)
+
+
+def test_weights_read_from_an_answer_are_the_models(served, minilm):
+    from attncli.render.page.levels import read_layer
+    from attncli.render.page.pack import SCALES
+
+    record = minilm.attend("The cat sat on the mat.")
+    _, (description, chunks) = served.look()
+    maps = description["texts"][0]["masks"][0]["maps"]
+    for layer, name in enumerate(maps):
+        read = read_layer(chunks[name], record.weights[layer].shape, SCALES[0])
+        assert np.allclose(read, record.weights[layer], rtol=SCALES[0].error)
+
+
+def test_what_transformers_runs_has_no_q_and_k_and_says_so(foreign):
+    from live.server.conftest import serving
+
+    from attncli.live import Session
+    from attncli.live.server.site import Site
+    from attncli.models.opening import Opening
+
+    session = Session([Opening("gpt2-like", "cpu", engine="transformers")])
+    session.engines["gpt2-like", ""] = foreign("gpt2")
+    with serving(Site(session, [Input("the cat sat")])) as served:
+        _, (description, _) = served.look(model="gpt2-like", text="the cat", head=[0, 0])
+        assert description["texts"][0]["attention"] == "decoder" and description["advice"] == advice.OTHER_ENGINE
+        assert served.save({"token": 0, "layer": 1, "head": 1}, model="gpt2-like", text="the cat")[0] == 200

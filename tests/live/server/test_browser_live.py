@@ -1,0 +1,319 @@
+"""The page with a field to type in, in a real browser and through the real server."""
+
+import re
+
+import pytest
+from browsers import Opened
+from live.server.conftest import TEXT
+
+from attncli.render.page import save_page
+
+TROPHY = "The trophy does not fit in the suitcase because it is too big."
+PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
+          ".", "[SEP]"]  # fmt: skip
+VIEWS = ["heads", "model", "matrix", "neuron"]
+NUMBER = "() => document.getElementById('chart').dataset.drawn"
+
+
+class Live(Opened):
+    """A page of a server, and what a user does there."""
+
+    def type(self, text, field="typed", tokens=None):
+        """Type it, and wait until so many tokens are drawn, or a page of this title."""
+        self.tab.fill(f"#{field}", text)
+        if tokens is None:
+            self.tab.wait_for_function("text => document.title.endsWith(text)", arg=text)
+            self.settle()
+        else:
+            self.wait(tokens)
+
+    def wait(self, tokens):
+        """Until a text of so many tokens is drawn."""
+        self.tab.wait_for_function(
+            "count => document.getElementById('about').textContent.includes(`\\n${count} tokens`)", arg=tokens
+        )
+        self.settle()
+
+    @property
+    def caption(self):
+        """The line of the drawing that says what it is of."""
+        return next(text for text in self.texts() if " · " in text)
+
+    def wait_for_vectors(self):
+        """Until Neuron has q and k."""
+        for _ in range(100):
+            if "q × k" in self.texts():
+                return
+            self.tab.wait_for_timeout(50)
+        raise AssertionError("no q and k came")
+
+    def earlier(self):
+        return [label for _, label in self.options("earlier")][1:]
+
+
+@pytest.fixture
+def live(browser, served):
+    """`live(width=390)` -> the page of the server, in a browser of its own; in the end nothing went wrong in it."""
+    contexts, pages = [], []
+
+    def open_it(server=served, *, width=1280, height=800, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = Live(context.new_page(), server.lock.address)
+        page.tab.goto(server.lock.address)
+        page.settle()
+        pages.append((server, page))
+        return page
+
+    yield open_it
+    for server, page in pages:
+        assert [one for one in page.errors if "Failed to load resource" not in one] == []
+        asked = {request.url.split("?")[0] for request in page.requests if not request.url.startswith("blob:")}
+        assert asked <= {server.origin + path for path in ("/", "/look", "/page")}
+    for context in contexts:
+        context.close()
+
+
+def test_it_opens_as_view_does_and_the_token_is_gone(live, served):
+    page = live()
+    assert page.tab.url == f"{served.origin}/" and page.tab.input_value("#typed") == TEXT
+    assert page.caption.startswith("minilm · layer ") and "9 tokens" in page.text("about")
+    assert page.tab.evaluate("document.cookie") == ""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_follows_what_is_typed(live, view):
+    page = live()
+    page.click(f"[data-view={view}]")
+    if view == "neuron":
+        page.wait_for_vectors()
+    before = page.marks("line"), page.marks("rect"), page.tab.evaluate(NUMBER)
+    page.type(TROPHY, tokens=16)
+    assert (page.marks("line"), page.marks("rect")) != before[:2]
+    if view != "model":
+        assert set(PIECES) <= set(page.texts())
+    assert "minilm" in page.caption and page.hash.get("view", "heads") == view
+
+
+def test_it_follows_every_key(live):
+    page = live()
+    page.tab.fill("#typed", "")
+    page.tab.focus("#typed")
+    for key in "It is 3":
+        page.tab.keyboard.press(key if key != " " else "Space")
+    page.wait(5)
+    assert "3" in page.texts() and page.tab.input_value("#typed") == "It is 3"
+    assert page.hash.get("view", "heads") == "heads"  # 3 is a key of the page elsewhere
+
+
+def test_what_is_drawn_is_what_the_model_makes(live, minilm):
+    page = live()
+    page.click("[data-view=matrix]")
+    page.choose("layer", 4)
+    page.choose("head", 7)
+    page.type("A dog ran.", tokens=6)
+    record = minilm.attend("A dog ran.")
+    drawn = {(int(cell["query"]), int(cell["key"])): cell["weight"] for cell in page.marks("rect") if "weight" in cell}
+    assert len(drawn) == 36
+    for (query, key), weight in drawn.items():
+        assert weight == pytest.approx(float(record.map(4, 7)[query, key]), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_another_model_has_its_own_layers_and_heads(live, small, minilm):
+    page = live()
+    page.choose("layer", 5)
+    page.type("the big cat", tokens=5)
+    page.choose("model", small)
+    page.tab.wait_for_function("name => document.title.startsWith(name)", arg=small)
+    page.settle()
+    assert page.caption.startswith(f"{small} · layer") and len(page.options("layer")) < 6
+    shown = page.text("about")
+    assert page.tab.eval_on_selector_all("#heads button", "all => all.length") == len(page.options("head"))
+    page.go("")  # an address that says nothing
+    page.press("ArrowDown", "ArrowRight")
+    page.choose("model", "minilm")
+    assert page.tab.evaluate("document.title").startswith("minilm") and page.caption.startswith("minilm · layer 5")
+    page.choose("model", small)
+    assert page.text("about") == shown and page.tab.input_value("#typed") == "the big cat"
+
+
+def test_masks_switch_at_once(live):
+    page = live()
+    page.type(TROPHY, tokens=16)
+    asked = len(page.requests)
+    page.click("[data-view=matrix]")
+    page.click("[data-mask=causal]")
+    assert "mask causal" in page.caption and len(page.requests) == asked
+    assert [cell for cell in page.marks("rect") if cell.get("hidden")]
+    page.type("A dog ran.", tokens=6)
+    assert "mask causal" in page.caption
+
+
+@pytest.mark.slow
+def test_earlier_texts_are_there_at_once(live):
+    page = live()
+    assert page.earlier() == [TEXT, "the big cat | it sat", "<b>bold</b> & \u202eturned"]
+    page.type(TROPHY, tokens=16)
+    page.tab.press("#typed", "Enter")
+    assert page.earlier()[0] == TROPHY[:60]
+    asked = len(page.requests)
+    page.choose("earlier", 1)  # the one it began with
+    assert page.tab.input_value("#typed") == TEXT and "9 tokens" in page.text("about") and len(page.requests) == asked
+    page.tab.select_option("#earlier", "2")
+    page.wait(8)
+    assert page.tab.input_value("#paired") == "it sat" and len(page.requests) == asked + 1
+    assert page.tab.is_visible("#segment-filter")
+
+
+@pytest.mark.slow
+def test_what_is_typed_on_takes_the_place_of_its_beginning(live):
+    page = live()
+    for text, tokens in (("A dog", 4), ("A dog ran.", 6), ("A bird", 4)):
+        page.type(text, tokens=tokens)
+        page.tab.press("#typed", "Enter")
+    assert page.earlier()[:3] == ["A bird", "A dog ran.", TEXT]
+
+
+@pytest.mark.slow
+def test_neuron_gets_q_and_k_and_others_do_without(live, minilm):
+    page = live()
+    page.type("A dog ran.", tokens=6)
+    asked = len(page.requests)
+    page.tab.click("[data-view=neuron]")
+    page.wait_for_vectors()
+    assert len(page.requests) == asked + 1
+    page.choose("head", 3)
+    page.press("ArrowDown")
+    assert len(page.requests) == asked + 1  # those of all heads came
+    page.type("the cat sat on it " * 30, tokens=152)
+    assert "q × k" in page.texts()
+    asked = len(page.requests)
+    page.choose("head", 4)
+    page.wait_for_vectors()
+    assert len(page.requests) == asked + 1
+
+
+def test_a_saved_page_opens_without_a_server_and_shows_the_same(live, browser, tmp_path):
+    page = live()
+    page.type(TROPHY, tokens=16)
+    page.click("[data-view=matrix]")
+    page.choose("layer", 3)
+    page.choose("head", 1)
+    page.choose("token", 10)
+    page.click("[data-mask=causal]")
+    with page.tab.expect_download() as download:
+        page.tab.click("#save-page")
+    assert download.value.suggested_filename == "attention-the-trophy-does-not-fit-in-the-suitcase-.html"
+    file = tmp_path / "saved.html"
+    save_page(download.value.path().read_text(encoding="utf-8"), file)
+    with browser.new_context(offline=True, viewport={"width": 1280, "height": 800}) as context:
+        alone = Opened(context.new_page(), file.as_uri())
+        alone.open()
+        assert alone.texts() == page.texts()
+        rects = [cell for cell in page.marks("rect") if "weight" in cell]
+        others = [cell for cell in alone.marks("rect") if "weight" in cell]
+        assert [(cell["query"], cell["key"]) for cell in rects] == [(cell["query"], cell["key"]) for cell in others]
+        assert [cell["weight"] for cell in rects] == [cell["weight"] for cell in others]
+        assert alone.text("said") == page.text("said") and alone.errors == []
+
+
+def test_an_error_is_told_and_loses_nothing(live):
+    page = live()
+    page.type("A dog ran.", tokens=6)
+    page.tab.fill("#typed", "\u00ad")  # of which the tokenizer keeps nothing
+    page.tab.wait_for_selector("#problem:visible")
+    page.settle()
+    assert "nothing in it" in page.text("problem") and page.tab.input_value("#typed") == "\u00ad"
+    assert "ran" in page.texts()
+    page.type("A dog ran far.", tokens=7)
+    assert page.tab.is_hidden("#problem")
+
+
+HOSTILE = ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacked=1</script>",
+           "\x1b[31m red \x1b]0;x\x07",
+           "{{ script }} &lt;b&gt;", "\u202egnirts\u202c \u2066x", "__proto__ constructor"]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_text(live, text):
+    page = live()
+    title = page.tab.title()
+    page.tab.fill("#typed", text)
+    page.tab.wait_for_function("before => document.title !== before", arg=title)
+    page.settle()
+    page.tab.press("#typed", "Enter")
+    assert page.tab.evaluate("window.hacked") is None and page.tab.locator("main img, main b").count() == 0
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066\u2067]", page.tab.title())
+    assert page.earlier()
+
+
+@pytest.mark.slow
+def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch):
+    import threading
+
+    from attncli.live import session
+
+    page, going = live(), threading.Event()
+    slow = session.share_of
+
+    def slowly(watch, layers, masks):
+        tell = slow(watch, layers, masks)
+
+        def told(layer):
+            tell(layer)
+            going.wait(0.4)
+
+        return told
+
+    monkeypatch.setattr(session, "share_of", slowly)
+    page.tab.fill("#typed", "the cat sat on it " * 40)
+    page.tab.wait_for_selector("#progress[value]:visible", timeout=5000)
+    page.tab.wait_for_function("document.getElementById('progress').value > 0.05")
+    page.type("A dog ran.", tokens=6)
+    assert page.tab.is_hidden("#progress") and "ran" in page.texts()
+    going.set()
+    page.type("the cat sat on it " * 40, tokens=202)
+    assert page.tab.is_hidden("#progress")
+
+
+@pytest.mark.slow
+def test_whoever_types_on_sees_the_same_place(live):
+    page = live()
+    page.type("the cat sat on it " * 20, tokens=102)
+    page.tab.evaluate("document.getElementById('chart').scrollTop = 900")
+    page.type("the cat sat on it " * 20 + "dog", tokens=103)
+    assert page.tab.evaluate("document.getElementById('chart').scrollTop") == 900
+
+
+def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(live):
+    page = live()
+    page.tab.focus("#chart")
+    page.tab.keyboard.press("/")
+    assert page.tab.evaluate("document.activeElement.id") == "typed"
+    page.tab.keyboard.press("Escape")
+    assert page.tab.evaluate("document.activeElement.id") == "chart"
+    page.press("3")
+    assert page.hash["view"] == "matrix"
+
+
+def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
+    page = live()
+    page.tab.context.clear_cookies()
+    page.tab.fill("#typed", "A dog ran.")
+    page.tab.wait_for_selector("#problem:visible")
+    assert "open the address that it printed" in page.text("problem")
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_bounded(live):
+    page = live()
+    for number in range(70):
+        page.type(f"number {number}")
+    page.tab.press("#typed", "Enter")
+    assert "69" in page.texts()
+    page.choose("earlier", len(page.earlier()) - 3)
+    page.wait(9)  # which is asked for again
+    assert "mat" in page.texts()

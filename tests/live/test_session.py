@@ -1,0 +1,117 @@
+"""A session gives what the model gives, keeps it, and opens a model once."""
+
+from dataclasses import replace
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from attncli.base.errors import RequestError
+from attncli.live import Asked, Session
+from attncli.live.newest import SupersededError, Watch
+from attncli.live.session import size_of
+from attncli.models.opening import Opening
+from attncli.record.request import Grouping, Input, Request
+
+TEXT = Input("The trophy does not fit in the suitcase because it is too big.")
+ASKED = Asked("minilm", TEXT)
+
+
+@pytest.fixture
+def session(minilm):
+    """One that has the default model open."""
+    one = Session([Opening("minilm", "cpu")])
+    one.engines["minilm", ""] = minilm
+    return one
+
+
+@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
+@pytest.mark.parametrize("words", [False, True])
+def test_its_records_are_the_models(session, minilm, mask, words):
+    request = Request(pad_to=20, grouping=Grouping(words=words))
+    found = session.record(replace(ASKED, request=request, masks=(mask,)))
+    [own] = minilm.answer([TEXT], replace(request, mask=mask))
+    assert np.array_equal(found.weights, own.weights)
+    assert found.tokens == own.tokens and found.mask_name == mask and found.vectors is None
+
+
+def test_several_masks_and_vectors_come_as_a_page_has_them(session):
+    first, second = session.records(replace(ASKED, masks=("none", "causal"), vectors=75_000))
+    assert (first.mask_name, second.mask_name) == ("none", "causal")
+    assert len(first.vectors.heads) == 72
+
+
+def test_without_a_head_is_the_model_without_it(session, minilm):
+    found = session.record(replace(ASKED, without="1.3"))
+    assert np.array_equal(found.weights, minilm.without("1.3").attend(*TEXT).weights)
+    assert found.model.changes == "without 1.3"
+
+
+def test_what_is_there_is_not_made_again(session, monkeypatch):
+    first = session.record(ASKED)
+    monkeypatch.setattr(Session, "made", None)
+    assert session.record(ASKED) is first
+
+
+def test_no_more_is_kept_than_there_is_room_for(session):
+    one = session.records(ASKED)
+    session.kept = int(2.5 * size_of(one))
+    for number in range(5):
+        session.records(replace(ASKED, without=f"0.{number}"))
+    assert len(session.records_of) == 2
+    assert session.there(ASKED) is None
+    session.kept = 0
+    session.records(ASKED)
+    assert len(session.records_of) == 1, "the last stays"
+
+
+def test_threads_that_ask_for_one_thing_have_it_made_once(session, monkeypatch):
+    made, make = [], Session.made
+    monkeypatch.setattr(Session, "made", lambda *a: made.append(a) or make(*a))
+    found = []
+    threads = [Thread(target=lambda: found.append(session.record(ASKED))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert all(one is found[0] for one in found)
+
+
+def test_a_model_that_is_not_of_the_session_is_refused(session):
+    for name in ("/etc/passwd", "bert-base", ""):
+        with pytest.raises(RequestError, match="is none of minilm"):
+            session.record(replace(ASKED, model=name))
+    with pytest.raises(RequestError, match="one model at least"):
+        Session([])
+
+
+def test_a_long_text_tells_how_far_it_is_and_is_stopped(session):
+    told = []
+    text = Input("word " * 200)
+    session.records(Asked("minilm", text, masks=("none", "causal")), Watch(told.append))
+    assert told == sorted(told) and told[0] == 0 and 0.9 < told[-1] < 1 and len(set(told)) == 12
+    watch = Watch()
+    watch.dropped.set()
+    with pytest.raises(SupersededError):
+        session.records(Asked("minilm", text), watch)
+    assert session.there(Asked("minilm", text)) is None
+
+
+def test_maps_of_a_watched_text_are_those_of_one_that_is_not(session, minilm):
+    text = Input("The cat sat on the mat. " * 30)
+    watched = session.record(Asked("minilm", text), Watch())
+    assert np.array_equal(watched.weights, minilm.attend(text.text).weights)
+
+
+def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, minilm, monkeypatch):
+    from attncli.analysis.telling import Usual, edges, telling_head
+    from attncli.corpus import usual
+
+    record = session.record(ASKED)
+    over = session.usual(ASKED)
+    beside = Usual.with_text(record, usual.usual_of(minilm, Request()))
+    own = edges(record, beside)
+    assert telling_head(record, session.telling(record, over)) == telling_head(record, own)
+    monkeypatch.setattr(usual, "usual_of", None)
+    assert session.usual(ASKED) is over
