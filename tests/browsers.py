@@ -1,6 +1,6 @@
 """A real browser for the tests: where it is, and a page in it, with what a user does and sees there.
 
-A process has one Playwright, so all tests share one browser: the fixture `browser` in tests/conftest.py.
+A process has one Playwright, so the tests of a worker share one browser: the fixture `browser` in tests/conftest.py.
 """
 
 import base64
@@ -24,7 +24,7 @@ SETTLE = """() => new Promise((done, fail) => {
   chart.dispatchEvent(new Event("scroll"));
   const look = () => (chart.dataset.drawn ? done() : requestAnimationFrame(look));
   look();
-  setTimeout(() => fail(new Error("nothing was drawn in 10 seconds")), 10_000);
+  setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 60_000);
 })"""
 
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
@@ -40,21 +40,36 @@ CATCH = """(button, shiftKey) => new Promise((done) => {
 
 @contextmanager
 def chromium():
-    """Chromium without a window.
+    """`running()` -> Chromium without a window: the one that runs, or another where it has died since.
 
     Where there is none the tests that need it are skipped, or, with ATTNCLI_NEED_BROWSER set, fail.
     """
     path = browser_path()
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import Error, sync_playwright
     except ImportError:
         lacking("Playwright is not installed: pip install playwright")
     if path is None:
         lacking(f"none of {', '.join(BROWSERS)} is on PATH, and ATTNCLI_BROWSER names none")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
+        started = None
+
+        def answers():
+            try:
+                started.new_context().close()
+            except Error:
+                return False
+            return True
+
+        def running():
+            nonlocal started
+            if started is None or not answers():
+                started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+            return started
+
+        yield running
+        if started:
+            started.close()
 
 
 def browser_path():

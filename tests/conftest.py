@@ -62,12 +62,17 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """Chromium, one a worker (`browsers.chromium`)."""
+def running():
     from browsers import chromium
 
-    with chromium() as started:
-        yield started
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(running):
+    """Chromium, one a worker (`browsers.chromium`)."""
+    return running()
 
 
 @pytest.fixture(scope="module")

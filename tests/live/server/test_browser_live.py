@@ -59,7 +59,7 @@ def live(browser, served):
     def open_it(server=served, *, width=1280, height=800, scheme="light"):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         page = Live(context.new_page(), server.lock.address)
         page.tab.goto(server.lock.address)
         page.settle()

@@ -27,7 +27,7 @@ def opened(browser, tmp_path):
         size = {"width": width, "height": height}
         context = browser.new_context(offline=True, viewport=size, color_scheme=scheme, has_touch=touch)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         pages.append(Opened(context.new_page(), file.as_uri()))
         pages[-1].open(at)
         return pages[-1]

@@ -49,6 +49,7 @@ class Process:
         self.gigabytes = gigabytes
         self.until = time.monotonic() + seconds
         self.ended = ""
+        self.killed = False
         self.printed = b""
         self.dying, place = tempfile.mkstemp()  # by its name, for which every system has a way
         self.place = Path(place)
@@ -150,12 +151,15 @@ class Process:
         return shorten(printable(lines[-1].strip()), QUOTED) if lines else "", where
 
     def kill(self) -> None:
-        """And all that it has started."""
+        """And all that it has started. Once: later its number may be that of another's processes."""
+        if self.killed:
+            return
         with suppress(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self.child.pid, signal.SIGKILL)
         self.child.kill()
         self.child.wait()
+        self.killed = True
 
     def close(self) -> None:
         self.kill()

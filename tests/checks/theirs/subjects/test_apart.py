@@ -70,6 +70,17 @@ def is_gone(number: int) -> bool:
     return False
 
 
+def test_what_has_its_number_later_is_let_be(tmp_path, monkeypatch):
+    killed = []
+    monkeypatch.setattr(processes.os, "killpg", lambda *which: killed.append(which))
+    file = tmp_path / "mine.py"
+    file.write_text("")
+    process = Process(str(file), 60, 1)
+    process.close()
+    process.close()
+    assert killed == [(process.child.pid, signal.SIGKILL)]
+
+
 # --- what works -----------------------------------------------------------------------------------------
 
 MODULE = """
