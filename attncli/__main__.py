@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -20,6 +21,14 @@ def main() -> None:
         code = run()
     except KeyboardInterrupt:  # another one, while the first was answered
         pass
+    leave(code)
+
+
+def leave(code: int) -> None:
+    """From now on no Ctrl-C is heard: one may have come while what the program had for a while was being removed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if making := sys.modules.get("attncli.base.making"):
+        making.remove_all()
     os._exit(code)
 
 

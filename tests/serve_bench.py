@@ -6,24 +6,19 @@ without q and k; of them how long the model takes, and describing what it made.
 """
 
 import argparse
-import asyncio
 import http.client
 import json
 import statistics
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
+from serving import LOOK, TEXT, Served, serving
 
 from attncli.checks.machine import processor
 from attncli.live import Session
 from attncli.live.newest import Watch
 from attncli.live.server import answers
 from attncli.live.server.asking import Wish
-from attncli.live.server.guard import Lock
-from attncli.live.server.running import bind, server_of
 from attncli.live.server.site import Site
 from attncli.models.opening import Opening
 from attncli.record.request import Input
@@ -44,16 +39,16 @@ def main() -> None:
     print(f"{'tokens':>6} {'q and k':>7} {'answer':>15} {'model':>15} {'described':>15} {'bytes':>10}")
     for tokens in TOKENS:
         for head in (None, (3, 1)):
-            with served() as (site, lock):
-                measure(site, lock, tokens, head, asked.rounds)
+            with serving(Site(Session([Opening("minilm", "cpu")]), (Input(TEXT),))) as server:
+                measure(server, tokens, head, asked.rounds)
 
 
-def measure(site: Site, lock: Lock, tokens: int, head: tuple[int, int] | None, rounds: int) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", lock.port, timeout=60)
+def measure(server: Served, tokens: int, head: tuple[int, int] | None, rounds: int) -> None:
+    client, site = http.client.HTTPConnection(server.host, timeout=60), server.site
     whole, model, described, size = [], [], [], 0
     for number in range(rounds + WARM):
         begun = time.perf_counter()
-        size = len(look(client, lock, text_of(tokens, number), head))
+        size = len(look(client, server, text_of(tokens, number), head))
         whole.append(since(begun))
         wish = Wish("", site.session.models[0], Input(text_of(tokens, number + rounds + WARM)), head, False)
         begun = time.perf_counter()
@@ -71,11 +66,9 @@ def text_of(tokens: int, number: int) -> str:
     return " ".join([str(number), *(WORDS[place % len(WORDS)] for place in range(tokens - 3))])
 
 
-def look(client: http.client.HTTPConnection, lock: Lock, text: str, head: tuple[int, int] | None) -> bytes:
-    origin = f"http://127.0.0.1:{lock.port}"
-    asked = {"whose": "bench", "model": "minilm", "text": text, "pair": None, "head": head, "fresh": False}
-    headers = {"Origin": origin, "Cookie": f"{lock.cookie}={lock.key}"}
-    client.request("POST", "/look", json.dumps(asked), headers)
+def look(client: http.client.HTTPConnection, server: Served, text: str, head: tuple[int, int] | None) -> bytes:
+    headers = {"Origin": server.origin, "Cookie": server.cookie}
+    client.request("POST", "/look", json.dumps({**LOOK, "text": text, "head": head}), headers)
     response = client.getresponse()
     assert response.status == 200
     return response.read()
@@ -84,23 +77,6 @@ def look(client: http.client.HTTPConnection, lock: Lock, text: str, head: tuple[
 def since(begun: float) -> float:
     """Milliseconds."""
     return 1000 * (time.perf_counter() - begun)
-
-
-@contextmanager
-def served(texts: tuple[Input, ...] = (Input("The cat sat on the mat."),)) -> Iterator[tuple[Site, Lock]]:
-    """A server of the default model, in a thread of this process."""
-    site = Site(Session([Opening("minilm", "cpu")]), texts)
-    listening = bind("127.0.0.1", 0)
-    lock = Lock("127.0.0.1", listening.getsockname()[1])
-    server = server_of(site, lock)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield site, lock
-    server.should_exit = True
-    thread.join()
-    site.close()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ def is_address(name: str) -> bool:
 
 
 def local_path(name: str) -> Path:
-    """Where a file of this machine is."""
+    """Where a file of this machine is. Raises RequestError for half an address."""
+    if name.startswith("://"):
+        raise RequestError(f"{shorten(printable(name), 100)}: what stands before ://, as in s3://?")
+    if name.lower() == HERE:
+        raise RequestError(f"{name}: what stands after it, as in file:///tmp/a?")
     return Path(name[len(HERE) :] if name.lower().startswith(HERE) else name)
 
 

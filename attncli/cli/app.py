@@ -128,11 +128,18 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = output.INTERRUPTED
-    except (RequestError, OSError, MemoryError) as error:
-        code = refuse(error)
     except Exception as error:  # noqa: BLE001
-        code = refuse(error, usage_line(error) if hasattr(error, "format_message") else mistake(error))
+        code = output.INTERRUPTED if was_interrupted(error) else refuse(error)
     sys.exit(code)
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether it is of something that could not be closed on the way out after a Ctrl-C."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def hear_libraries() -> None:
@@ -151,15 +158,21 @@ def check_folder() -> None:
         raise RequestError(f"the working directory is gone ({error.strerror}): cd to another one") from error
 
 
-def refuse(error: BaseException, line: str | None = None) -> int:
+def refuse(error: Exception) -> int:
     """Say in one line why the request can't be met; with --debug, show where."""
     if output.DEBUG:
         traceback.print_exception(error)
-        return REFUSED
-    if isinstance(error, MemoryError):
-        line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
-    output.error(f"attncli: error: {line or error}")
+    else:
+        output.error(f"attncli: error: {line_of(error)}")
     return REFUSED
+
+
+def line_of(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
+    if isinstance(error, (RequestError, OSError)):
+        return str(error)
+    return usage_line(error) if hasattr(error, "format_message") else mistake(error)
 
 
 def mistake(error: Exception) -> str:

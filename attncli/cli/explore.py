@@ -90,7 +90,7 @@ def explore(
 def check_terminal() -> None:
     """Raises RequestError where there is no terminal that can be filled."""
     instead = "attncli run shows the same heads in lines"
-    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):  # drawn on the last
         if not stream.isatty():
             raise RequestError(f"explore fills the screen of a terminal, and {name} is none: {instead}")
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):

@@ -21,6 +21,14 @@ def test_a_file_of_this_machine_may_say_so():
     assert local_path("file:///a/b") == local_path("/a/b") == Path("/a/b")
 
 
+@pytest.mark.parametrize(
+    "name, says", [("://a", "^://a: what stands before ://"), ("File://", "^File://: what stands after it")]
+)
+def test_half_an_address_is_no_file_of_this_machine(name, says):
+    with pytest.raises(RequestError, match=says):
+        local_path(name)
+
+
 def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     from fsspec.registry import _registry

@@ -27,7 +27,7 @@ PATIENCE = 120  # seconds, on a busy machine
 class AtTerminal:
     """The program at a terminal of its own, with what it wrote there."""
 
-    def __init__(self, *arguments, columns=100, lines=30, **environment):
+    def __init__(self, *arguments, columns=100, lines=30, stderr=None, **environment):
         self.terminal, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(other)
@@ -37,7 +37,7 @@ class AtTerminal:
             [sys.executable, "-m", "attncli", "explore", *arguments],
             stdin=other,
             stdout=other,
-            stderr=other,
+            stderr=stderr or other,
             env=shell.environment(**{"TERM": "xterm-256color", **environment}),
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -141,6 +141,20 @@ def test_it_is_drawn_with_few_colours_and_with_none(at_terminal, more):
     assert it.end() == 0
 
 
+@pytest.mark.slow
+def test_no_text_commands_the_terminal(at_terminal):
+    it = at_terminal("--device", "cpu", "a\x1b]0;title\x07b \u202ec \x1b[31md", "--pair", "\x1b]0;pair\x07")
+    it.until("layer 5", "tokens")
+    it.press("P")  # the pair, in its line
+    it.until("second text")
+    it.press("\x1b[200~\x1b]0;pasted\x07\x1b[201~\x1b")
+    it.read(1)
+    it.press("q")
+    assert it.end() == 0
+    for harmful in ("\x1b]0;", "\x1b[31m", "\u202e"):
+        assert harmful.encode() not in it.shown
+
+
 @pytest.mark.parametrize("name", ["dumb", "unknown", ""])
 def test_a_terminal_that_can_not_be_filled_is_refused_in_words(at_terminal, name):
     it = at_terminal("The cat sat.", TERM=name)
@@ -152,6 +166,13 @@ def test_a_terminal_that_can_not_be_filled_is_refused_in_words(at_terminal, name
 def test_a_pipe_is_refused_in_words():
     done = CliRunner().invoke(app, ["explore", "The cat sat."])
     assert "stdin is none: attncli run shows the same heads in lines" in str(done.exception)
+
+
+def test_errors_that_go_elsewhere_are_refused_there(at_terminal, tmp_path):
+    with (tmp_path / "errors").open("wb") as errors:
+        it = at_terminal("The cat sat.", stderr=errors)
+        assert it.end() == 2
+    assert b"stderr is none: attncli run" in (tmp_path / "errors").read_bytes()
 
 
 def test_a_model_that_is_not_there_is_said_before_the_screen_is_filled(at_terminal, tmp_path):

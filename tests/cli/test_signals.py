@@ -39,6 +39,19 @@ time.sleep(30)
 """
 
 
+REMOVE = f"""{BEGIN}
+import shutil
+from attncli import __main__
+from attncli.cli import app
+
+def interrupted(*_, **__):
+    shutil.rmtree = rmtree
+    os.kill(os.getpid(), signal.SIGINT)
+
+rmtree, shutil.rmtree = shutil.rmtree, interrupted
+app.main = lambda: write_whole(Path(sys.argv[1]) / 'out.txt', lambda path: path.write_text("whole"))
+__main__.main()
+"""
 IMPORT = f"""{BEGIN}
 sys.path.insert(0, sys.argv[1])
 try:
@@ -102,6 +115,13 @@ def test_ctrl_c_during_an_import_ends_it_without_an_exception(tmp_path):
     assert (process.returncode, rest, said) == (130, "", "")
 
 
+def test_ctrl_c_while_what_is_done_with_is_removed_leaves_nothing_of_it(tmp_path):
+    process = started(REMOVE, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.txt": "whole"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_at_any_moment_of_a_run(name, tmp_path):
@@ -131,3 +151,15 @@ def test_at_any_moment_of_a_run(name, tmp_path):
         assert [path.name for path in tmp_path.iterdir()] in ([], ["x.npz"])
         (tmp_path / "x.npz").unlink(missing_ok=True)
     assert answered >= 3
+
+
+def test_ctrl_c_while_an_archive_is_written_is_no_mistake(attncli, tmp_path, monkeypatch):
+    """zipfile has words of its own for a member that was not closed."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zipfile._ZipWriteFile.close", interrupted)
+    result = attncli("run", "-o", "a.npz", "The cat.")
+    assert (result.code, result.err, list(tmp_path.iterdir())) == (130, "", [])

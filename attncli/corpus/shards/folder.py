@@ -111,15 +111,18 @@ class Held:
 
     def __init__(self, path: Path, folder: str, is_new: bool) -> None:
         self.path, self.is_new = path, is_new
+        self.passing = (path / "lock", path / UNDER_WAY)
+        if is_new:  # so that a signal from now on leaves none; in a folder that was there it may be another's
+            PASSING.update(self.passing)
         try:
             self.file = HeldFile(path / "lock")
         except RequestError as error:
+            PASSING.difference_update(self.passing)
             if isinstance(error.__cause__, BlockingIOError):
                 raise RequestError(
                     f"{folder} is in use by another attncli: wait until it ends, or name another folder"
                 ) from error
             raise
-        self.passing = (self.file.path, path / UNDER_WAY)
         PASSING.update(self.passing)
 
     def __enter__(self) -> "Held":

@@ -13,13 +13,14 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input
 
 from attncli.live.explorer.actions import Actions
+from attncli.live.explorer.fields import Field
 from attncli.live.explorer.keys import bindings
 from attncli.live.explorer.panes import CellPane, HeadsPane, MapPane, StatusPane, TokensPane
 
 MIDDLE, WIDE = 72, 132  # columns, from which on all panes are seen, and beside each other
 
 
-class TextField(Input):
+class TextField(Field):
     """The field to type in."""
 
     BINDINGS = [  # noqa: RUF012
@@ -44,7 +45,7 @@ class Explorer(Actions):
     AUTO_FOCUS = None
 
     def compose(self) -> ComposeResult:
-        yield TextField(self.look.text.text, placeholder="a sentence", id="text", compact=True)
+        yield TextField(self.look.text.text, placeholder="a sentence", id="text")
         yield StatusPane(id="status")
         with Horizontal(id="main"):
             with Vertical(id="left"):

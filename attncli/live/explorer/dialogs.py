@@ -9,6 +9,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
+from attncli.live.explorer.fields import Field
+
 
 class Line(ModalScreen[str | None]):
     """Asks for a line; None where Esc was pressed."""
@@ -27,7 +29,7 @@ background: $panel; }"
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Label(self.question, markup=False)
-            yield Input(self.value, compact=True)
+            yield Field(self.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

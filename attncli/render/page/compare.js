@@ -1,4 +1,4 @@
-// The page of maps side by side: two records, or effects. This file puts the others together, as main.js does.
+// The page of maps side by side: two records, or effects. This file puts the others together, as assemble.js does.
 //
 //   data.js, state.js, units.js, colour.js, paint.js, chart.js, save.js    as in the page of one record
 //   panels.js    the maps, and what they are called         signed.js    colours around 0

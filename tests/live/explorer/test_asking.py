@@ -27,6 +27,19 @@ def same(record, other):
     assert record.tokens == other.tokens
 
 
+def test_what_could_command_the_terminal_is_asked_but_not_drawn(session, minilm):
+    hostile = "a\x1b]0;title\x07b\u202e\tcat"
+
+    async def script(it):
+        same(it.answer.record, minilm.attend(hostile))
+        assert it.app.field.render_line(0).text.startswith("a�]0;titleb�")
+        await it.pilot.press("i", "end", "s")
+        await it.settled()
+        same(it.answer.record, minilm.attend(hostile + "s"))
+
+    explore(session, script, Look("minilm", Input(hostile)))
+
+
 def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
     async def script(it):
         await it.pilot.press("i", "ctrl+a", "ctrl+k", *"cats")

@@ -7,8 +7,12 @@ import zlib
 
 import numpy as np
 import pytest
+from serving import serving
 
+from attncli.live import Session
+from attncli.live.server.site import Site
 from attncli.models.collecting import under_masks
+from attncli.models.opening import Opening
 from attncli.record.request import Grouping, Input, Request
 from attncli.render.page import Start, advice, document
 from attncli.render.page.payload import payload
@@ -119,12 +123,6 @@ def test_weights_read_from_an_answer_are_the_models(served, minilm):
 
 
 def test_what_transformers_runs_has_no_q_and_k_and_says_so(foreign):
-    from live.server.conftest import serving
-
-    from attncli.live import Session
-    from attncli.live.server.site import Site
-    from attncli.models.opening import Opening
-
     session = Session([Opening("gpt2-like", "cpu", engine="transformers")])
     session.engines["gpt2-like", ""] = foreign("gpt2")
     with serving(Site(session, [Input("the cat sat")])) as served:

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live.server.conftest import LOOK, STATE, read
+from serving import LOOK, STATE, read
 
 from attncli.live.server import limits
 from attncli.live.server.asking import saving_of, wish_of

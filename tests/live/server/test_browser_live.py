@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browsers import Opened
-from live.server.conftest import TEXT
+from serving import TEXT
 
 from attncli.render.page import save_page
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from browsers import SETTLE
-from live.server.conftest import TEXT
+from serving import TEXT
 
 pytestmark = pytest.mark.slow
 

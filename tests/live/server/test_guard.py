@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from live.server.conftest import LOOK
+from serving import LOOK
 
 from attncli.live.server.guard import Lock
 

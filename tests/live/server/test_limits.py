@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live.server.conftest import LOOK
+from serving import LOOK
 
 from attncli.live.server import limits
 
