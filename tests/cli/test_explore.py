@@ -147,9 +147,11 @@ def test_no_text_commands_the_terminal(at_terminal):
     it.until("layer 5", "tokens")
     it.press("P")  # the pair, in its line
     it.until("second text")
-    it.press("\x1b[200~\x1b]0;pasted\x07\x1b[201~\x1b")
+    it.press("\x1b[200~\x1b]0;pasted\x07\x1b[201~")
+    it.until("0;pasted")
+    it.press("\x1b")
     it.read(1)
-    it.press("q")
+    it.press("\x03")
     assert it.end() == 0
     for harmful in ("\x1b]0;", "\x1b[31m", "\u202e"):
         assert harmful.encode() not in it.shown
