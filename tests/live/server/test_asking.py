@@ -1,6 +1,8 @@
 """What a page may ask for, and what else is sent there."""
 
+import http.client
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -75,16 +77,15 @@ def test_malformed_bodies_are_refused_in_words(served, body):
 
 @pytest.mark.parametrize("length", [limits.LONGEST_BODY + 1, 10**12, 10**30])
 def test_an_enormous_body_is_refused_before_it_comes(served, length):
-    status, _, _ = served.ask("POST", "/look", b"{", **{"Content-Length": str(length)})
+    status, _, _ = served.ask("POST", "/look", b"", **{"Content-Length": str(length)})
     assert status in (413, 400)  # which h11 says of a number that is none
 
 
 def test_so_is_one_that_does_not_say_how_long_it_is(served):
-    import http.client
-
     client = http.client.HTTPConnection("127.0.0.1", served.lock.port, timeout=60)
     headers = {"Host": served.host, "Cookie": served.cookie, "Origin": served.origin}
-    client.request("POST", "/look", (b"x" * 2**14 for _ in range(40)), headers, encode_chunked=True)
+    with suppress(ConnectionError):  # the answer comes before all of it is sent
+        client.request("POST", "/look", (b"x" * 2**14 for _ in range(40)), headers, encode_chunked=True)
     assert client.getresponse().status == 413
     client.close()
 
