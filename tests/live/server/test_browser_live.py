@@ -107,6 +107,27 @@ def test_it_follows_every_key(live):
     assert page.hash.get("view", "heads") == "heads"  # 3 is a key of the page elsewhere
 
 
+def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
+    page, held = live(), []
+
+    def hold(route):
+        if "A cat slept." in route.request.post_data:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.tab.route("**/look", hold)
+    page.tab.fill("#typed", "A cat slept.")
+    page.tab.wait_for_timeout(300)  # after which it is waited for no longer
+    page.type("A dog ran.", tokens=6)
+    [late] = held
+    late.fulfill(response=late.fetch())
+    page.tab.wait_for_timeout(300)
+    page.settle()
+    assert "dog" in page.texts() and "cat" not in page.texts()
+    assert page.tab.title().endswith("A dog ran.") and page.tab.input_value("#typed") == "A dog ran."
+
+
 def test_what_is_drawn_is_what_the_model_makes(live, minilm):
     page = live()
     page.click("[data-view=matrix]")
