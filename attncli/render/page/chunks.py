@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from attncli.base.arrays import Floats
 from attncli.render.page.levels import Scale, layer_bytes
-from attncli.render.page.pack import pack_layers, packed
-
-LARGE = 2**17  # weights of a layer, from which on several threads are quicker
+from attncli.render.page.pack import largest, pack_layers, packed
+from attncli.render.page.threads import of_each
 
 Packed = TypeVar("Packed", str, bytes)
 
@@ -29,14 +27,7 @@ class Form(Generic[Packed]):
 
 def plain_layers(layers: Sequence[Floats], scale: Scale) -> list[bytes]:
     """Each layer's weights as bytes, as levels.js reads them."""
-
-    def plain(layer: Floats) -> bytes:
-        return b"".join(layer_bytes(layer, scale))
-
-    if max((layer.size for layer in layers), default=0) < LARGE:
-        return list(map(plain, layers))
-    with ThreadPoolExecutor() as threads:
-        return list(threads.map(plain, layers))
+    return of_each(lambda layer: b"".join(layer_bytes(layer, scale)), layers, largest(layers))
 
 
 TEXTS: Form[str] = Form(pack_layers, packed, small=True)

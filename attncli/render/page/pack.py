@@ -4,12 +4,12 @@ import base64
 import math
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from attncli.base.arrays import Floats
 from attncli.render.page.levels import Scale, layer_bytes, read_layer
+from attncli.render.page.threads import of_each
 
 # From fine to coarse, and how many characters a weight may take so that a page of so many weights can be mailed.
 # Twelve are ten and the two special tokens of a text, which a filter may leave out.
@@ -44,8 +44,12 @@ def some_rows(layer: Floats) -> Floats:
 
 def pack_layers(layers: Sequence[Floats], scale: Scale) -> list[str]:
     """Each layer's weights `[head, query, key]` as text, as levels.js reads them."""
-    with ThreadPoolExecutor() as threads:  # compressing lets other threads run
-        return list(threads.map(lambda layer: pack_layer(layer, scale), layers))
+    return of_each(lambda layer: pack_layer(layer, scale), layers, largest(layers))
+
+
+def largest(layers: Sequence[Floats]) -> int:
+    """How many weights it has."""
+    return max((layer.size for layer in layers), default=0)
 
 
 def pack_layer(layer: Floats, scale: Scale) -> str:

@@ -6,7 +6,6 @@ those of its k and of each of its terms, with a step each: the largest of them i
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord, Vectors
 from attncli.render.page.pack import packed
+from attncli.render.page.threads import of_each
 
 FINEST, COARSEST = 32767, 63  # levels on either side of 0
 LEAST = 1.05  # characters for a number in the coarsest, about
@@ -90,11 +90,10 @@ def places_of_some(vectors: Vectors) -> range:
 def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callable[[bytes], Any] = packed) -> Stored:
     layers = list(dict.fromkeys(layer for layer, _ in vectors.heads))
     places = [[place for place, (of, _) in enumerate(vectors.heads) if of == layer] for layer in layers]
-    with ThreadPoolExecutor() as threads:  # compressing lets other threads run
-        texts = threads.map(lambda some: pack(level_bytes(vectors, some, levels)), places)
-        of_layers = dict(zip(layers, texts, strict=True))
+    numbers = sum(array.size for array in (vectors.query, vectors.key, *vectors.terms.values())) // max(1, len(layers))
+    texts = of_each(lambda some: pack(level_bytes(vectors, some, levels)), places, numbers)
     steps = [[step_of(array, levels) for array in parts_of(vectors, place)] for place in range(len(vectors.heads))]
-    return Stored(vectors, steps, errors(record, vectors, levels), of_layers)
+    return Stored(vectors, steps, errors(record, vectors, levels), dict(zip(layers, texts, strict=True)))
 
 
 def parts_of(vectors: Vectors, place: int) -> list[Floats]:
