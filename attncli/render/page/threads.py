@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-LARGE = 2**16  # numbers of a layer, from which on it is
+LARGE = 2**17  # numbers of a layer, from which on it is
 
 Layer = TypeVar("Layer")
 Made = TypeVar("Made")
