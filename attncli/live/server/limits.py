@@ -13,6 +13,7 @@ HEAD = 10.0  # seconds for the head of a request to come, from its first byte or
 SENDING = 15.0  # seconds, in two of which a client has to take something of what it is sent
 CONNECTIONS = 256  # that are answered at once; of more each is told so
 OPEN = 2 * CONNECTIONS  # connections, from which on others are shut at once
+TOO_LONG = f"more than {LONGEST_BODY:,} bytes of text: give less of it"
 ANSWERS = 16  # texts that are waited for or sent at once: each takes some memory
 
 
@@ -20,7 +21,7 @@ async def body_of(request: Request) -> bytes:
     """What was sent. Raises HTTPException for too much, or where it takes too long."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and (len(length) > 18 or int(length) > LONGEST_BODY):
-        raise HTTPException(413, "too long")
+        raise HTTPException(413, TOO_LONG)
     try:
         return await asyncio.wait_for(received(request), BODY)
     except asyncio.TimeoutError as error:
@@ -32,7 +33,7 @@ async def received(request: Request) -> bytes:
     async for piece in request.stream():
         found += piece
         if len(found) > LONGEST_BODY:
-            raise HTTPException(413, "too long")
+            raise HTTPException(413, TOO_LONG)
     return bytes(found)
 
 
