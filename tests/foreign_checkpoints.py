@@ -52,7 +52,7 @@ def foreign_config(family: str, vocab_size: int) -> Any:
         return transformers.GPT2Config(
             vocab_size=vocab_size, n_positions=40, n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0
         )
-    if family == "llama":
+    if family in ("llama", "llama-no-bos"):
         return transformers.LlamaConfig(vocab_size=vocab_size, **LLAMA)
     if family == "mistral":
         return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
@@ -135,6 +135,7 @@ def no_text_config(family: str) -> Any:
 NETWORKS = {
     "gpt2": "GPT2LMHeadModel",
     "llama": "LlamaForCausalLM",
+    "llama-no-bos": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
     "gpt_neo": "GPTNeoForCausalLM",
@@ -181,10 +182,12 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         write_tokenizer(directory, "bert", pad_id=0)
         transformers.BertTokenizer.from_pretrained(directory).save_pretrained(directory)
         return len(vocabulary())
-    if family in ("gpt2", "gpt_neo", "mamba"):
+    if family in ("gpt2", "gpt_neo", "mamba", "llama-no-bos"):
         tokens = ["<|endoftext|>", *byte_vocabulary()[4:-1]]
         (directory / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
         (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
+        if family == "llama-no-bos":  # as SmolLM2: a tokenizer of bytes that adds nothing
+            transformers.GPT2Tokenizer.from_pretrained(directory).save_pretrained(directory)
         return len(tokens)
     if family == "t5":
         pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from attncli.analysis.patterns import counted_queries
 from attncli.analysis.shares import row_shares
+from attncli.analysis.sinks import sinks
 from attncli.analysis.statistics import Statistics
 from attncli.analysis.telling import Edge, Usual, WordPairs, others_give
 from attncli.analysis.words import merge_words
@@ -92,14 +93,15 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
     one farthest above what is usual; and whether it leads to a sink. None in a layer whose mask allows no such edge.
 
     Of an edge between words what is usual is that of `WordPairs`; of another, what the other tokens give that key.
-    A sink is a special token, or a key that the other tokens give SINK or more on average.
+    A sink is one of `sinks`, or a key that the other tokens give SINK or more on average. Where the query is ANY, a
+    token that may look at one key only is no query: its weight is 1 whatever the head does.
 
     Both are in the text.
     """
     queries, keys = places(wanted.query, record.tokens), places(wanted.key, record.keys)
     chosen = np.zeros(record.masks.shape[1:], dtype=bool)
     chosen[np.ix_(queries, keys)] = True
-    special = np.array(record.keys.special)
+    known_sinks = sinks(record)
     edges = []
     pairs = WordPairs(record)
     for place, layer in enumerate(record.layers):
@@ -107,6 +109,9 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
         allowed = chosen & record.masks[place] & (words if wanted.content else True)
         if not allowed.any():
             continue
+        choosing = allowed & (record.masks[place].sum(axis=1) > 1)[:, None]
+        if wanted.query == ANY and choosing.any():
+            allowed = choosing
         weights = record.weights[place]
         to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
         usual = np.where(words, pairs.usual(place, over), to_key)
@@ -115,7 +120,7 @@ def strongest_edges(record: AttentionRecord, wanted: Wanted, over: Usual) -> lis
             query, key = np.unravel_index(int(ranked[column].argmax()), allowed.shape)
             at = column, query, key
             edge = Edge(layer, head, int(query), int(key), float(weights[at]), float(usual[at]))
-            edges.append((edge, bool(special[key] or to_key[at] >= SINK)))
+            edges.append((edge, bool(known_sinks[key] or to_key[at] >= SINK)))
     return edges
 
 

@@ -2,10 +2,10 @@
 
 After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. Of each head of the model, and in both
 directions, the strongest weight between a word and the *other words* is its guess at the word's syntactic head:
-weight from a word to itself, to [CLS] and to [SEP] does not count; punctuation can be guessed, as there. Roots and
-punctuation are not asked for their syntactic head. The authors' code differs in four things: it counts those two
-under "all" (though it has no rows for them), tries offsets from -3 to 2 only, takes the last word for an offset past
-the end of the sentence, and for an English possessor takes the guess of the "'s" after it.
+weight from a word to itself and to a sink (`attncli.analysis.sinks`) does not count; punctuation can be guessed, as
+there. Roots and punctuation are not asked for their syntactic head. The authors' code differs in four things: it
+counts those two under "all" (though it has no rows for them), tries offsets from -3 to 2 only, takes the last word for
+an offset past the end of the sentence, and for an English possessor takes the guess of the "'s" after it.
 
 The best of many heads is right surprisingly often by luck, with few words nearly always: what can be said of it is its
 `Verdict`.

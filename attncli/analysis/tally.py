@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attncli.analysis.sinks import first_is_sink
 from attncli.analysis.spanning_trees import Ints, tree_edges
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Floats
@@ -136,12 +137,15 @@ def word_maps(record: AttentionRecord) -> Floats:
     """`[layer, head, word, word]`: the record's maps between words, without what the tokenizer added.
 
     The record's tokens say which word they are of (`attncli.text.trees.words_of`). Weights to the pieces of a word
-    add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0.
+    add up, weights from them are averaged (Clark et al. 2019, section 4.1); from a word to itself there is 0. Where
+    the first word is a sink (`first_is_sink`), weights to it are 0 too.
     """
     merged = merge_words(record)
     kept = np.flatnonzero(~np.array(merged.tokens.special))
     maps: Floats = merged.weights[..., kept[:, None], kept]
     maps[..., np.arange(len(kept)), np.arange(len(kept))] = 0
+    if first_is_sink(merged):
+        maps[..., 0] = 0
     return maps
 
 

@@ -1,19 +1,23 @@
 """Which heads are worth looking at on a text: those with edges between its words that are far stronger than usual.
 
 A weight alone does not say that: a head that always looks at the token before is strong everywhere, and so is one that
-looks at the same token from everywhere (a sink: [CLS], [SEP], in a decoder the first token). So every weight stands
-beside what is usual, and counts by how far it is above.
+looks at the same token from everywhere. So every weight stands beside what is usual, and counts by how far it is above.
+What is a sink for a reason of its own (`attncli.analysis.sinks`) does not count as a word.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from attncli.analysis.patterns import summarise
+from attncli.analysis.sinks import first_is_sink
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
+from attncli.record.selection import select
 from attncli.text.windows import NO_WORD, word_places
 
 # Distances, up to these, that are taken together: 1, 2, 3, 4, 5 to 8, 9 to 16, more; forwards and backwards apart.
@@ -42,47 +46,85 @@ class Edge:
         return self.weight - self.usual
 
 
-@dataclass(frozen=True)
-class Usual:
-    """What heads give between words at each distance, added up over texts.
+class TextSums(NamedTuple):
+    """The sums of one text.
 
-    sums: float64 `[layer, head, bin]`, of weights between two different words, neither of them a special token or
-    punctuation, that the mask allows; counts: float64 `[layer, bin]`, how many these are; texts: how many texts.
+    tokens: its tokens without [PAD], by their places in the text: (text, id, segment).
+    sums: float64 `[layer, head, bin]`, of weights between two different words that the mask allows (`WordPairs`).
+    counts: float64 `[layer, bin]`, how many these are.
     """
 
+    tokens: dict[int, tuple[str, int, int]]
     sums: Doubles
     counts: Doubles
-    texts: int
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What heads give between words at each distance, over texts.
+
+    each: the sums of each text.
+    """
+
+    each: Sequence[TextSums]
 
     @classmethod
     def of(cls, records: Iterable[AttentionRecord]) -> "Usual | None":
         """Over records of the same layers and heads; None where there is no record."""
-        found: Usual | None = None
-        for record in records:
-            one = cls.of_text(record)
-            found = one if found is None else found + one
-        return found
+        each = [text_sums(record) for record in records]
+        return cls(each) if each else None
 
     @classmethod
     def of_text(cls, record: AttentionRecord) -> "Usual":
-        pairs = WordPairs(record)
-        sums = np.zeros((*record.weights.shape[:2], BINS))
-        counts = np.zeros((len(record.layers), BINS))
-        for place, maps in enumerate(record.weights):
-            allowed = pairs.allowed(place)
-            chosen = pairs.bins[allowed]
-            counts[place] = np.bincount(chosen, minlength=BINS)
-            sums[place] = [np.bincount(chosen, one[allowed], BINS) for one in maps]
-        return cls(sums, counts, 1)
+        return cls([text_sums(record)])
 
     @classmethod
     def with_text(cls, record: AttentionRecord, others: "Usual | None") -> "Usual":
-        """Over a text and others, where there are any."""
-        here = cls.of_text(record)
-        return here if others is None else others + here
+        """Over a text and others, where there are any. A text that is among the others counts once."""
+        here = text_sums(record)
+        return cls([*(one for one in (others.each if others else ()) if not has_tokens(one, record)), here])
 
-    def __add__(self, other: "Usual") -> "Usual":
-        return Usual(self.sums + other.sums, self.counts + other.counts, self.texts + other.texts)
+    @cached_property
+    def sums(self) -> Doubles:
+        """Those of all texts together."""
+        return np.sum([one.sums for one in self.each], axis=0)
+
+    @cached_property
+    def counts(self) -> Doubles:
+        """Those of all texts together."""
+        return np.sum([one.counts for one in self.each], axis=0)
+
+    @property
+    def texts(self) -> int:
+        return len(self.each)
+
+
+def text_sums(record: AttentionRecord) -> TextSums:
+    """Return the sums of one record."""
+    pairs = WordPairs(record)
+    sums = np.zeros((*record.weights.shape[:2], BINS))
+    counts = np.zeros((len(record.layers), BINS))
+    for place, maps in enumerate(record.weights):
+        allowed = pairs.allowed(place)
+        chosen = pairs.bins[allowed]
+        counts[place] = np.bincount(chosen, minlength=BINS)
+        sums[place] = [np.bincount(chosen, one[allowed], BINS) for one in maps]
+    return TextSums(placed_tokens(record), sums, counts)
+
+
+def placed_tokens(record: AttentionRecord) -> dict[int, tuple[str, int, int]]:
+    """Return the tokens of a record without [PAD], by their places in the text: (text, id, segment)."""
+    tokens, part = record.tokens, record.part
+    places = select(part.chosen, part.tokens, "token") if part is not None and part.chosen else range(len(tokens))
+    entries = zip(places, tokens.text, tokens.ids, tokens.segments, tokens.padding, strict=False)
+    return {place: (text, number, segment) for place, text, number, segment, padding in entries if not padding}
+
+
+def has_tokens(text: TextSums, record: AttentionRecord) -> bool:
+    """Return whether a record is of this text, or of some of its tokens."""
+    there, part = placed_tokens(record), record.part
+    length = len(there) if part is None else part.tokens
+    return length == len(text.tokens) and there.items() <= text.tokens.items()
 
 
 def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
@@ -99,7 +141,7 @@ def distance_bins(record: AttentionRecord) -> npt.NDArray[np.int64]:
 
 
 class WordPairs:
-    """The pairs of tokens of a record that count: two different words, neither a special token nor punctuation.
+    """The pairs of tokens of a record that count: two different words, neither a sink nor punctuation.
 
     bins: as `distance_bins` gives them.
     """
@@ -108,6 +150,8 @@ class WordPairs:
         self.record = record
         self.bins = distance_bins(record)
         queries, keys = word_places(record.tokens)[:, None], word_places(record.keys)
+        if first_is_sink(record):
+            queries[0] = keys[0] = NO_WORD
         both: Bools = (queries != NO_WORD) & (keys != NO_WORD)
         self.different: Bools = both & (queries != keys) if record.key_tokens is None else both
 

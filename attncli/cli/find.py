@@ -59,7 +59,7 @@ def find(
     """Find the heads that look from one token to another.
 
     Of each its largest weight from QUERY to KEY, the mean of several texts (-f). Usual is the head's mean at that
-    distance, or what other words give that key. A sink is special, or gets 0.3 of the others on average.
+    distance, or what other words give that key. The table says which keys are sinks.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -103,6 +104,20 @@ def name_of(place: int, tokens: Tokens) -> str:
             if select_token(name, tokens) == place:
                 return name
     return str(place)
+
+
+def numbered_names(tokens: Tokens) -> list[str]:
+    """Return what each token is called in a list of several: "it", or "it#1" and "it#2" where it is there twice.
+
+    `select_token` reads them.
+    """
+    shown = list(map(visible, tokens.shown))
+    total, so_far = Counter(shown), Counter[str]()
+    names = []
+    for name in shown:
+        so_far[name] += 1
+        names.append(name if total[name] == 1 else f"{name}#{so_far[name]}")
+    return names
 
 
 def is_number(name: str) -> bool:

@@ -28,6 +28,8 @@ def test_the_largest_weight_between_the_two_of_every_head(record, data):
     for number, layer in enumerate(record.layers):
         for head in record.heads:
             pairs = [(q, k) for q in places[0] for k in places[1] if record.masks[number, q, k]]
+            chosen = [(q, k) for q, k in pairs if query != ANY or record.masks[number, q].sum() > 1]
+            pairs = chosen or pairs  # a token that may look at one key only has no choice
             assert ((layer, head) in found) == bool(pairs)
             if pairs:
                 edge = found[layer, head]
@@ -72,6 +74,21 @@ def test_sinks_are_told():
     record = record_of(weights)
     sink = {key: find([record], Wanted("the", key), alone).ranks[0].sinks for key in ("[CLS]", "[SEP]", "3", "4")}
     assert sink == {"[CLS]": 1, "[SEP]": 1, "3": 1, "4": 0}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_the_first_token_of_a_decoder_is_a_sink_and_looks_at_nothing_but_itself(foreign, family):
+    record = foreign(family).attend("the cat sat on the mat")
+    found = find([record], Wanted(), alone)
+    for rank in found.ranks:
+        [edge] = rank.edges
+        assert edge.query > 0 and edge.weight == record.map(rank.layer, rank.head)[1:].max()
+        assert rank.sinks == 1 or edge.key > 0
+    to_first = find([record], Wanted(ANY, "0"), alone).ranks
+    assert all(rank.sinks == 1 and rank.edges[0].query > 0 for rank in to_first)
+    assert all(rank.edges[0].key > 0 for rank in find([record], Wanted(content=True), alone).ranks)
+    [itself] = {rank.weight for rank in find([record], Wanted("0", "0"), alone).ranks}
+    assert itself == 1
 
 
 def test_several_texts_are_those_that_have_both(minilm):

@@ -12,6 +12,7 @@ from treebanks import CAT, corpora, plain, pointing, tally_of
 
 from attncli.analysis.probing import guesses
 from attncli.analysis.tally import ALL, NOBODY, Skipped, Tally, check_tally, strongest_words, tally, word_maps
+from attncli.analysis.words import merge_words
 from attncli.text.trees import Sentence
 
 
@@ -56,6 +57,16 @@ def test_a_sentence_of_punctuation_alone_has_no_tree():
 def test_a_sentence_of_one_word_has_nothing_to_find():
     found = tally_of([(np.zeros((1, 1, 1, 1), dtype=np.float32), Sentence(["Yes"], [None], ["root"], 1))], 1, 1)
     assert (found.sentences, found.word_count, found.edges, guesses(found, found)) == (1, 1, 0, [])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_weight_to_the_first_word_of_a_decoder_does_not_count(foreign, family):
+    """Nor does that to [CLS] in an encoder; a first word of a network that looks both ways counts."""
+    record = foreign(family).attend("the cat sat on the mat")
+    merged, maps = merge_words(record), word_maps(record)
+    assert not maps[..., 0].any() and not maps[:, :, 0].any()
+    assert np.array_equal(np.tril(maps[..., 1:, 1:], -1), np.tril(merged.weights[..., 1:, 1:], -1))
+    assert word_maps(foreign("t5").attend("the cat sat on the mat", which="encoder"))[..., 1:, 0].all()
 
 
 def test_word_maps_by_hand():

@@ -18,6 +18,9 @@ from attncli.analysis.telling import (
     distance_bins,
     edges,
 )
+from attncli.analysis.words import merge_words
+from attncli.record.grouping import grouped
+from attncli.record.request import Grouping
 
 LENGTH = 14
 
@@ -139,6 +142,64 @@ def test_means_over_texts_add_up():
     assert over.texts == 3 and over.sums.shape == (2, 3, BINS)
     assert np.allclose(over.sums, sum(Usual.of_text(one).sums for one in records))
     assert Usual.of([]) is None
+
+
+def test_a_text_that_is_among_the_others_counts_once(minilm):
+    texts = ["The cat sat on the mat.", "The film was not good.", "It was a good film."]
+    others = Usual.of(minilm.attend_many(texts))
+    for record, alone in (
+        (minilm.attend(texts[1]), texts[::2]),
+        (minilm.attend(texts[1].upper(), pad_to=20, mask="none"), texts[::2]),
+        (minilm.attend(texts[1], pair=texts[0]), texts),
+        (minilm.attend("The film was not bad."), texts),
+    ):
+        over, expected = Usual.with_text(record, others), Usual.of([*minilm.attend_many(alone), record])
+        assert over.texts == len(alone) + 1
+        assert np.allclose(over.sums, expected.sums, atol=1e-5) and np.array_equal(over.counts, expected.counts)
+    some = grouped(minilm.attend(texts[1]), Grouping(tokens="1-4"))
+    assert Usual.with_text(some, others).texts == 3
+    assert (
+        Usual.with_text(
+            merge_words(minilm.attend(texts[1])), Usual.of(map(merge_words, minilm.attend_many(texts)))
+        ).texts
+        == 3
+    )
+
+
+def test_what_is_usual_of_a_text_among_the_others_leaves_out_its_own_edge(minilm):
+    """The mean of the other weights at that distance, one by one."""
+    texts = ["The cat sat on the mat.", "The film was not good.", "It was a good film."]
+    records = list(minilm.attend_many(texts))
+    over = Usual.with_text(records[1], Usual.of(records))
+    usual = WordPairs(records[1]).usual(3, over)[1]
+    every = {number: list(pairs_one_by_one(record, 3)) for number, record in enumerate(records)}
+    for query, key, group in every[1]:
+        there = [(n, q, k) for n, pairs in every.items() for q, k, its in pairs if its == group]
+        there = there if len(there) > FEW else [(n, q, k) for n, pairs in every.items() for q, k, _ in pairs]
+        at_distance = [records[n].map(3, 1)[q, k] for n, q, k in there if (n, q, k) != (1, query, key)]
+        to_key = [records[1].map(3, 1)[q, k] for q, k, _ in every[1] if k == key and q != query]
+        assert usual[query, key] == pytest.approx(max(np.mean(at_distance), np.mean(to_key or [0])), abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_the_first_token_of_a_decoder_is_no_word(foreign, family):
+    """As [CLS] is none. In a network that looks both ways a first token is a word like others."""
+    record = foreign(family).attend("the cat sat on the mat")
+    for place in range(len(record.layers)):
+        allowed = WordPairs(record).allowed(place)
+        assert allowed.any() and not allowed[:, 0].any() and not allowed[0].any()
+    seen = foreign("t5").attend("the cat sat on the mat", which="encoder")
+    assert WordPairs(seen).allowed(0)[:, 0].any() and WordPairs(seen).allowed(0)[0].any()
+
+
+def test_an_edge_to_the_first_token_is_strong_only_where_tokens_see_later_ones():
+    weights = with_edge(flat(), 9, 0, 0.9)
+    plain = tokens([*"abcdefghijklmn"], range(LENGTH))
+    both = replace(record_of(weights), tokens=plain)
+    mask = np.tri(LENGTH, dtype=bool)
+    back = replace(record_of(weights * mask, mask, "causal"), tokens=plain)
+    [[edge]] = edges(both, Usual.of_text(both))
+    assert (edge.query, edge.key) == (9, 0) and edges(back, Usual.of_text(back)) == []
 
 
 def test_distances_are_told_apart_by_their_side():

@@ -11,9 +11,15 @@ import pytest
 import attncli as library
 from attncli import Request
 from attncli.analysis.telling import Usual, edges
-from attncli.corpus.usual import usual_of
+from attncli.corpus.usual import lines, usual_of
 
 TEXT = "The trophy does not fit in the suitcase."
+
+
+def named(tokens, place):
+    """A token, with its number where others are the same."""
+    same = [number for number, token in enumerate(tokens) if token == tokens[place]]
+    return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
 
 
 def test_a_first_look_at_all_layers_by_default(attncli, minilm):
@@ -23,12 +29,20 @@ def test_a_first_look_at_all_layers_by_default(attncli, minilm):
     assert [line.split()[1] for line in lines if line.startswith("layer ")] == list("012345")
     assert "←" in result.out  # head 0.2
     record = minilm.attend(TEXT)
-    over = usual_of(minilm, Request()) + Usual.of_text(record)
+    over = Usual.with_text(record, usual_of(minilm, Request()))
     best = edges(record, over)[0][0]
-    ends = f"{record.tokens.text[best.query]} → {record.tokens.text[best.key]}"
+    ends = f"{named(record.tokens.text, best.query)} → {named(record.tokens.text, best.key)}"
     assert f"{best.layer}.{best.head}  {ends} {best.weight:.2f} ({best.usual:.2f})" in result.out
     assert "\x1b" not in result.out  # no terminal, no colour
     assert attncli("run", "-l", "all", TEXT).out.splitlines()[:8] == lines[:8]
+
+
+def test_a_sample_text_is_held_against_the_other_samples(attncli):
+    """Once as this text, not once more as one of the twelve."""
+    sample, other = lines()[2], "The trophy does not fit in the suitcase."
+    assert len(lines()) == 12
+    assert "in this and 11 texts of attncli's own" in attncli("run", sample).out
+    assert "in this and 12 texts of attncli's own" in attncli("run", other).out
 
 
 def test_the_default_model_is_read_once_for_all_calls_of_these_tests(attncli, kept):
@@ -68,7 +82,7 @@ def test_one_head_shows_every_query_with_its_strongest_keys(attncli, minilm):
     for query, token in enumerate(record.tokens.text):
         [line] = [line for line in out.splitlines() if line.startswith(f"{query:>3} {token}")]
         best = int(weights[query].argmax())
-        assert f"{record.tokens.text[best]} {weights[query, best]:.3f}" in line
+        assert f"{named(record.tokens.text, best)} {weights[query, best]:.3f}" in line
 
 
 def test_top_k(attncli):
@@ -180,7 +194,7 @@ def test_colour_only_where_it_is_wanted(process):
 def test_a_pipe_gets_whole_rows(attncli):
     words = " ".join(["word"] * 100)
     out = attncli("run", "-H", "0", words).out
-    rows = [line for line in out.splitlines() if line[:3].strip().isdigit() and " word " in line]
+    rows = [line for line in out.splitlines() if line[:3].strip().isdigit() and " word" in line]
     assert len(rows) == 102
     assert min(map(len, rows)) > 400  # 102 numbers of four columns
 

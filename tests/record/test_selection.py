@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from records import tokens as tokens_of
 
 from attncli.base.errors import RequestError
-from attncli.record.selection import name_of, places_of, select, select_token
+from attncli.record.selection import name_of, numbered_names, places_of, select, select_token
 from attncli.text.tokens import Tokens
 
 counts = st.integers(1, 30)
@@ -223,6 +223,19 @@ def test_a_token_that_is_not_there_is_refused(name, line):
 def test_a_refusal_names_tokens_as_they_are_printed():
     with pytest.raises(RequestError, match=r"it has <s>, Bär, ␣grüßt, it, ␣it, ␣It, ␣, \\n$"):
         select_token("zebra", named(list(SEEN), list(SEEN.values())))
+
+
+def test_tokens_that_read_the_same_are_numbered():
+    tokens = tokens_of(["Anna", "saw", " Anna", "Anna", "##s", "anna", "Anna"], range(7))
+    assert numbered_names(tokens) == ["Anna#1", "saw", "␣Anna", "Anna#2", "##s", "anna", "Anna#3"]
+
+
+@given(st.lists(st.sampled_from(["the", "The", " the", "cat", "[UNK]", "é", "##s", "#"]), min_size=1))
+def test_a_numbered_name_is_that_of_one_token_and_means_it(texts):
+    tokens = tokens_of(texts, range(len(texts)))
+    names = numbered_names(tokens)
+    assert len(set(names)) == len(texts)
+    assert [select_token(name, tokens) for name in names] == list(range(len(texts)))
 
 
 @given(

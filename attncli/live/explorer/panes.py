@@ -17,7 +17,7 @@ from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
 from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
 from attncli.render.terminal.one_head import about
 from attncli.render.terminal.tables import fold
-from attncli.render.terminal.telling import named
+from attncli.render.terminal.telling import named, sink_note
 from attncli.render.terminal.window import MARKED, Window, changes_window, tokens_window, weights_window
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class HeadsPane(Pane):
         widths = WIDTHS if found is None else (HEAD_WIDTH,)
         room = (canvas.height or 0) - len(below) - 1
         grid = head_grid(record.layers, record.heads, cell, canvas, widths, max(room, 1))
-        rest = [] if found is not None else named(record, list(answer.telling), canvas)
+        rest = [] if found is not None else [*named(record, list(answer.telling), canvas), *sink_note(record, canvas)]
         return [*grid, *below, *rest]
 
     def on_click(self, event: events.Click) -> None:

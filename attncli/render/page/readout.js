@@ -58,7 +58,7 @@ function sentence({ token, side }, partners, heads) {
   const [best] = strongest(partners, 1);
   const hidden = partners.filter((one) => one.hidden).length;
   const by = best && heads.length > 1 ? ` (head ${best.best.head})` : "";
-  const found = best ? `“${isolated(best.label)}” ${value(best.best.weight)}${by}` : "none";
+  const found = best ? `${best.token} “${isolated(best.label)}” ${value(best.best.weight)}${by}` : "none";
   const partner = side === "query" ? "key" : "query";
   return `${side} ${token} “${isolated(unitOf(token, side).label)}”: strongest ${partner} ${found}.${hidden ? ` Hidden: ${hidden} of ${partners.length}.` : ""}`;
 }

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attncli.analysis.finding import SINK as LEAST_SINK
 from attncli.base.printable import printable, visible
 from attncli.render.captions.records import model_shown
 from attncli.render.terminal.canvas import Canvas
@@ -15,6 +16,10 @@ from attncli.render.terminal.tables import Prose, plain_table
 USUAL = (
     "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "
     "else what the other tokens give it"
+)
+SINK = (
+    "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
+    f"{LEAST_SINK} of the other tokens' weight on average"
 )
 
 
@@ -26,7 +31,8 @@ def finding_view(document: dict[str, Any], top: int, canvas: Canvas) -> list[Ren
     if "from" not in document:
         return [title([*parts, shown], canvas), figure_table(document, heads[:top])]
     table = edge_table(document, heads[:top]) if "query" in heads[0] else mean_table(document, heads[:top])
-    return [title([*parts, shown], canvas), table, Prose(USUAL)]
+    said = [USUAL, SINK] if any(one["sinks"] for one in heads[:top]) else [USUAL]
+    return [title([*parts, shown], canvas), table, *map(Prose, said)]
 
 
 def about(document: dict[str, Any]) -> list[str]:

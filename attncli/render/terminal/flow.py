@@ -14,7 +14,7 @@ from attncli.analysis.patterns import strongest
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.record.selection import number_list
+from attncli.record.selection import number_list, numbered_names
 from attncli.render.captions.flow import MEANING
 from attncli.render.hidden import followed_maps
 from attncli.render.terminal.canvas import Canvas
@@ -101,5 +101,6 @@ def named(record: AttentionRecord, row: Doubles, count: int, canvas: Canvas) -> 
     found = strongest(row.astype(np.float32), count)
     if not found:
         return Text("(attends to nothing)")
-    names = [canvas.within(visible(record.tokens.shown[key]), LEAST_NAME) for key, _ in found]
+    every = numbered_names(record.tokens)
+    names = [canvas.within(every[key], LEAST_NAME) for key, _ in found]
     return Text("  ".join(f"{name} {share:.3f}" for name, (_, share) in zip(names, found, strict=True)))

@@ -11,6 +11,7 @@ from attncli.analysis.patterns import HeadSummary, strongest, summarise
 from attncli.base.arrays import Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas, cut, to_width
 from attncli.render.terminal.glyphs import possible_keys
@@ -63,7 +64,8 @@ class Drawn:
     @classmethod
     def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "Drawn":
         weights = drawn_map(record, layer, head)
-        keys = [strongest_keys(record, row, top_k) for row in weights]
+        names = numbered_names(record.keys)
+        keys = [strongest_keys(names, row, top_k) for row in weights]
         return cls(record, layer, head, canvas, weights, query_labels(record.tokens, canvas), keys)
 
     @property
@@ -162,9 +164,9 @@ def about(
     return f"{label}, {entropy}" if short else f"{label}: {shares}; {entropy}"
 
 
-def strongest_keys(record: AttentionRecord, row: Floats, top_k: int) -> list[tuple[str, str]]:
-    """A query's strongest keys and their weights; nothing where it may attend to nothing."""
-    return [(visible(record.keys.shown[key]), f"{weight:.3f}") for key, weight in strongest(row, top_k)]
+def strongest_keys(names: Sequence[str], row: Floats, top_k: int) -> list[tuple[str, str]]:
+    """A query's strongest keys, by the names of all, and their weights; nothing where it may attend to nothing."""
+    return [(names[key], f"{weight:.3f}") for key, weight in strongest(row, top_k)]
 
 
 def in_width(keys: Sequence[tuple[str, str]], width: int | None = None, ellipsis: str = "") -> str:

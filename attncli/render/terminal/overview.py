@@ -5,8 +5,8 @@ from rich.text import Text
 
 from attncli.analysis.patterns import HeadSummary, most_attended, summarise
 from attncli.analysis.statistics import BROAD
-from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
 from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.headings import heading, legends, scale
@@ -44,9 +44,9 @@ def kind(summary: HeadSummary) -> str:
 
 def most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width: int) -> str:
     """The keys that get most of a head's weight, as many as there is room for; at least one, however long."""
-    shown = ""
+    shown, names = "", numbered_names(record.keys)
     for key, weight in most_attended(record, layer, head, top_k):
-        entry = f"{visible(record.keys.shown[key])} {two_digits(weight)}"
+        entry = f"{names[key]} {two_digits(weight)}"
         if shown and cell_len(shown) + 2 + cell_len(entry) > width:
             break
         shown += f"  {entry}" if shown else entry

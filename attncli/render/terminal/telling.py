@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from attncli.analysis.sinks import first_is_sink
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
-from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.record.selection import numbered_names
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.glyphs import glyph_table
 from attncli.render.terminal.tables import fold
@@ -25,7 +26,7 @@ def first_look(
     next, of which a terminal shows as many as there is room for, and the first in any case.
     """
     clear = patterns(record, canvas)
-    rest = [*(clear if canvas.height is None else clear[:1]), *meaning(over, canvas)]
+    rest = [*(clear if canvas.height is None else clear[:1]), *meaning(record, over, canvas)]
     if canvas.height is None:
         heads = found[:MOST]
         grid, shown = glyph_table(record, canvas), []
@@ -68,23 +69,18 @@ def count(record: AttentionRecord, found: Sequence[Sequence[Edge]], shown: int, 
 
 def named(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas: Canvas) -> list[Text]:
     """A line a head: its edges with their weights, as many as fit; behind the first what is usual there."""
+    queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
+    arrow = "→" if canvas.unicode else "->"
     lines = []
     for of_head in heads:
         line = f"{f'{of_head[0].layer}.{of_head[0].head}':>5}"
         for edge in of_head[:NAMED]:
-            shown = f"  {edge_text(record, edge, canvas)} ({edge.usual:.2f})"
+            shown = f"  {queries[edge.query]} {arrow} {keys[edge.key]} {edge.weight:.2f} ({edge.usual:.2f})"
             if edge is not of_head[0] and cell_len(line + shown) > canvas.width:
                 break
             line += shown
         lines.append(Text(line))
     return lines
-
-
-def edge_text(record: AttentionRecord, edge: Edge, canvas: Canvas) -> str:
-    """it → trophy 0.61"""
-    arrow = "→" if canvas.unicode else "->"
-    query, key = visible(record.tokens.shown[edge.query]), visible(record.keys.shown[edge.key])
-    return f"{query} {arrow} {key} {edge.weight:.2f}"
 
 
 def patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
@@ -94,13 +90,24 @@ def patterns(record: AttentionRecord, canvas: Canvas) -> list[Text]:
     return folded(f"clear patterns:  {'  '.join(said)}", canvas) if clear else []
 
 
-def meaning(over: Usual, canvas: Canvas) -> list[Text]:
-    """How these were chosen."""
+def meaning(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Text]:
+    """How these were chosen, and which word was not among them."""
     others = over.texts - 1
     where = f"in this and {others} texts of attncli's own" if others else "in this text"
     said = (
         f"(in brackets what is usual: the head's mean at that distance {where}, or what other words give that key if "
         f"more; far above: by {STRONG})"
+    )
+    return [*folded(said, canvas, canvas.faint), *sink_note(record, canvas)]
+
+
+def sink_note(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """Say that the first token is a sink, where it is one without being special; else nothing."""
+    if not first_is_sink(record):
+        return []
+    name = numbered_names(record.tokens)[0]
+    said = (
+        f'(the first token, "{name}", is a sink: every token after it sees it; as [CLS] would be, it is no word here)'
     )
     return folded(said, canvas, canvas.faint)
 

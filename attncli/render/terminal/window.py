@@ -15,6 +15,7 @@ from attncli.analysis.filters import kept
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
 from attncli.render.terminal import signed
 from attncli.render.terminal.canvas import Canvas, to_width
@@ -151,6 +152,7 @@ def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window
     """A line a token with its strongest keys of those that are shown, as many as fit."""
     queries, keys = held.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
+    key_names = numbered_names(record.keys)
     down = around(queries, held.query, canvas.height or len(queries))
     out = np.ones(len(record.keys), dtype=bool)
     out[keys] = False
@@ -158,6 +160,6 @@ def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window
     for query in down:
         row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
         room = max(1, canvas.width - cell_len(names[query]) - GAP)
-        named = in_width(strongest_keys(record, row, ROW_KEYS), room, canvas.ellipsis)
+        named = in_width(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
         lines.append(Text(f"{names[query]}{' ' * GAP}{named}", MARKED if query == held.query else "", no_wrap=True))
     return Window(lines, down)

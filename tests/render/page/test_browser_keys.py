@@ -150,14 +150,14 @@ def test_what_can_be_seen_is_said(opened, records, as_shown):
     row = records[0].map(1, 0)[1]
     best = row.argmax()
     assert page.text("said").endswith(
-        f"query 1 “cat”: strongest key “{records[0].tokens.text[best]}” {as_shown(row[best])}."
+        f"query 1 “cat”: strongest key {best} “{records[0].tokens.text[best]}” {as_shown(row[best])}."
     )
     assert page.text("said").startswith("Layer 1, head 0: ")
     page.press("o")
     column = records[0].map(1, 0)[:, 1]
     best = column.argmax()
     assert page.text("said").endswith(
-        f"key 1 “cat”: strongest query “{records[0].tokens.text[best]}” {as_shown(column[best])}."
+        f"key 1 “cat”: strongest query {best} “{records[0].tokens.text[best]}” {as_shown(column[best])}."
     )
 
 

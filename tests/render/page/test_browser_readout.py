@@ -85,7 +85,7 @@ def test_a_click_on_a_row_goes_to_its_token_and_holds_it(opened, view):
     assert [row[0] for row in panel(page)[1]] == ["sat 196"]
     page.click("#values tbody tr >> td:nth-child(2)")
     assert (page.hash["token"], page.hash["side"]) == ("196", "key")
-    assert "key 196 “sat”: strongest query “中” 1.00" in page.text("said")
+    assert "key 196 “sat”: strongest query 3 “中” 1.00" in page.text("said")
     scrolled = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.scrollLeft]")
     assert scrolled[view == "matrix"] > 1000
 

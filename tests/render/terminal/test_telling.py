@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, record_of
@@ -55,9 +56,39 @@ def test_heads_are_named_with_their_edges_and_what_is_usual():
     assert f"{len(found)} of 6 heads have edges between words far above what is usual:" in lines
     for of_head in found[:MOST]:
         edge = of_head[0]
-        ends = f"{record.tokens.text[edge.query]} -> {record.tokens.text[edge.key]}"
+        ends = f"{named(record.tokens.text, edge.query)} -> {named(record.tokens.text, edge.key)}"
         wanted = f"{edge.layer}.{edge.head}  {ends} {edge.weight:.2f} ({edge.usual:.2f})"
         assert any(line.strip().startswith(wanted) for line in lines)
+
+
+def named(tokens, place):
+    """A token, with its number where others are the same."""
+    same = [number for number, token in enumerate(tokens) if token == tokens[place]]
+    return tokens[place] if len(same) == 1 else f"{tokens[place]}#{same.index(place) + 1}"
+
+
+def test_two_edges_between_the_same_words_are_told_apart():
+    weights = np.full((14, 14), 1 / 14)
+    for query, key in ((3, 10), (10, 3)):
+        weights[query] = 0.1 / 13
+        weights[query, key] = 0.9
+    record = record_of(weights)
+    assert record.tokens.text[3] == record.tokens.text[10]
+    [line] = [one for one in look(record, Canvas(100, colour=False, unicode=True)) if one.startswith("  0.0")]
+    named = [part.rsplit(" ", 2)[0] for part in line.split("  ")[2:]]
+    assert sorted(named) == ["中#1 → 中#2", "中#2 → 中#1"]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_that_the_first_token_of_a_decoder_is_a_sink_is_said(foreign, minilm, family):
+    def said(record):
+        lines = look(record, Canvas(100, colour=False, unicode=True))
+        return re.sub(r"\s+", " ", " ".join(lines))
+
+    record = foreign(family).attend("the cat sat on the mat")
+    assert f'(the first token, "{named(record.tokens.text, 0)}", is a sink' in said(record)
+    assert "is a sink" not in said(foreign("t5").attend("the cat sat on the mat", which="encoder"))
+    assert "is a sink" not in said(minilm.attend("the cat sat on the mat", mask="causal"))
 
 
 def test_where_nothing_stands_out_it_says_so():
@@ -68,7 +99,7 @@ def test_where_nothing_stands_out_it_says_so():
 def test_what_it_is_held_against_is_said():
     record = model_of(2, 2)
     for texts, said in ((1, "in this text,"), (13, "in this and 12 texts of attncli's own,")):
-        over = replace(Usual.of_text(record), texts=texts)
+        over = Usual.of([record] * texts)
         assert said in re.sub(r"\s+", " ", " ".join(look(record, Canvas(80, colour=False, unicode=True), over)))
 
 
