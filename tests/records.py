@@ -150,4 +150,4 @@ def cut_edges() -> EdgeEffects:
     effects = np.random.default_rng(0).normal(size=(2, 4)) / 100
     effects[0, 3] = np.nan
     where = CutIn(record.model, Answer("logit", "logit of cat", 1.5), record.tokens, [0, 1], [0], False)
-    return EdgeEffects(where, [1, 2], [0, 1, 2, 3], effects, np.full((2, 4), 0.25))
+    return EdgeEffects(where, [1, 2], [0, 1, 2, 3], effects, np.full((2, 4), 0.25), ~np.isnan(effects))

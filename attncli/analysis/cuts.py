@@ -10,7 +10,7 @@ import numpy as np
 
 from attncli.analysis.effects import Answer
 from attncli.analysis.ranks import RankCorrelation, rank_correlation
-from attncli.base.arrays import Doubles
+from attncli.base.arrays import Bools, Doubles
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 
@@ -91,7 +91,8 @@ class EdgeEffects:
     """Each of some edges cut by itself, in all of the layers at once.
 
     queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
-    so that there is nothing to cut. weights: `[query, key]`, the mean over the heads.
+    so that there is nothing to cut. weights: `[query, key]`, the mean over the heads. can_matter: `[query, key]`,
+    whether the network has a path from the edge to the output; the effects of other edges are 0.
     """
 
     where: CutIn
@@ -99,11 +100,11 @@ class EdgeEffects:
     keys: list[int]
     effects: Doubles
     weights: Doubles
+    can_matter: Bools
 
     def correlation(self) -> RankCorrelation | None:
-        """Of the weights with the sizes of the effects, over all edges that were cut."""
-        cut = ~np.isnan(self.effects)
-        return rank_correlation(self.weights[cut], np.abs(self.effects[cut]))
+        """Of the weights with the sizes of the effects, over the edges that can matter."""
+        return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))
 
     @property
     def first(self) -> Edge:
@@ -111,9 +112,10 @@ class EdgeEffects:
         return self.ranked()[0][0]
 
     def ranked(self) -> list[tuple[Edge, float, float]]:
-        """Every edge with its effect and its weight, that with the largest effect first."""
+        """Every edge with its effect and its weight: those that can matter first, of these the largest effect first."""
         cut = np.argwhere(~np.isnan(self.effects))
-        order = np.argsort([-abs(self.effects[row, column]) for row, column in cut], kind="stable")
+        places = tuple(cut.T)
+        order = np.lexsort((-np.abs(self.effects[places]), ~self.can_matter[places]))
         return [
             (
                 (self.queries[row], self.keys[column]),
@@ -125,11 +127,12 @@ class EdgeEffects:
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""
-        found = self.correlation()
+        found, can = self.correlation(), int(self.can_matter.sum())
         return {
             **self.where.document(),
             "edges": [
-                {**self.where.edge(edge), "weight": weight, "effect": effect} for edge, effect, weight in self.ranked()
+                {**self.where.edge(edge), "weight": weight, "effect": effect, "can_matter": place < can}
+                for place, (edge, effect, weight) in enumerate(self.ranked())
             ],
             "correlation": None if found is None else asdict(found),
         }

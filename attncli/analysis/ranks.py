@@ -13,7 +13,7 @@ LEAST = 3  # numbers: the order of two is the same or the other way round
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's ρ of two lists, and from where to where it is, 19 times of 20, when one of them is permuted."""
+    """Spearman's ρ of two lists, and its range, 19 times of 20, when one of them is permuted freely."""
 
     rho: float
     low: float
@@ -30,8 +30,8 @@ def ranks(numbers: Doubles) -> Doubles:
 
 def rank_correlation(one: Doubles, other: Doubles, seed: int = 0) -> RankCorrelation | None:
     """Spearman's ρ: the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two
-    Things"), and what permutations of the second list give. None for fewer than 3 numbers, and where a list has the
-    same number everywhere, which has no order.
+    Things"), and its range over permutations of the second list, every order being as likely. None for fewer than 3
+    numbers, and where a list has the same number everywhere, which has no order.
     """
     first, second = (ranks(numbers) - (len(numbers) + 1) / 2 for numbers in (one, other))
     size = float(np.sqrt(first @ first * (second @ second)))

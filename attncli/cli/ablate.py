@@ -85,7 +85,7 @@ def ablate(
 
     Effect: the output without a head minus with it; each head, each layer, all. The output is the cosine of two texts,
     the probability of a label, the divergence of what is predicted, or how far the last vectors move. Several texts:
-    means, intervals, importance, and how far the output holds beside random heads.
+    means, intervals (of at least 3 texts), importance, and how far the output holds beside random heads.
 
     \b
     Examples:

@@ -57,8 +57,8 @@ def cut(
     """Cut edges of attention, and say what the output does.
 
     Cut, an edge from a query to a key leaves the key unseen (attention knock-out, Geva et al. 2023). With --cut some
-    at once, beside as many others; without, each by itself: effects beside weights, and how well these tell of those.
-    The output is that of ablate; with --similar-to, edges of TEXT alone are cut.
+    at once, beside as many others; without, each by itself, and the rank correlation of weights and effects over edges
+    that can matter, compared with free permutations. The output is as in ablate; with --similar-to, TEXT alone is cut.
 
     \b
     Examples:

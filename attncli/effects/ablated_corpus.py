@@ -2,9 +2,9 @@
 give, what is held of the output on every second one (`attncli.effects.removal`).
 
 What is kept of a shard are rows, one a text, and those of shards are put one after the other. They grow with the number
-of texts and are not added up further: intervals are by bootstrap over texts. A row of the first round takes 8 bytes for
-each effect and each slope, 1.3 kB with minilm and one way; of the second round 0.5 kB. A text goes through the network
-once for each head and more: a million of them, with 1.3 GB, take days of many cores.
+of texts and are not added up further: intervals come from how the effects vary over texts. A row of the first round
+takes 8 bytes for each effect and each slope, 1.3 kB with minilm and one way; of the second round 0.5 kB. A text goes
+through the network once for each head and more: a million of them, with 1.3 GB, take days of many cores.
 
 Which texts make the order and which are measured on is counted over the whole corpus, when the first round is done: it
 is the same whatever the shards are. As no sums are rounded in between, so is every number.

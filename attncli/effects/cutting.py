@@ -9,6 +9,7 @@ are cut and the second stays as it is.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -23,6 +24,7 @@ from attncli.effects.changes import Change, Hide, Reweigh, Without
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.models.model import Model
+from attncli.models.rows import of_layers
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select_token
 
@@ -71,6 +73,7 @@ def cut_each(
 ) -> EdgeEffects:
     """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") each there is.
 
+    An edge that can't have an effect (`Scissors.can_matter`) is not cut: its effect is 0. So is one within rounding.
     progress: is told of every edge that was cut.
 
     Raises RequestError as `cut` does.
@@ -78,12 +81,17 @@ def cut_each(
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = scissors.named(*edges)
     queries, keys = map(scissors.places, edges)
-    effects = np.full((len(scissors.shown),) * 2, np.nan)
-    changes = [scissors.without([edge], scissors.record.layers) for edge in meant]
-    with progress(len(meant), "edges") as advance:
-        effects[tuple(np.transpose(meant))] = scissors.effects(changes, advance)
+    effects = np.where(scissors.shown, 0.0, np.nan)
+    some = [edge for edge in meant if scissors.can_matter[edge]]
+    changes = [scissors.without([edge], scissors.record.layers) for edge in some]
+    with progress(len(some), "edges") as advance:
+        found = scissors.effects(changes, advance)
+    found[np.abs(found) <= scissors.asked.rounding] = 0.0
+    for edge, effect in zip(some, found, strict=True):
+        effects[edge] = effect
     rows = np.ix_(queries, keys)
-    return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows])
+    can_matter = scissors.can_matter[rows]
+    return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows], can_matter)
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,27 @@ class Scissors:
     def shown(self) -> Bools:
         """What any of the layers lets a query see, `[query, key]`."""
         return np.any(self.record.masks, axis=0)
+
+    @cached_property
+    def can_matter(self) -> Bools:
+        """The edges that can have an effect, `[query, key]`.
+
+        Go back through the layers, from the tokens that the output reads. An edge matters if its query reaches the
+        output and a mask shows its key. Such a key reaches the output too, and so does the query, by its own row.
+        """
+        text, length = self.asked.texts[0], len(self.record.tokens)
+        network, config = text.model.network, text.model.config
+        [run] = text.model.rows([text.tokens], text.mask).runs
+        shown = of_layers(run.masks, 1, length, text.model.device)[0].cpu().numpy()
+        reaching, found = np.zeros(length, dtype=bool), np.zeros((length, length), dtype=bool)
+        reaching[list(self.asked.reads)] = True
+        for layer in reversed(range(config.layers)):
+            heard = {head for head in range(config.heads) if (layer, head) not in network.silenced}
+            edges = shown[layer] & reaching[:, None] & bool(heard)
+            if layer in self.record.layers and heard.intersection(self.record.heads):
+                found |= edges
+            reaching |= edges.any(axis=0)
+        return found
 
     @property
     def weights(self) -> Doubles:

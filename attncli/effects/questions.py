@@ -68,6 +68,22 @@ class Question(ABC):
         asked of those that are left.
         """
 
+    @property
+    @abstractmethod
+    def reads(self) -> Sequence[int]:
+        """The places of the first text's tokens whose last vectors have a part in the number."""
+
+    @property
+    def step(self) -> float:
+        """Estimate the rounding of a number of size 1: each layer rounds by one unit in the last place."""
+        model = self.texts[0].model
+        return torch.finfo(model.dtype).eps * model.config.layers
+
+    @property
+    def rounding(self) -> float:
+        """The largest effect that rounding explains; an effect of this size or less counts as 0."""
+        return self.step
+
     @cached_property
     def value(self) -> float:
         """Without any change."""
@@ -112,6 +128,10 @@ class Distance(Question):
     kind = "distance"
     about = "how far the last vectors move, as a share of their lengths"
 
+    @property
+    def reads(self) -> Sequence[int]:
+        return range(len(self.texts[0].tokens))
+
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [vectors] = self.texts, last
         moved = (vectors - text.last).double().norm(dim=-1) / text.last.double().norm(dim=-1)
@@ -133,6 +153,10 @@ class Cosine(Question):
         super().__init__(texts)
         self.output = output
 
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens)
+
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         one, other = (said(self.output, copies, text.tokens) for text, copies in zip(self.texts, last, strict=True))
         return torch.cosine_similarity(one, other, dim=-1)
@@ -152,6 +176,17 @@ class Target(Question):
         at = "" if place is None else f" at token {place} ({text.tokens.shown[place]})"
         self.about = f"{kind} of {output.labels[label]}{at}"
         self.held = () if place is None else (place,)
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens) if self.place is None else [self.place]
+
+    @property
+    def rounding(self) -> float:
+        """That of the logit; a probability P changes by P (1 - P) times as much."""
+        text = self.texts[0]
+        size = size_of(said(self.output, text.last, text.tokens, self.held or None))
+        return self.step * size * (1.0 if self.kind == "logit" else self.value * (1 - self.value))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [copies] = self.texts, last
@@ -176,6 +211,17 @@ class Divergence(Question):
         words = [place for place, special in enumerate(text.tokens.special) if not special]
         self.held = () if places is None or list(places) == words else places
         self.before = self.log_probabilities(text.last)
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.output.places(self.texts[0].tokens) if self.places is None else self.places
+
+    @property
+    def rounding(self) -> float:
+        """A divergence is flat where nothing changes: logits that differ by d change it by d² / 2 at most."""
+        text = self.texts[0]
+        logits = said(self.output, text.last, text.tokens, self.places)
+        return logits[..., 0].numel() * (self.step * size_of(logits)) ** 2 / 2
 
     def log_probabilities(self, copies: Tensor) -> Tensor:
         """`[copy, ...]`"""
@@ -213,6 +259,11 @@ def said_of_left(output: Output, left: Sequence[Left], whole: Tokens, places: Se
     """The same of texts some of whose tokens were erased, `[left, ...]`."""
     rows = None if places is None else [[one.row(place) for place in places] for one in left]
     return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
+
+
+def size_of(logits: Tensor) -> float:
+    """Estimate the size of the terms whose sums are these logits: twice the largest logit, and at least 2."""
+    return 2 * max(1.0, float(logits.abs().max()))
 
 
 def apart(before: Tensor, after: Tensor) -> Tensor:

@@ -35,5 +35,17 @@ def test_what_is_permuted_lies_in_the_interval_19_times_of_20():
     assert same.rho == pytest.approx(1) and same.high < 0.6
 
 
+def test_the_permutation_is_free_whatever_rows_and_columns_the_numbers_come_from():
+    """Its standard deviation is 1 / sqrt(n - 1) (Kendall 1948). Rows and columns permuted together would keep a sink's
+    column together, and make it twice as wide.
+    """
+    generator = np.random.default_rng(0)
+    sink = np.zeros(16)
+    sink[0] = 5.0
+    one, other = (generator.normal(size=(16, 16)) + generator.normal(size=16) + sink for _ in range(2))
+    found = rank_correlation(one.ravel(), other.ravel())
+    assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(255), rel=0.1)
+
+
 def test_two_numbers_have_no_correlation():
     assert rank_correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])) is None

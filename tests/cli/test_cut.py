@@ -5,7 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from checkpoints import make_checkpoint
 from PIL import Image
+from scipy.stats import spearmanr
 
 TEXT = "The cat sat on the mat."
 
@@ -37,6 +39,25 @@ def test_each_edge_in_the_terminal_as_in_the_document(attncli):
         assert float(row[2]) == pytest.approx(edge["effect"], rel=0.01)
         assert row[3] == f"{edge['weight']:.3f}"
     assert f"rank correlation {said['correlation']['rho']:+.2f} over 9 edges" in " ".join(shown.split())
+
+
+def test_only_edges_that_can_have_an_effect_are_ranked(attncli, tmp_path):
+    """A classifier reads [CLS]: in the last layer 7 of 49 edges reach it, and of these weights tell."""
+    folder = make_checkpoint(tmp_path, "bert", "ForSequenceClassification", num_hidden_layers=3)
+    line = ("cut", "-m", str(folder), "--keep-rest", "-l", "2", "-H", "0", "--target", "LABEL_1", "the cat sat on it")
+    said = json.loads(attncli(*line, "--json").out)
+    can = [edge for edge in said["edges"] if edge["can_matter"]]
+    assert len(said["edges"]) == 49 and said["edges"][:7] == can and len(can) == 7
+    assert {edge["query"]["index"] for edge in can} == {0} and {edge["effect"] for edge in said["edges"][7:]} == {0}
+    rho = spearmanr([edge["weight"] for edge in can], [abs(edge["effect"]) for edge in can]).statistic
+    assert said["correlation"]["rho"] == pytest.approx(rho) and said["correlation"]["count"] == 7
+    shown = attncli(*line, "--top", "20").out
+    words = " ".join(shown.split())
+    assert f"rank correlation {rho:+.2f} over the 7 of 49 edges that can have an effect; with the effects" in words
+    assert "freely permuted over these edges" in words
+    assert sum(line.split()[:1] == ["[CLS]"] for line in shown.splitlines()) == 7
+    none = " ".join(attncli(*line[:-1], "--out-of", "cat", line[-1]).out.split())
+    assert "none of these 7 edges can have an effect" in none
 
 
 def test_what_a_mask_hides_is_empty_in_the_map_and_not_in_the_document(attncli):

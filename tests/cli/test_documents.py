@@ -65,7 +65,7 @@ CALLS = {
         "check mine.py:MyAttention", "check mine.py:unscaled", "check mine.py:MyAttention -m tiny @",
     ],
     "ablate": [
-        "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt",
+        "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt -f lines.txt",
     ],
     "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],

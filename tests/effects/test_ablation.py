@@ -1,22 +1,27 @@
 """Ablation: on networks whose answer is known, beside finite differences, and on real texts."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
-from attncli.analysis.effects import bootstrap
+from attncli.analysis.effects import mean_interval, student
 from attncli.base.errors import RequestError
-from attncli.effects.ablation import Ways, ablate
+from attncli.effects.ablation import Silenced, Ways, ablate
 from attncli.effects.asking import Asking, question
+from attncli.effects.changes import silence
 from attncli.effects.copies import Unchanged
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.reference import reference
 from attncli.models.attending import Gates
 from attncli.models.transformers_peer import load_reference
 
+SAMPLES = Path(__file__).parents[2] / "sample_inputs"
 TEXT, OTHER = "the cat sat on it", "un believ able, the big cat"
 ROUNDING = 1e-12
 EVERY = Ways(("zero", "mean", "resample"), ["the cat sat", "it, too, is on the big cat"])
@@ -115,17 +120,50 @@ def test_several_texts_have_means_intervals_and_curves(minilm):
         np.testing.assert_allclose(curve.effects[:, -1], found.together[1::2].mean(), atol=1e-6)
 
 
-def test_the_interval_of_the_mean_holds_the_truth_as_often_as_it_says():
-    random = np.random.default_rng(0)
-    held = [low <= 1 <= high for low, high in (bootstrap(random.exponential(size=40)) for _ in range(100))]
-    assert 0.86 < np.mean(held) < 0.995
+def test_two_texts_have_no_interval(minilm):
+    found = ablate(minilm, ["The cat sat.", "It rained."], layers="5", heads="0")
+    assert found.interval() is None and "interval" not in found.document()["effects"][0]
+    three = ablate(minilm, ["The cat sat.", "It rained.", "Why?"], layers="5", heads="0")
+    assert three.interval()[0][0, 0, 0] == 0 < three.interval()[1][0, 0, 0]  # a distance is not below 0
+    assert three.document()["effects"][0]["interval"] == [float(end[0, 0, 0]) for end in three.interval()]
 
 
-def test_the_interval_of_more_samples_than_are_drawn_at_once_is_the_same(monkeypatch):
-    samples = np.random.default_rng(0).normal(size=(50, 2, 3))
-    whole = bootstrap(samples)
-    monkeypatch.setattr("attncli.analysis.effects.ROOM", 50 * 7)
-    np.testing.assert_allclose(bootstrap(samples), whole, rtol=1e-12)
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 11, 30, 100, 1000, 10**6])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.96, 0.99])
+def test_quantiles_of_students_distribution_are_scipys(freedom, share):
+    assert student(share, freedom) == pytest.approx(scipy.stats.t.ppf(0.5 + share / 2, freedom), rel=1e-6)
+
+
+def coverage(draw, mean):
+    """How often the interval holds the mean, over draws `[sample, draw, ...]`."""
+    low, high = mean_interval(draw)
+    return float(np.mean((low <= mean) & (mean <= high)))
+
+
+@pytest.mark.parametrize("texts", [3, 5, 12])
+def test_the_interval_holds_the_mean_of_normal_effects(texts):
+    draw = np.random.default_rng(0).normal(2.0, 3.0, size=(texts, 20_000))
+    assert 0.93 <= coverage(draw, 2.0) <= 0.97
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    lines = (SAMPLES / "treebank.conllu").read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asking", [Asking(), Asking(similar_to="A cat sits on a rug.")])
+def test_the_interval_holds_the_mean_of_real_effects(minilm, sentences, asking):
+    """Texts drawn from 40 sentences, whose mean is known; over the heads of two layers."""
+    ways, changes = Silenced.of(minilm, Ways(), "2,5", "all"), []
+    for text in sentences:
+        asked = question(minilm, text, asking)
+        changes.append(asked.effects([silence(some) for some in ways.sets[:24]]))
+    effects, random = np.array(changes), np.random.default_rng(0)
+    for texts in (3, 5, 12):
+        draw = effects[random.integers(len(effects), size=(texts, 4000))]
+        assert 0.93 <= coverage(draw, effects.mean(axis=0)) <= 0.97, texts
 
 
 @pytest.mark.parametrize(

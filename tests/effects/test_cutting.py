@@ -110,6 +110,93 @@ def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
     assert kept.effects.min() > 1e-5 and kept.correlation().rho > kept.correlation().high
 
 
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize(
+    ("family", "task", "asking", "layers", "reads", "can"),
+    [
+        ("bert", "ForSequenceClassification", Asking(target="LABEL_1"), "3", [0], 7),
+        ("bert", "ForSequenceClassification", Asking(), "1-2", [0], 49),
+        ("bert", "ForSequenceClassification", Asking(mask="causal"), "all", [0], 1),
+        ("bert", "ForTokenClassification", Asking(at="3", mask="causal"), "2", [3], 10),
+        ("bert", "ForTokenClassification", Asking(mask="causal"), "3", range(1, 6), 20),
+        ("bert", "ForQuestionAnswering", Asking(), "3", range(7), 49),
+        ("modernbert", "ForMaskedLM", Asking(at="0"), "1-2", [0], 22),
+        ("modernbert", "ForMaskedLM", Asking(at="-1"), "2", [-1], 12),
+        ("modernbert", "Model", Asking(mask="causal"), "1", range(7), 18),
+    ],
+)
+def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_read(
+    tmp_path, family, task, asking, layers, reads, can, keep_rest
+):
+    """Every edge by itself. A window of 2 keeps the last layers from bringing far tokens near."""
+    changes = {"local_attention": 4, "global_attn_every_n_layers": 10} if family == "modernbert" else {}
+    folder = make_checkpoint(tmp_path, family, task, **changes)
+    model = load_model(str(folder), device="cpu", dtype="float64")
+    reference = load_reference(model.place.path, model.device, model.dtype)
+    text = "the cat sat on it" if family == "bert" else "the cat sat"
+    found = cut_each(model, text, layers=layers, heads="1", asking=asking, keep_rest=keep_rest)
+    tokens = model.tokenizer.encode(text)
+    before = reference.run(tokens, asking.mask)[1][-1]
+    for query, key in np.ndindex(*found.effects.shape):
+        edges = {(layer, 1): [(query, key)] for layer in found.where.layers}
+        with edges_cut(edges, keep_rest):
+            moved_by = (reference.run(tokens, asking.mask)[1][-1] - before)[list(reads)].abs().max()
+        if np.isnan(found.effects[query, key]):
+            assert not found.can_matter[query, key]
+        else:
+            assert found.can_matter[query, key] == (moved_by > 1e-12), (query, key)
+            assert found.can_matter[query, key] or found.effects[query, key] == 0
+    assert found.can_matter.sum() == can
+
+
+def test_edges_of_silenced_heads_can_not_matter(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path, "bert")), device="cpu").without("1.0,3.0-3")
+    assert not cut_each(model, "the cat", layers="1", heads="0").can_matter.any()
+    assert cut_each(model, "the cat", layers="1", heads="0,1").can_matter.all()
+    assert not cut_each(model, "the cat", layers="3").can_matter.any()
+    labelled = load_model(str(make_checkpoint(tmp_path, "bert", "ForTokenClassification")), device="cpu")
+    found = cut_each(labelled.without("3.all"), "the cat", layers="2", asking=Asking(at="cat"))
+    assert found.can_matter.any(axis=1).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("task", "asking"),
+    [
+        ("Model", Asking()),
+        ("ForSequenceClassification", Asking()),
+        ("ForSequenceClassification", Asking(target="LABEL_1")),
+        ("ForSequenceClassification", Asking(target="LABEL_1", kind="logit")),
+        ("ForTokenClassification", Asking()),
+    ],
+)
+def test_what_rounding_does_is_no_effect(tmp_path, task, asking):
+    """Values that are all alike give the same whatever the weights are, but for their rounding: no edge is before
+    another.
+    """
+    folder = make_checkpoint(tmp_path, "bert", task)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith("self.value.weight"):
+            tensor.zero_()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    model = load_model(str(folder), device="cpu")
+    scissors = Scissors.of(model, TEXT, "all", "all", asking, keep_rest=False)
+    every = [scissors.without([edge], [0, 1, 2, 3]) for edge in scissors.named("*", "*")]
+    assert np.ptp(scissors.effects(every)) > 0
+    found = cut_each(model, TEXT, asking=asking)
+    assert not found.effects.any() and found.correlation() is None
+
+
+def test_effects_above_rounding_are_what_they_are(minilm):
+    scissors = Scissors.of(minilm, "The cat.", "2", "0", Asking(similar_to="A dog."), keep_rest=True)
+    every = scissors.named("*", "*")
+    expected = scissors.effects([scissors.without([edge], [2]) for edge in every])
+    found = cut_each(minilm, "The cat.", layers="2", heads="0", asking=Asking(similar_to="A dog."), keep_rest=True)
+    np.testing.assert_allclose(found.effects.ravel(), expected, atol=8e-7)
+    assert np.count_nonzero(found.effects) > 15
+
+
 def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
     assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
     asked = question(minilm, "The cat sat on the mat.")

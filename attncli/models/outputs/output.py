@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.choices import Output as Kind
-from attncli.models.outputs.pooling import POOLINGS
+from attncli.models.outputs.pooling import CLS, LAST, POOLINGS
 from attncli.text.tokens import Tokens
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
@@ -69,6 +69,14 @@ class Output:
         if self.late:
             parts = [self.pooled(part) for part in parts]
         return [part[0] for part in parts] if self.pooling else list(parts)
+
+    def places(self, tokens: Tokens) -> list[int]:
+        """Return the places of the tokens whose vectors have a part in what it says."""
+        if not self.pooling:
+            return list(range(len(tokens)))
+        real = [place for place, padding in enumerate(tokens.padding) if not padding]
+        ends = {CLS: real[:1], LAST: real[-1:]}
+        return sorted({place for name in self.pooling for place in ends.get(name, real)})
 
     def read(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """The vectors that it reads of a text's, `[vector, size]`."""

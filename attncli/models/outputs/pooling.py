@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-CLS, MEAN = "cls", "mean"
+CLS, MEAN, LAST = "cls", "mean", "lasttoken"
 
 
 def weighted_mean(vectors: Tensor) -> Tensor:
@@ -23,5 +23,5 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
     MEAN: lambda vectors: vectors.mean(dim=0),
     "mean_sqrt_len_tokens": lambda vectors: vectors.sum(dim=0) / len(vectors) ** 0.5,
     "weightedmean": weighted_mean,
-    "lasttoken": lambda vectors: vectors[-1],
+    LAST: lambda vectors: vectors[-1],
 }

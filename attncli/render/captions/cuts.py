@@ -1,7 +1,8 @@
 """What is said of cut edges: where they were cut and how, and how weights and effects go together."""
 
-from attncli.analysis.cuts import CutIn
-from attncli.analysis.ranks import RankCorrelation
+import numpy as np
+
+from attncli.analysis.cuts import CutIn, EdgeEffects
 from attncli.base.printable import visible
 from attncli.record.selection import name_of, number_list
 
@@ -26,15 +27,20 @@ def token_name(where: CutIn, place: int) -> str:
     return visible(name_of(place, where.tokens))
 
 
-def together(found: RankCorrelation | None) -> str:
-    """Whether edges with larger weights have larger effects, beside luck."""
-    if found is None:
-        return "weights and sizes of effects have no rank correlation: there are too few edges, or all are the same"
-    if found.rho > found.high:
+def together(found: EdgeEffects) -> str:
+    """Say whether edges with larger weights have larger effects, compared with chance."""
+    count, can = found.effects.size - int(np.isnan(found.effects).sum()), int(found.can_matter.sum())
+    if not can:
+        return f"none of these {count} edges can have an effect: no path leads from their queries to the output"
+    edges = f"{count} edges" if can == count else f"the {can} of {count} edges that can have an effect"
+    ranked = found.correlation()
+    if ranked is None:
+        return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all the same"
+    if ranked.rho > ranked.high:
         says = "edges with larger weights matter more"
     else:
-        says = "edges with larger weights matter less" if found.rho < found.low else "weights don't tell what matters"
+        says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
     return (
-        f"weights and sizes of effects: Spearman's rank correlation {found.rho:+.2f} over {found.count} edges; "
-        f"with permuted effects {found.low:+.2f} to {found.high:+.2f}, 19 times of 20: {says}"
+        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; with the effects "
+        f"freely permuted over these edges {ranked.low:+.2f} to {ranked.high:+.2f}, 19 times of 20: {says}"
     )

@@ -15,7 +15,11 @@ UP = {
     "distance": "effect: how far the last vectors move without {0}, as a share of their lengths; 0 is no move",
 }
 IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
-INTERVAL = "from, to: of 20 such intervals of the mean 19 hold it (bootstrap over texts)"
+INTERVAL = (
+    "from, to: an interval for the mean over all texts like these (Student's t); about 19 of 20 such intervals hold "
+    "it, fewer where few texts have the largest effects by far"
+)
+NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
 
 
 def which_way(kind: str, what: str = "the head") -> str:

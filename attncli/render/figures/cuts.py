@@ -54,7 +54,7 @@ def edges_figure(found: EdgeEffects) -> Figure:
         [where.tokens.shown[place] for place in found.queries],
         [where.tokens.shown[place] for place in found.keys],
         title=heading(where),
-        note="; ".join([cut_where(where), which_way(where.answer.kind, EDGE), together(found.correlation())]),
+        note="; ".join([cut_where(where), which_way(where.answer.kind, EDGE), together(found)]),
         vmax=1.0,
     )
     panels = [in_shares("effect", found.effects), in_shares("mean weight", found.weights)]

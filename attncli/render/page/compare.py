@@ -95,7 +95,7 @@ def edges_page(found: EdgeEffects) -> str:
         "heading": heading,
         "says": f"{which_way(where.answer.kind, EDGE)}.",
         "between": TO,
-        "about": [cut_where(where), together(found.correlation())],
+        "about": [cut_where(where), together(found)],
     }
     return document(heading, effects_description(where.model, axes, panels) | said, chunks)
 

@@ -51,16 +51,16 @@ def cut_view(found: Cut, canvas: Canvas) -> list[RenderableType]:
 
 
 def edges_view(found: EdgeEffects, top: int, canvas: Canvas) -> list[RenderableType]:
-    """The effects and the weights as maps; the `top` edges with the largest effects; whether weights tell of them."""
+    """Show the effects and the weights as maps, the `top` edges with the largest effects, and whether weights tell."""
     where = found.where
     table = plain_table("from", "to", "effect", "mean weight", "its rank", names=["to"])
-    ranked = found.ranked()
+    ranked = found.ranked()[: int(found.can_matter.sum())]
     heavy = sorted((weight for _, _, weight in ranked), reverse=True)
     for edge, effect, weight in ranked[:top]:
         names = (Text(token_name(where, place)) for place in edge)
         table.add_row(*names, signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
     maps = [*map_lines(found, "effect", found.effects, canvas), *map_lines(found, "mean weight", found.weights, canvas)]
-    return [*heading(where, EDGE, canvas), *maps, table, Prose(together(found.correlation()))]
+    return [*heading(where, EDGE, canvas), *maps, *([table] if ranked else [Text()]), Prose(together(found))]
 
 
 def map_lines(found: EdgeEffects, name: str, part: Doubles, canvas: Canvas) -> Iterator[RenderableType]:

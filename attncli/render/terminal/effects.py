@@ -9,7 +9,7 @@ from rich.text import Text
 from attncli.analysis.effects import Ablation, Curve
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
-from attncli.render.captions.effects import IMPORTANCE, INTERVAL, WAYS, answered, which_way
+from attncli.render.captions.effects import IMPORTANCE, INTERVAL, NO_INTERVAL, WAYS, answered, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.head_grid import head_grid
@@ -34,7 +34,7 @@ def ablation_view(found: Ablation, top: int, canvas: Canvas) -> list[RenderableT
     if found.importance is not None:
         lines.append(Prose(IMPORTANCE))
     if found.texts > 1:
-        lines.append(Prose(INTERVAL))
+        lines.append(Prose(NO_INTERVAL if found.interval() is None else INTERVAL))
     return [*lines, *curves(found.curves)]
 
 
