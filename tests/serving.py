@@ -50,7 +50,7 @@ class Served:
         usual = {"Host": self.host, "Cookie": self.cookie}
         if method == "POST":
             usual["Origin"] = self.origin
-        client = http.client.HTTPConnection("127.0.0.1", self.lock.port, timeout=60)
+        client = http.client.HTTPConnection("127.0.0.1", self.lock.port, timeout=300)
         client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, value in {**usual, **headers}.items():
             if value is not None:

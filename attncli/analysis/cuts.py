@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.effects import Answer
+from attncli.analysis.effects import Answer, numbered
 from attncli.analysis.ranks import RankCorrelation, rank_correlation
 from attncli.base.arrays import Bools, Doubles
+from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 
 Edge = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class CutIn:
+@dataclass(frozen=True, repr=False)
+class CutIn(Brief):
     """Where edges were cut, and how.
 
     layers, heads: numbers in the model; every one of these heads of every one of these layers. keep_rest: whether a
@@ -31,6 +32,11 @@ class CutIn:
     layers: list[int]
     heads: list[int]
     keep_rest: bool
+
+    @property
+    def facts(self) -> tuple[str, str]:
+        """What the line of a result says of it."""
+        return numbered(self.layers, self.heads), str(self.answer)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -64,6 +70,10 @@ class Cut:
     weights: Doubles
     effects: Doubles
     controls: Doubles | None
+
+    def __repr__(self) -> str:
+        edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
+        return titled(self, self.where.model.shown, edges, *self.where.facts, f"effect {self.effects[0]:.4g}")
 
     @property
     def first(self) -> Edge:
@@ -101,6 +111,10 @@ class EdgeEffects:
     effects: Doubles
     weights: Doubles
     can_matter: Bools
+
+    def __repr__(self) -> str:
+        edges = f"{int(np.isfinite(self.effects).sum())} edges cut one by one"
+        return titled(self, self.where.model.shown, edges, *self.where.facts)
 
     def correlation(self) -> RankCorrelation | None:
         """Of the weights with the sizes of the effects, over the edges that can matter."""

@@ -12,6 +12,7 @@ from attncli.analysis.masking import total_variation
 from attncli.analysis.patterns import counted_queries
 from attncli.analysis.shares import row_shares
 from attncli.base.arrays import Bools, Doubles
+from attncli.base.brief import Brief
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
@@ -34,8 +35,8 @@ class Cell:
         return self.second - self.first
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, repr=False)
+class Difference(Brief):
     """Two records of the same layers and heads, and of as many queries and keys.
 
     moved: `[layer, head]`, in their order: how much weight must move to make one map the other, the total variation

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.brief import Brief
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 
 MOST_CLUSTERS = 10
 LEAST = np.float32(1e-37)  # stands for a weight of 0, which has no logarithm
 
 
-@dataclass(frozen=True)
-class Distances:
+@dataclass(frozen=True, repr=False)
+class Distances(Brief):
     """Between heads, layer by layer: head h of layer l has the number l * heads + h.
 
     divergence: the mean over tokens of the Jensen-Shannon divergence, `[head, head]`, in nats.
@@ -96,4 +98,4 @@ def check_installed() -> None:
     """Raises RequestError when scipy or scikit-learn is not installed."""
     for module, package in (("scipy", "scipy"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
-            raise RequestError(f"--distances needs {package}: pip install 'attncli[stats]'")
+            raise RequestError(f"--distances needs {package}: {install_hint('stats')}")

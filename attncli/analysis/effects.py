@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from attncli.base.arrays import Doubles
+from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
+from attncli.record.selection import number_list
 
 LEVEL = 0.05  # intervals hold the truth 19 times of 20
 FEWEST = 3  # texts that an interval of their mean needs
@@ -27,12 +29,16 @@ class Answer:
     value: float
     mask: str = "padding"
 
+    def __str__(self) -> str:
+        """cosine of the embeddings of the two texts 0.8123"""
+        return f"{self.about} {self.value:.4g}"
+
     def document(self) -> dict[str, Any]:
         return {"kind": self.kind, "value": self.value, "about": self.about}
 
 
-@dataclass(frozen=True)
-class Curve:
+@dataclass(frozen=True, repr=False)
+class Curve(Brief):
     """What becomes of the output when more and more heads are silenced.
 
     by: what orders them: "effect", "importance" or "random". heads: the order, (layer, head), the first to go first;
@@ -43,6 +49,11 @@ class Curve:
     heads: list[tuple[int, int]]
     removed: list[int]
     effects: Doubles
+
+
+def numbered(layers: Sequence[int], heads: Sequence[int]) -> str:
+    """layers 0-5, heads 3,7"""
+    return f"layers {number_list(layers)}, heads {number_list(heads)}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,17 @@ class Ablation:
     importance: Doubles | None
     curves: Sequence[Curve] = ()
     partial: bool = False
+
+    def __repr__(self) -> str:
+        return titled(
+            self,
+            self.model.shown,
+            f"{self.texts} text{'s' if self.texts > 1 else ''}",
+            f"way {' and '.join(self.ways)}",
+            numbered(self.layers, self.heads),
+            str(self.answer),
+            "partial" if self.partial else "",
+        )
 
     @property
     def texts(self) -> int:

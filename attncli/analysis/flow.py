@@ -6,6 +6,7 @@ import numpy as np
 
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 
 # Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
 UNIT = 2**29
@@ -31,7 +32,7 @@ def maximum_flows(
         from scipy.sparse.csgraph import maximum_flow
     except ImportError as error:
         raise RequestError(
-            "attention flow needs scipy: pip install 'attncli[stats]', or --method raw,rollout"
+            f"attention flow needs scipy: {install_hint('stats')}, or take --method raw,rollout"
         ) from error
     length = steps.shape[-1]
     capacities = np.rint(steps[: layer + 1] * UNIT).astype(np.int32)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.effects import Answer
+from attncli.analysis.effects import Answer, numbered
 from attncli.base.arrays import Doubles
+from attncli.base.brief import titled
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 
@@ -42,6 +43,10 @@ class Patch:
     together: float
     together_controls: Doubles
     itself: float
+
+    def __repr__(self) -> str:
+        outputs = f"{self.answer}, of the other text {self.other:.4g}"
+        return titled(self, self.model.shown, f"by {self.by}", numbered(self.layers, self.heads), outputs)
 
     @property
     def difference(self) -> float:

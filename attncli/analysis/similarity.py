@@ -8,6 +8,7 @@ import numpy as np
 
 from attncli.analysis.effects import Ablation
 from attncli.base.arrays import Doubles
+from attncli.base.brief import titled
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 from attncli.text.words import word_groups, word_tokens
@@ -60,6 +61,10 @@ class Similarity:
     biased: bool
     effects: Ablation
     references: References | None = None
+
+    def __repr__(self) -> str:
+        tokens = f"{len(self.tokens)} x {len(self.key_tokens)} tokens"
+        return titled(self, self.model.shown, f"cosine {self.cosine:.4g}", tokens)
 
     @property
     def sum(self) -> float:
@@ -124,6 +129,9 @@ class Cosines:
     model: ModelInfo
     texts: Sequence[str]
     values: Doubles
+
+    def __repr__(self) -> str:
+        return titled(self, self.model.shown, f"{len(self.texts)} texts")
 
     def document(self) -> dict[str, Any]:
         """What --json prints."""

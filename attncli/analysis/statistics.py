@@ -14,6 +14,7 @@ import numpy.typing as npt
 from attncli.analysis.distances import Distances, check_installed
 from attncli.base import choices
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
 from attncli.text.windows import NO_WORD, Window
 
@@ -102,8 +103,8 @@ def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floa
     return made
 
 
-@dataclass(frozen=True)
-class Sums:
+@dataclass(frozen=True, repr=False)
+class Sums(Brief):
     """What has been added up.
 
     totals: the sum over all queries of each figure; means and squares: the sums over all texts of the text's mean of
@@ -226,6 +227,13 @@ class Statistics:
     words: bool = False
     alike: Doubles | None = None
     kind: str = "encoder"
+
+    def __repr__(self) -> str:
+        counted = (
+            f"{self.texts} text{'s' if self.texts > 1 else ''}, {self.tokens} {'words' if self.words else 'tokens'}"
+        )
+        partial = "partial" if self.partial else ""
+        return titled(self, self.model.shown, counted, f"mask {self.mask}", self.measure, partial)
 
     @classmethod
     def of(

@@ -12,14 +12,15 @@ import numpy as np
 from attncli.analysis.effects import LEVEL, Answer
 from attncli.analysis.verdict import verdict
 from attncli.base.arrays import Doubles
+from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 
 MEASURES = ("comprehensiveness", "sufficiency")
 
 
-@dataclass(frozen=True)
-class Shuffles:
+@dataclass(frozen=True, repr=False)
+class Shuffles(Brief):
     """Effects of other weights: in all heads of all layers at once, then in all heads of each layer.
 
     permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
@@ -46,8 +47,8 @@ class Shuffles:
         return entries
 
 
-@dataclass(frozen=True)
-class Erased:
+@dataclass(frozen=True, repr=False)
+class Erased(Brief):
     """What erasing tokens in one way does, and what rankings are worth by that: AOPC of each, and its limits.
 
     way: "mask" or "deletion". alone: what each token by itself changes, `[token]`. aopc, by MEASURES: `[ranking]`;
@@ -95,6 +96,10 @@ class Trust:
     taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
     beam: int | None
+
+    def __repr__(self) -> str:
+        rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
+        return titled(self, self.model.shown, rankings, str(self.answer))
 
     @property
     def methods(self) -> list[str]:

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.cli import completion, options
-
-NEEDED = "explore needs Textual: pip install 'attncli[live]'"
 
 
 def explore(
@@ -56,7 +55,7 @@ def explore(
 
     All heads as a grid of patterns, the map of one, its tokens with their strongest keys, and the numbers of a cell,
     anew with every letter. ? shows the keys: heads, masks, words, silence a head, compare with the sentence before,
-    save, copy the command that gives this view. Needs the extra: pip install 'attncli[live]'.
+    save, copy the command that gives this view. Needs the extra live: pip install ".[live]" in a clone of attncli.
 
     \b
     Examples:
@@ -68,7 +67,7 @@ def explore(
     try:
         from attncli.live.explorer.app import Explorer
     except ModuleNotFoundError as error:
-        raise RequestError(NEEDED) from error
+        raise RequestError(f"explore needs Textual: {install_hint('live')}") from error
     from dataclasses import replace
 
     from attncli.cli.source import opening_of

@@ -53,7 +53,8 @@ def probe(
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is: the verdict says whether
     it is better than the offset, whether that may be luck, or whether the words are too few. --test says how much.
-    Ctrl-C shows what there is so far. Reading treebanks needs conllu: pip install 'attncli[probe]'.
+    Ctrl-C shows what there is so far. Reading treebanks needs the extra probe: pip install ".[probe]" in
+    a clone of attncli.
 
     \b
     Examples:

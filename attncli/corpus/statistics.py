@@ -11,6 +11,7 @@ import torch
 
 from attncli.analysis.ranges import check_sums
 from attncli.analysis.statistics import USUAL, Counting, Statistics, Sums
+from attncli.base.arguments import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, whole
 from attncli.corpus.inputs.reading import Reading
@@ -21,7 +22,7 @@ from attncli.corpus.shards.plan import Shard
 from attncli.corpus.shards.running import Show, silent
 from attncli.corpus.shards.where import Where
 from attncli.corpus.shards.work import Arrays, Counts, Seen
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, check_model
 from attncli.models.opening import Opening
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
@@ -49,6 +50,9 @@ def corpus_statistics(
     Raises RequestError when there is no text, for one in which there is nothing, and as `Counting` and `Reducer` do.
     """
 
+    check_model(model)
+    check_texts("texts", texts)
+
     def cut(number: int, text: str) -> Iterator[Window]:
         try:
             yield from windows(number, text, reducer.tokenizer, stride)
@@ -56,7 +60,7 @@ def corpus_statistics(
             raise RequestError(f"text {number}: {error}") from error
 
     reducer = Reducer(model, Counting(mask, distances, measure, words, which))
-    sums = reducer.reduce(starmap(cut, enumerate(texts)))
+    sums = reducer.reduce(starmap(cut, enumerate(each_text("texts", texts))))
     if not sums.texts:
         raise RequestError("there is no text in the corpus")
     return reducer.statistics(sums)

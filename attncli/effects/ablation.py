@@ -14,9 +14,10 @@ from torch import Tensor
 
 from attncli.analysis.effects import Ablation, Answer
 from attncli.base import choices
+from attncli.base.arguments import check_texts, describe
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
-from attncli.effects.asking import Asking, question
+from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Head, put, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.progress import Progress, silent
@@ -24,6 +25,7 @@ from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders
 from attncli.effects.rows import Rows, joined
+from attncli.models.engine import check_model
 from attncli.models.model import Model
 from attncli.record import ModelInfo
 from attncli.record.request import Input
@@ -36,16 +38,29 @@ DRAWS = 5  # of a resampled head: their effects are averaged
 class Ways:
     """What is put in place of heads' outputs.
 
-    names: of `choices.Way`; texts: the other texts that "mean" and "resample" take outputs from.
+    names: of `choices.Way`, or one text with commas. texts: others, from which "mean" and "resample" take outputs.
+
+    Raises RequestError for a way that there is not, and TypeError for what is no name.
     """
 
-    names: Sequence[str] = ("zero",)
+    names: str | Sequence[str] = ("zero",)
     texts: Sequence[str] | None = None
 
-    def reference(self, model: Model, mask: str) -> Reference | None:
-        """Raises RequestError for a way that there is not."""
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):
+            object.__setattr__(self, "names", choices.several("way", self.names, choices.Way))
+        if not isinstance(self.names, Sequence):
+            names = ", ".join(choices.names(choices.Way))
+            raise TypeError(
+                f"ways is {describe(self.names)}: give one of {names}, several with commas, or attncli.Ways"
+            )
         for name in self.names:
             choices.check("way", name, choices.Way)
+        if self.texts is not None:
+            check_texts("reference", self.texts)
+
+    def reference(self, model: Model, mask: str) -> Reference | None:
+        """What "mean" and "resample" put there; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
         if self.texts is None:
@@ -56,20 +71,44 @@ class Ways:
 def ablate(
     model: Model,
     texts: str | Sequence[str],
-    ways: Ways = Ways(),
+    ways: Ways | str | Sequence[str] = "zero",
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: Asking = Asking(),
+    asking: Asking | None = None,
     progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str = "padding",
+    reference: Sequence[str] | None = None,
 ) -> Ablation:
     """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text; of
     several texts the order too in which heads can go (`attncli.effects.removal`).
 
+    ways: of zero, mean and resample, what to put in place of heads' outputs; several with commas, or as `Ways`.
+    reference: other texts, from which mean and resample take outputs.
+    asking: what to ask, as an `Asking`; or say so by its fields, as in similar_to="Another text." and target="it".
     progress: is told of every text.
 
-    Raises RequestError for a layer, head or way that there is not, and as `question` does.
+    Raises RequestError for a layer, head or way that there is not, TypeError for arguments of other types, and as
+    `question` does.
     """
+    check_model(model)
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+    )
+    if not isinstance(ways, Ways):
+        ways = Ways(ways, reference)
+    elif reference is not None:
+        raise TypeError("reference is a field of ways too: give Ways(names, texts) or reference=..., not both")
+    if reference is not None and set(ways.names) == {"zero"}:
+        raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
     of_texts = [texts] if isinstance(texts, str) else texts
+    check_texts("texts", of_texts, "give a str, or a list of them")
     asked = (question(model, text, asking) for text in of_texts)
     with progress(len(of_texts), "texts") as advance:
         return ablation(model, asked, ways, layers, heads, asking.mask, advance)

@@ -1,9 +1,10 @@
 """Which question is meant: of which of a checkpoint's outputs, at which token, for which label."""
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from attncli.base import choices
+from attncli.base.arguments import check_instance, check_optional_text, check_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.effects.copies import Unchanged
@@ -42,6 +43,23 @@ class Asking:
     output: str | None = None
     mask: str = "padding"
 
+    def __post_init__(self) -> None:
+        """Raises TypeError for what is no text."""
+        for field in fields(self):
+            check_optional_text(field.name, getattr(self, field.name))
+
+
+def merge_asking(asking: Asking | None, **named: str | None) -> Asking:
+    """Return what to ask, as an `Asking` or by the names of its fields. Raises TypeError for both at once."""
+    if asking is None:
+        return Asking(**named)  # type: ignore[arg-type]  # only mask has no None
+    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
+    usual = Asking()
+    for name, value in named.items():
+        if value != getattr(usual, name):
+            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
+    return asking
+
 
 def question(model: Model, text: str, asking: Asking = Asking()) -> Question:
     """What is asked of a text: the cosine where there is another one, the probability of a target where one is named,
@@ -49,6 +67,7 @@ def question(model: Model, text: str, asking: Asking = Asking()) -> Question:
 
     Raises RequestError for what the checkpoint can't be asked, and as `Tokenizer.encode` does.
     """
+    check_text("a text", text)
     if asking.kind is not None:
         choices.check("question", asking.kind, choices.Asked)
     tokens = model.tokenizer.encode(text, asking.pair)

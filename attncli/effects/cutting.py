@@ -16,13 +16,15 @@ import numpy as np
 
 from attncli.analysis.cuts import Cut, CutIn, Edge, EdgeEffects
 from attncli.analysis.effects import Answer
+from attncli.base.arguments import describe
 from attncli.base.arrays import Bools, Doubles
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
-from attncli.effects.asking import Asking, question
+from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Change, Hide, Reweigh, Without
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
+from attncli.models.engine import check_model
 from attncli.models.model import Model
 from attncli.models.rows import of_layers
 from attncli.record import AttentionRecord, Request
@@ -38,16 +40,30 @@ def cut(
     edges: Sequence[tuple[str, str]],
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: Asking = Asking(),
+    asking: Asking | None = None,
     keep_rest: bool = False,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str = "padding",
 ) -> Cut:
     """Cut edges, all at once, in these heads of these layers, and in each of the layers alone.
 
     edges: query and key of each, tokens as `select_token` reads them, or "*" for all.
+    asking: what to ask, as an `Asking`; or say so by its fields, as in similar_to="Another text." and target="it".
 
     Raises RequestError for a token, a layer or a head that is not there, an edge that a mask hides in all of these
     layers, and as `question` does.
     """
+    check_model(model)
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+    )
+    edges = edge_names(edges)
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = sorted({edge for names in edges for edge in scissors.named(*names)})
     sets = [meant, *scissors.others(meant)]
@@ -67,17 +83,31 @@ def cut_each(
     edges: tuple[str, str] = (ANY, ANY),
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: Asking = Asking(),
+    asking: Asking | None = None,
     keep_rest: bool = False,
     progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str = "padding",
 ) -> EdgeEffects:
     """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") each there is.
 
     An edge that can't have an effect (`Scissors.can_matter`) is not cut: its effect is 0. So is one within rounding.
+    asking: what to ask, as an `Asking`; or say so by its fields, as in similar_to="Another text." and target="it".
     progress: is told of every edge that was cut.
 
     Raises RequestError as `cut` does.
     """
+    check_model(model)
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+    )
+    [edges] = edge_names([edges])
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = scissors.named(*edges)
     queries, keys = map(scissors.places, edges)
@@ -92,6 +122,18 @@ def cut_each(
     rows = np.ix_(queries, keys)
     can_matter = scissors.can_matter[rows]
     return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows], can_matter)
+
+
+def edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
+    """Return the names of queries and keys; a number is a token's place. Raises TypeError for what are no pairs."""
+    given = list(edges) if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]
+    for edge in given:
+        pair = edge if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 else [None]
+        if not all(isinstance(name, (str, int)) for name in pair):
+            raise TypeError(
+                f'an edge is a pair of tokens, not {describe(edge)}: write ("it", "trophy") for query and key'
+            )
+    return [(str(query), str(key)) for query, key in given]
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,15 @@ from torch import Tensor
 from attncli.analysis.effects import Answer
 from attncli.analysis.patches import Patch
 from attncli.base import choices
+from attncli.base.arguments import check_text
 from attncli.base.errors import RequestError
-from attncli.effects.asking import Asking, question
+from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Head, Put, put
 from attncli.effects.copies import Unchanged
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
+from attncli.models.engine import check_model
 from attncli.models.model import Model
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
@@ -48,17 +50,31 @@ def patch(
     by: str = "head",
     layers: Selection = "all",
     heads: Selection = "all",
-    asking: Asking = Asking(),
+    asking: Asking | None = None,
     progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str = "padding",
 ) -> Patch:
     """What each head, layer or token of B's run does to what is asked of A.
 
-    by: of `choices.Patched`; "layer" and "token" patch these heads of a layer at once. progress: is told of every patch
-    that was made: of each part, and of all at once, 1 + DRAWS.
+    by: of `choices.Patched`; "layer" and "token" patch these heads of a layer at once.
+    asking: what to ask, as an `Asking`; or say so by its fields, as in similar_to="Another text." and target="it".
+    progress: is told of every patch that was made: of each part, and of all at once, 1 + DRAWS.
 
     Raises RequestError for texts of different lengths, where the two outputs are too near to divide by their
     difference, for a layer or head that there is not, and as `question` does.
     """
+    check_model(model)
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+    )
+    check_text("b", b)
     choices.check("part", by, choices.Patched)
     of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
     asked = question(model, a, asking)

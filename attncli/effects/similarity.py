@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from attncli.analysis.similarity import Cosines, References, Similarity
+from attncli.base.arguments import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.effects.ablation import ablation
 from attncli.effects.asking import Asking, question
@@ -21,6 +22,7 @@ from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, p
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
+from attncli.models.engine import check_model
 from attncli.models.model import Model
 from attncli.models.outputs.output import Output
 from attncli.models.outputs.predicting import embed
@@ -45,6 +47,8 @@ def similar(
     Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
     `inputs`), or steps are no multiple of 4.
     """
+    check_model(model)
+    check_text("second", second)
     if inputs:
         check_steps(steps)
     asked = question(model, first, Asking(similar_to=second, mask=mask))
@@ -95,6 +99,8 @@ def of_inputs(
 
 def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
     """Of every two of some texts. Raises RequestError as `Model.embed` does."""
+    check_model(model)
+    check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
     return Cosines(model.info, list(texts), units @ units.T)

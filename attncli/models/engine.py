@@ -8,19 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncli.base.arguments import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import RequestError
+from attncli.base.printable import printable
 from attncli.models.hub import Place
 from attncli.models.room import RECORDED, check_room
 from attncli.record.named_heads import NamedHeads
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
-from attncli.record.request import Input, Request, inputs_of
+from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
 from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
 DTYPE_BYTES = {"float64": 8}  # of a map as it is computed; half precision is made in float32 on a CPU
-RENAMED = {"neurons": "vectors"}  # in version 0.2
+FORMER = "neurons"  # what vectors were called before version 0.2
 
 
 class Engine(ABC):
@@ -36,6 +38,12 @@ class Engine(ABC):
     sha256: str
     tokenizer: Tokenizer
     device: torch.device
+
+    def __repr__(self) -> str:
+        """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
+        info = self.info
+        size = f"{info.layers} layers x {info.heads} heads, hidden {info.hidden_size}"
+        return f"<{type(self).__name__} {printable(info.shown)}: {size}, {self.dtype_name} on {self.device}>"
 
     @property
     @abstractmethod
@@ -161,15 +169,25 @@ class Engine(ABC):
         heads: Selection = "all",
         mask: str = "padding",
         pad_to: int | None = None,
-        **more: Any,
+        measure: str = "weight",
+        vectors: NamedHeads = None,
+        which: str | None = None,
+        target: str | None = None,
+        predict: bool = False,
+        grouping: Grouping = TOKENS,
+        **former: Any,
     ) -> AttentionRecord:
         """The attention of one text, or of a pair of texts.
 
-        What is asked is a `attncli.Request`; `more` are its other fields: measure, vectors, which, target.
+        `attncli.Request` says what the other arguments mean. former: arguments by the names of version 0.1.
 
-        Raises RequestError as `answer` and `Request` do.
+        Raises TypeError for what is no text, and RequestError as `answer` and `Request` do.
         """
-        return next(self.attend_many([text], [pair], layers, heads, mask, pad_to, **more))
+        check_text("text", text, "attend_many(texts) takes several, and gives a record of each")
+        check_optional_text("pair", pair)
+        vectors = vectors if not former else renamed("attend", former)
+        request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
+        return next(self.answer([Input(text, pair)], request))
 
     def attend_many(
         self,
@@ -180,14 +198,30 @@ class Engine(ABC):
         mask: str = "padding",
         pad_to: int | None = None,
         progress: bool = False,
-        **more: Any,
+        measure: str = "weight",
+        vectors: NamedHeads = None,
+        which: str | None = None,
+        target: str | None = None,
+        predict: bool = False,
+        grouping: Grouping = TOKENS,
+        **former: Any,
     ) -> Iterator[AttentionRecord]:
         """The attention of many texts, in their order. Arguments and errors as for `attend`.
 
         progress: show how far it is, in a terminal as in a notebook; of a generator's texts without how many there are.
         """
-        records = self.answer(inputs_of(texts, pairs), Request(layers, heads, mask, pad_to, **renamed(more)))
+        check_texts("texts", texts, "attend(text) takes one")
+        if pairs is not None:
+            check_texts("pairs", pairs, "give a second segment, or None, for each text")
+        vectors = vectors if not former else renamed("attend_many", former)
+        request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
+        records = self.answer(inputs_of(texts, pairs), request)
         yield from with_bar(records, texts) if progress else records
+
+
+def check_model(model: object) -> None:
+    """Raises TypeError for what is no model, such as its name."""
+    check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
 def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterable[AttentionRecord]:
@@ -197,9 +231,11 @@ def with_bar(records: Iterator[AttentionRecord], texts: Iterable[str]) -> Iterab
     return tqdm(records, total=len(texts) if isinstance(texts, Sized) else None, unit=" texts")
 
 
-def renamed(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a Request by the names that they have now."""
-    for old, new in RENAMED.items():
-        if old in fields:
-            warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=4)
-    return {RENAMED.get(name, name): value for name, value in fields.items()}
+def renamed(called: str, former: dict[str, Any]) -> NamedHeads:
+    """The vectors asked for, by their former name. Raises TypeError for another name."""
+    for name in former:
+        if name != FORMER:
+            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
+    warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
+    vectors: NamedHeads = former[FORMER]
+    return vectors

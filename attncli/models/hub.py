@@ -12,12 +12,15 @@ import json
 import os
 import re
 import threading
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from attncli.base.addresses import is_address, local_path
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.base.files import write_whole
+from attncli.base.installing import install_hint
 from attncli.base.printable import first_line, printable, quoted
 from attncli.base.untrusted import read_json
 from attncli.models.aliases import ALIASES, find_alias
@@ -54,6 +57,8 @@ class NotOnThisMachine(RequestError):  # noqa: N818  (it says what is the case)
 def locate(name: str, download: bool = True) -> Place:
     """Find a model's files, downloading them where they are not on this machine and `download` allows it.
 
+    A Notice says so where an alias is taken and a directory of this name holds a model too.
+
     Raises RequestError for a name that means nothing (near names are suggested); NotOnThisMachine, with the
     ways out, when the files can't be had.
     """
@@ -62,18 +67,49 @@ def locate(name: str, download: bool = True) -> Place:
         alias, entry = known
         path = wheel_directory(entry.wheel) if entry.wheel else None
         if path is not None:
-            return Place(alias, path, "wheel", entry.sha256)
-        return locate_repo(alias, entry.repo, download, entry.sha256)
+            place = Place(alias, path, "wheel", entry.sha256)
+        else:
+            place = locate_repo(alias, entry.repo, download, entry.sha256)
+        beside = directory(name)
+        if download and beside is not None and (beside / CONFIG_FILE).is_file():
+            say_which(name, entry.repo, beside.absolute())
+        return place
     if is_address(name):
         return locate_address(name, download)
     path = directory(name)
     if path is not None:
         return Place(name, path, "directory")
-    if HUB_ID.fullmatch(name) and not Path(name).is_file():
+    if HUB_ID.fullmatch(name) and not is_file(name):
         return locate_repo(name, name, download)
+    if (why := why_no_directory(name)) is not None:
+        raise RequestError(f"no model {quoted(name)}: {why}")
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else "attncli models lists the aliases"
     raise RequestError(f"no model {quoted(name)}: not an alias, a directory, or a repository owner/name; {hint}")
+
+
+@cache  # once a process: a command may look for a model before it opens it
+def say_which(name: str, repo: str, beside: Path) -> None:
+    """Say that a name was taken as an alias, though a directory of this name holds a model."""
+    warnings.warn(f"{name} is the alias of {repo}; for the model in {beside} write -m ./{name}", Notice, stacklevel=3)
+
+
+def why_no_directory(name: str) -> str | None:
+    """Say why a name that is written as a path, or is a file's, is no directory; None for another name."""
+    if is_file(name):
+        return f"it is a file: name the directory that holds {CONFIG_FILE} and the weights"
+    if "/" not in name and os.sep not in name and not name.startswith((".", "~")):
+        return None
+    repo = "" if name.startswith((".", "~", "/")) else ", and a repository is written owner/name"
+    return f"there is no such directory{repo}"
+
+
+def is_file(name: str) -> bool:
+    """Whether there is a file of this name."""
+    try:
+        return local_path(name).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):  # as in `directory`
+        return False
 
 
 def locate_address(address: str, download: bool) -> Place:
@@ -158,8 +194,8 @@ def download_repo(name: str, repo: str) -> Path:
 def not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm (pip install "
-        f'"attncli[minilm]"); a directory (-m {path}); a filled cache (hf download {repo})'
+        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m minilm "
+        f"({install_hint('minilm')}); a directory (-m {path}); a filled cache (hf download {repo})"
     )
 
 

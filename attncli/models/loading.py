@@ -1,8 +1,10 @@
 """A name becomes a model: where it lies, and which engine runs it."""
 
+import os
 import warnings
 
 from attncli.base import choices
+from attncli.base.arguments import check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import ModelConfig, native, read_config
@@ -17,16 +19,24 @@ from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 
 
-def load_model(name: str = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto") -> Engine:
-    """Load a model by alias, Hub repository id, or directory.
+def load_model(
+    name: str | os.PathLike[str] = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"
+) -> Engine:
+    """Load a model by alias, Hub repository id, or directory; a `Path` is a directory.
 
     device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
     "transformers" for whatever transformers gives attentions of; "auto" is ours where there is an encoder for it, else
     transformers, with a Notice.
 
-    Raises RequestError when the name means nothing, the files can't be had, or the engine can't run them.
+    Raises TypeError for arguments of other types, and RequestError when the name means nothing, the files can't be had,
+    or the engine can't run them.
     """
+    if isinstance(name, os.PathLike):
+        name = os.path.join(".", os.fspath(name))  # noqa: PTH118  (a Path has no "." in front, which tells it from an alias)
+    check_text("name", name, "give an alias, a repository owner/name, or a directory")
+    check_text("device", device, f"write one of {', '.join(choices.names(choices.Device))}, or cuda:1")
+    check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.Dtype))}")
     choices.check("engine", engine, choices.Engine)
     pick_device(device), pick_dtype(dtype)  # what is wrong with these is said before anything is fetched
     return load_from(locate(name), device, dtype, engine)

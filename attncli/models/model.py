@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attncli.base import choices
+from attncli.base.arguments import check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
@@ -223,6 +224,8 @@ class Model(Engine):
         """
         from attncli.models.outputs.predicting import predict
 
+        check_text("text", text, "predict each text by itself")
+        check_optional_text("pair", pair)
         return predict(self, self.tokenizer.encode(text, pair, pad_to), output, mask)
 
     def embed(self, texts: Sequence[str]) -> "Numbers":
@@ -232,6 +235,7 @@ class Model(Engine):
         """
         from attncli.models.outputs.predicting import embed
 
+        check_texts("texts", texts)
         return embed(self, texts)
 
     @cached_property

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
 from attncli.models.checkpoint_files import CONFIG_FILE
@@ -212,8 +213,8 @@ def peer_tokenizer(directory: Path) -> Any:
         model = next(directory.glob("*.model"), None)
         if model is None or all(map(is_installed, SENTENCEPIECE_READERS)) or (directory / "tokenizer.json").is_file():
             raise
-        extra = 'pip install "attncli[sentencepiece]"'
-        raise RequestError(f"{model} is a sentencepiece model, which takes {extra}") from error
+        hint = install_hint("sentencepiece")
+        raise RequestError(f"{model} is a sentencepiece model, which takes {hint}") from error
 
 
 def is_installed(package: str) -> bool:

@@ -56,7 +56,12 @@ def record_of(
     segments: Sequence[int] | int | None = None,
     mask: Any = None,
     batch: int | None = None,
-    **known: Any,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    kind: str | None = None,
+    measure: str = "weight",
+    vectors: Vectors | tuple[Any, Any] | None = None,
+    model: str | ModelInfo = UNNAMED,
 ) -> AttentionRecord:
     """A record of one text's maps, wherever they were made: all that `attend` gives records for works on it.
 
@@ -69,13 +74,12 @@ def record_of(
     mask: "padding", "causal", "none", or bool `[query, key]` or `[layer, query, key]`, True = may attend. Where it is
     not given it is what has no weight in any head of any layer: what comes after a query, and [PAD].
     batch: which text of a batch is meant.
-    known: what else is known of them, by the names of `attncli.record.making.Known`: layers, heads, kind, measure,
-    vectors, model.
+    layers, heads, kind, measure, vectors, model: what else is known of them (`attncli.record.making.Known`).
 
     Raises RequestError, which says what was found and what is wanted, where these do not fit together, a weight is
     negative or no number, or a row does not sum to 1 or 0.
     """
-    told = Known(**known)
+    told = Known(layers, heads, kind, measure, vectors, model)
     maps = as_maps(weights, batch)
     queries = as_tokens(tokens, "tokens", segments, batch)
     keys = None if key_tokens is None else as_tokens(key_tokens, "key tokens", None, batch)

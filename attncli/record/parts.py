@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Doubles, Floats, Ints
+from attncli.base.brief import Brief
 from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
@@ -60,8 +61,8 @@ class Part(NamedTuple):
         return self.size > 1
 
 
-@dataclass(frozen=True)
-class Turning:
+@dataclass(frozen=True, repr=False)
+class Turning(Brief):
     """How positions turned queries and keys: pair p of a vector at place t by the angle t · rates[head, p].
 
     A pair (a, b) became (a cos - b sin, b cos + a sin)   (Su et al. 2021, equation 34).
@@ -86,8 +87,8 @@ class Turning:
         return before
 
 
-@dataclass(frozen=True)
-class Vectors:
+@dataclass(frozen=True, repr=False)
+class Vectors(Brief):
     """The queries and keys of some heads: what their scores are made of.
 
     A head's map is softmax(scale q k^T + sum of its terms) over the keys that its mask allows, up to the rounding of

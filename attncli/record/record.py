@@ -271,12 +271,14 @@ class AttentionRecord:
         return {"tokens": self.tokens.text, **more, "segments": self.tokens.segments, "mask": self.mask_name, **masks}
 
 
-def save_records(records: Sequence[AttentionRecord], path: str | Path) -> None:
+def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
     """Save one text or many into one file, by suffix; .npz holds one text only. Whole or not at all.
 
     Raises RequestError for an unknown suffix, an unwritable place, or several texts in .npz.
     """
-    path = Path(path)
+    if isinstance(records, AttentionRecord):
+        raise TypeError("records is a list of records, not one: write [record], or record.save(path)")
+    path, records = Path(path), list(records)
     suffix = check_suffix(path, files.SUFFIXES, "a record")
     if not records:
         raise RequestError(f"{path}: there is no record to save")

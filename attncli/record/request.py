@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from attncli.base import choices
+from attncli.base.arguments import check_instance, check_optional_text, describe, each_text
 from attncli.record.named_heads import NamedHeads
 from attncli.record.selection import Selection
 
@@ -18,8 +19,11 @@ class Input(NamedTuple):
 
 
 def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -> Iterator[Input]:
-    """Texts with their pairs. Raises ValueError when there are not as many of them."""
-    for text, pair in zip(texts, repeat(None) if pairs is None else pairs, strict=pairs is not None):
+    """Texts with their pairs. Raises ValueError when there are not as many of them, and TypeError for no text."""
+    for text, pair in zip(
+        each_text("texts", texts), repeat(None) if pairs is None else pairs, strict=pairs is not None
+    ):
+        check_optional_text("a pair", pair)
         yield Input(text, pair)
 
 
@@ -56,8 +60,8 @@ class Request:
     predict: keep what the model says of the text too (`record.prediction`), where it has a head that attncli reads.
     grouping: what the maps are between, where that is not every token: only this is kept, however long the text is.
 
-    Raises RequestError for a mask, a measure or a part (`which`) that there is not. What a model has no room for, or
-    an engine can't do, is refused by that engine.
+    Raises RequestError for a mask, a measure or a part (`which`) that there is not, and TypeError for values of other
+    types. What a model has no room for, or an engine can't do, is refused by that engine.
     """
 
     layers: Selection = "all"
@@ -76,3 +80,7 @@ class Request:
         choices.check("measure", self.measure, choices.Measure)
         if self.which is not None:
             choices.check("part", self.which, choices.Kind)
+        check_optional_text("target", self.target)
+        check_instance("grouping", self.grouping, Grouping, "give an attncli.record.request.Grouping")
+        if self.pad_to is not None and not hasattr(self.pad_to, "__index__"):
+            raise TypeError(f"pad_to is a number of tokens, not {describe(self.pad_to)}: give an int, or None")

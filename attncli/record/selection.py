@@ -3,8 +3,11 @@
 import difflib
 import re
 from collections import Counter
+import reprlib
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import index
+from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
@@ -25,13 +28,21 @@ def select(selection: Selection, count: int, what: str) -> list[int]:
     """
     if isinstance(selection, str):
         numbers = parse(selection, count, what)
-    elif isinstance(selection, int):
-        numbers = [position(selection, count, what)]
     else:
-        numbers = [position(number, count, what) for number in selection]
+        numbers = [position(number, count, what) for number in whole_numbers(selection, count, what)]
     if not numbers:
         raise RequestError(f"no {what} is chosen: {choices(count, what)}")
     return list(dict.fromkeys(numbers))
+
+
+def whole_numbers(selection: Any, count: int, what: str) -> list[int]:
+    """The whole number, or numbers, of any library. Raises RequestError for what is none."""
+    with suppress(TypeError):
+        return [index(selection)]
+    try:
+        return [index(number) for number in selection]
+    except TypeError as error:
+        raise RequestError(f"{what} {reprlib.repr(selection)} is no number: {choices(count, what)}") from error
 
 
 def select_one(selection: Selection, count: int, what: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from attncli.base.brief import Brief
 from attncli.base.errors import RequestError
 from attncli.text.shown import Notation, by_themselves
 
@@ -20,8 +21,8 @@ class NothingKept(Unreadable):
     """A text in which a tokenizer finds nothing."""
 
 
-@dataclass(frozen=True)
-class Tokens:
+@dataclass(frozen=True, repr=False)
+class Tokens(Brief):
     """One text (or pair of texts) as the model sees it. All lists are one entry a token.
 
     text: the vocabulary's strings ("[CLS]", "the", "##s").

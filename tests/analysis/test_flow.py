@@ -107,5 +107,7 @@ def test_rows_are_those_asked_for_and_each_is_counted():
 
 def test_without_scipy_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
-    with pytest.raises(RequestError, match=r"needs scipy: pip install 'attncli\[stats\]'"):
+    with pytest.raises(
+        RequestError, match=r'needs scipy: pip install "\.\[stats\]" in .*, or take --method raw,rollout$'
+    ):
         maximum_flows(residual_steps(record_of(np.full((1, 1, 2, 2), 0.5))), 0, [0])

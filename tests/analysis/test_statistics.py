@@ -161,5 +161,5 @@ def test_what_can_not_be_counted_is_refused_with_what_can():
 def test_distances_are_refused_before_anything_is_counted_where_their_libraries_are_missing(monkeypatch):
     monkeypatch.setattr("attncli.analysis.distances.find_spec", lambda name: None)
     assert Counting().distances is False
-    with pytest.raises(RequestError, match=r"pip install 'attncli\[stats\]'"):
+    with pytest.raises(RequestError, match=r'pip install "\.\[stats\]" in '):
         Counting(distances=True)

@@ -95,7 +95,7 @@ def process(tmp_path):
             capture_output=True,
             env={**os.environ, **(env or {})},
             cwd=tmp_path,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -245,7 +245,7 @@ def test_a_shell_that_is_typed_into(name, folder):
 def type_in(terminal: int, text: str, until: str) -> None:
     """Type, and wait for what is to be seen."""
     os.write(terminal, text.encode())
-    shown, end = "", time.monotonic() + 60
+    shown, end = "", time.monotonic() + 300
     while until not in shown:
         ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
         assert ready, f"no {until!r} after {text!r}: {shown!r}"

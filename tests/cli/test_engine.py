@@ -322,7 +322,7 @@ def test_transformers_is_imported_only_when_asked_for(tmp_path):
     )
     for engine, imported in ((), "False"), (OTHER, "True"):
         done = subprocess.run(
-            [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=120
+            [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=300
         )
         assert done.stderr.splitlines() == [imported]
 

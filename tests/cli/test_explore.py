@@ -188,7 +188,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(explore, "check_terminal", lambda: None)
     monkeypatch.setitem(sys.modules, "attncli.live.explorer.app", None)
     done = CliRunner().invoke(app, ["explore", "The cat sat."])
-    assert "pip install 'attncli[live]'" in str(done.exception)
+    assert 'explore needs Textual: pip install ".[live]" in ' in str(done.exception)
 
 
 CHANGES = {

@@ -39,7 +39,7 @@ def guarded(tmp_path):
             capture_output=True,
             text=True,
             env=environment,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr

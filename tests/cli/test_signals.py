@@ -23,7 +23,7 @@ def wait(path):
     path.write_text("half of")
     print("now", flush=True)
     try:
-        time.sleep(30)
+        time.sleep(300)
     finally:
         time.sleep(0.3)
 """
@@ -81,7 +81,7 @@ def test_what_was_being_written_is_gone(signals, tmp_path):
     for name in signals:
         process.send_signal(getattr(signal, name))
         time.sleep(0.1)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 128 + getattr(signal, signals[0])
     assert said == "" and list(tmp_path.iterdir()) == []
 
@@ -94,14 +94,14 @@ def test_what_is_ignored_stays_ignored(tmp_path):
     time.sleep(0.3)
     assert process.poll() is None
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 143
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
 def test_one_that_comes_in_a_callback_of_python_is_not_lost(name, code):
     process = started(LOSE, name, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == code and "ignored" not in said
 
 
@@ -111,13 +111,13 @@ def test_ctrl_c_during_an_import_ends_it_without_an_exception(tmp_path):
     process = started(IMPORT, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    rest, said = process.communicate(timeout=60)
+    rest, said = process.communicate(timeout=300)
     assert (process.returncode, rest, said) == (130, "", "")
 
 
 def test_ctrl_c_while_what_is_done_with_is_removed_leaves_nothing_of_it(tmp_path):
     process = started(REMOVE, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert (process.returncode, said) == (130, "")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.txt": "whole"}
 
@@ -126,9 +126,11 @@ def test_ctrl_c_while_what_is_done_with_is_removed_leaves_nothing_of_it(tmp_path
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_at_any_moment_of_a_run(name, tmp_path):
     """From the program's first line on, to the end; none is half there."""
-    chance, answered, number = random.Random(0), 0, getattr(signal, name)
+    chance, answered, tried, number = random.Random(0), 0, 0, getattr(signal, name)
     command = [sys.executable, "-m", "attncli", "run", "-l", "all", "-o", "x.npz", "word " * 300]
-    for _ in range(6):
+    while answered < 6:
+        tried += 1
+        assert tried < 100
         process = subprocess.Popen(
             command,
             cwd=tmp_path,
@@ -139,10 +141,10 @@ def test_at_any_moment_of_a_run(name, tmp_path):
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        time.sleep(chance.uniform(0.2, 3))
+        time.sleep(chance.uniform(0.2, 3) * (1 + tried / 10))  # longer and longer on a busy machine
         process.send_signal(number)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
         if process.returncode == -number and "attncli/__main__.py" not in said:
             continue  # Python had not come to the program
         answered += 1
@@ -150,7 +152,6 @@ def test_at_any_moment_of_a_run(name, tmp_path):
         assert "Traceback" not in said and "ignored" not in said
         assert [path.name for path in tmp_path.iterdir()] in ([], ["x.npz"])
         (tmp_path / "x.npz").unlink(missing_ok=True)
-    assert answered >= 3
 
 
 def test_ctrl_c_while_an_archive_is_written_is_no_mistake(attncli, tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ def attncli(folder: Path, *arguments: str, stdin="null", stdout="open", stderr="
             env=environment(**variables),
             preexec_fn=lambda: [os.close(number) for number in closed],
         )
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=300)
     if process.stdin is not None:
         process.stdin.close()
     return code, (folder / "out").read_text(), (folder / "err").read_text()

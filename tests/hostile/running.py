@@ -23,7 +23,7 @@ from hostile.place import Place
 from attncli.base.making import PREFIX
 
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
-WAITING = 60.0  # seconds in all, as other work may have the processors
+WAITING = 300.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
 LINK, PIPE, FOLDER = "-> ", "|", "/"  # what a case has under a name, beside copies
 KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes

@@ -8,7 +8,7 @@ import pytest
 
 from attncli.live.newest import Newest, SupersededError, Watch
 
-WAIT = 20  # seconds
+WAIT = 120  # seconds: only what hangs takes so long
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hub_server import COMMIT, ask, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli import RequestError, load_model
+from attncli import Notice, RequestError, load_model
 from attncli.base.printable import quoted
 from attncli.models import hub
 from attncli.models.aliases import ALIASES
@@ -95,6 +95,32 @@ def test_an_alias_stays_one_where_a_directory_has_its_name(tmp_path, monkeypatch
     assert locate("./minilm").origin == "directory"
 
 
+def test_an_alias_says_so_where_a_directory_of_its_name_holds_a_model(cache, tiny, tmp_path, monkeypatch, recwarn):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    cache(ALIASES["mpnet"].repo, tiny("mpnet"))
+    assert locate("mpnet").origin == "cache" and not recwarn.list  # there is no such directory
+    Path("mpnet").mkdir()
+    assert locate("mpnet").origin == "cache" and not recwarn.list  # there is no model in it
+    shutil.copytree(tiny("bert"), "mpnet", dirs_exist_ok=True)
+    assert locate("mpnet", download=False).origin == "cache" and not recwarn.list  # as in a list of all aliases
+    with pytest.warns(
+        Notice, match=rf"^mpnet is the alias of {ALIASES['mpnet'].repo}; for .* write -m \./mpnet$"
+    ) as said:
+        assert locate("mpnet").origin == "cache"
+        locate("mpnet")
+    assert len(said) == 1  # and no more
+    assert locate("./mpnet").origin == "directory"
+
+
+@pytest.mark.parametrize("name", ["./nodir", "../nodir", "/no/dir", "~/nodir", "./minilm", "minilm/", "a/b/minilm"])
+def test_a_path_that_leads_nowhere_is_said_to_and_no_alias_is_named(name, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match=f"no model '{name}': there is no such directory") as caught:
+        locate(name)
+    assert "did you mean" not in str(caught.value) and "alias" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "near"),
     [
@@ -142,10 +168,12 @@ def test_a_name_that_can_be_none(name, cache):
         locate(name)
 
 
-def test_a_file_is_no_model(tmp_path):
+def test_a_file_is_no_model(tmp_path, monkeypatch):
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(RequestError, match="no model"):
-        locate(str(tmp_path / "model.safetensors"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.safetensors", "./model.safetensors", str(tmp_path / "model.safetensors")):
+        with pytest.raises(RequestError, match=r"no model .*: it is a file: name the directory"):
+            locate(name)
 
 
 # --- the cache ------------------------------------------------------------------------------------------

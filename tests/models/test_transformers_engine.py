@@ -340,5 +340,5 @@ def test_transformers_keeps_quiet(foreign):
         "list(load_model(sys.argv[1], 'cpu', engine='transformers').attend_many(['the cat ' * 30]))"
     )
     path = foreign("bart").place.path
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=300)
     assert done.stdout == b"" and done.stderr == b""

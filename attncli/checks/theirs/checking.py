@@ -1,11 +1,12 @@
 """`check`: is it right, and if not, which mistake is it?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from attncli.base import choices
+from attncli.base.arguments import check_instance, check_optional_text
 from attncli.checks.theirs.attention.check import RealLayers, check_attention
 from attncli.checks.theirs.found import Found, Wanted
 from attncli.checks.theirs.idle import refuse_idle
@@ -23,16 +24,28 @@ KINDS: dict[choices.Checked, Callable[[Subject, Wanted], Found]] = {
 }
 
 
-def check(thing: Any, kind: choices.Checked = "attention", **wanted: Any) -> Found:
+def check(
+    thing: Any,
+    kind: choices.Checked = "attention",
+    layout: str | None = None,
+    means: choices.MaskMeans | None = None,
+    map: Mapping[str, str] | None = None,
+    give: Mapping[str, Any] | None = None,
+    nowhere: choices.Nowhere = "zero-or-nan",
+) -> Found:
     """A function of (query, key, value[, mask]), a module's class or a module, checked beside the formula.
 
         assert (found := attncli.check(MyAttention)).right, found
 
-    kind: what it is checked as. wanted: fields of `Wanted`.
+    kind: what it is checked as, one of attention, mask, positions, layer. `Wanted` says what the others mean.
 
-    Raises RequestError when it can't be checked, with what would settle it; TypeError for an unknown field.
+    Raises RequestError when it can't be checked, with what would settle it; TypeError for arguments of other types.
     """
-    return check_subject(Here(thing), Wanted(kind, **wanted))
+    check_optional_text("layout", layout)
+    for name, given in (("map", map), ("give", give)):
+        if given is not None:
+            check_instance(name, given, Mapping, "give a dictionary with the names of parameters")
+    return check_subject(Here(thing), Wanted(kind, layout, means, map or {}, give or {}, nowhere))
 
 
 def check_subject(subject: Subject, wanted: Wanted, real: RealLayers | None = None) -> Found:

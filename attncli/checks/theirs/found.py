@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from attncli.base import choices
 from attncli.base.arrays import Floats
+from attncli.base.printable import printable
 from attncli.record import AttentionRecord
 
 
@@ -98,6 +99,10 @@ class Found:
     smallest: str = ""
     hint: str = ""
     maps: Maps | None = None
+
+    def __repr__(self) -> str:
+        """<Found: right: MyAttention is attention>"""
+        return printable(f"<Found: {self.verdict}>")
 
     @property
     def right(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attncli.base.addresses import filesystem, is_address
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.corpus.inputs.files import STDIN, BadFile, Input, reading_of
 from attncli.corpus.inputs.kinds import compression
 
@@ -120,7 +121,7 @@ class Zstd(io.RawIOBase):
         try:
             import zstandard
         except ImportError as error:
-            raise RequestError("reading .zst needs zstandard: pip install 'attncli[corpora]'") from error
+            raise RequestError(f"reading .zst needs zstandard: {install_hint('corpora')}") from error
         self.file = file
         self.zstd = zstandard.ZstdDecompressor(max_window_size=WINDOW)
         self.error = zstandard.ZstdError

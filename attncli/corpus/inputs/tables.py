@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.base.printable import printable, quoted, shorten
 from attncli.corpus.inputs.files import Input, Piece
 from attncli.corpus.inputs.kinds import PARQUET
@@ -35,7 +36,7 @@ def arrow() -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
-        raise RequestError("reading .parquet and .arrow needs pyarrow: pip install 'attncli[corpora]'") from error
+        raise RequestError(f"reading .parquet and .arrow needs pyarrow: {install_hint('corpora')}") from error
     return pyarrow
 
 

@@ -12,6 +12,7 @@ from sys import intern
 from typing import Any
 
 from attncli.base.errors import Notice, RequestError
+from attncli.base.installing import install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.inputs.choosing import Choosing
 from attncli.corpus.inputs.files import BadFile, Piece
@@ -41,6 +42,7 @@ class TreebankReading(Choosing):
 
     def taken(self, piece: Piece) -> Iterator[tuple[int, Sentence]]:
         """The sentences of a piece that are taken, whatever the limit, with their places."""
+        check_installed()  # not for each sentence: --skip-bad passes sentences over, and installs nothing
         for place, lines in groupby(lines_in_blocks(piece), itemgetter(0)):
             try:
                 block = list(words_of_block(line for _, line in lines))
@@ -106,13 +108,19 @@ def read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
     return Sentence(words, places, relations, lines[0])
 
 
+def check_installed() -> None:
+    """Raises RequestError where conllu is not installed."""
+    try:
+        import conllu  # noqa: F401
+    except ImportError as error:
+        raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
+
+
 def read_fields(name: str, number: int, line: str) -> dict[str, Any]:
     """The columns of one line by their names, id and head as numbers. Raises RequestError as `sentences` does."""
-    try:
-        from conllu.exceptions import ParseException
-        from conllu.parser import parse_id_value, parse_int_value, parse_line
-    except ImportError as error:
-        raise RequestError("reading a treebank needs conllu: pip install 'attncli[probe]'") from error
+    from conllu.exceptions import ParseException
+    from conllu.parser import parse_id_value, parse_int_value, parse_line
+
     parsers = {
         "id": lambda row, place: parse_id_value(row[place]),
         "head": lambda row, place: parse_int_value(row[place]),

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.shards.engine import TRIES, Counted, Engine, Event, Failed, count_quietly, failed
 from attncli.corpus.shards.folder import Folder
 from attncli.corpus.shards.plan import Shard
 from attncli.corpus.shards.work import Counts, Work
-
-NEEDED = "--on ray needs Ray: pip install 'attncli[ray]'"
 
 
 def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -> Engine:
@@ -32,7 +31,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
     try:
         import ray
     except ImportError as error:
-        raise RequestError(NEEDED) from error
+        raise RequestError(f"--on ray needs Ray: {install_hint('ray')}") from error
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
         there = folder if folder is not None and folder.everywhere else None

@@ -8,9 +8,10 @@ import numpy as np
 from attncli.analysis.effects import Answer
 from attncli.analysis.kendall import tau
 from attncli.analysis.trust import MEASURES, Erased, Shuffles, Trust, widened
+from attncli.base.arguments import check_instance
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
-from attncli.effects.asking import Asking, question
+from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Divergence, Question, Target
 from attncli.effects.trust import limits
@@ -18,6 +19,7 @@ from attncli.effects.trust.aopc import aopc, order, sizes
 from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
 from attncli.effects.trust.shuffling import shuffled
+from attncli.models.engine import check_model
 from attncli.models.model import Model
 from attncli.models.outputs.output import SIGMOID
 
@@ -39,18 +41,42 @@ class Controls:
 def trust(
     model: Model,
     text: str,
-    asking: Asking = Asking(),
-    controls: Controls = Controls(),
+    asking: Asking | None = None,
+    controls: Controls | None = None,
     progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str = "padding",
+    permutations: int = Controls.permutations,
+    rankings: int = Controls.rankings,
+    beam: int | None = Controls.beam,
+    seed: int = Controls.seed,
 ) -> Trust:
     """Put other weights in, erase tokens, and hold rankings of them against random ones (`attncli/effects/README.md`).
 
     Where a text has one prediction and no question is named, it is asked for the probability of the likeliest label.
     Of two texts (a cosine) other weights are put into both, and tokens of the first are ranked and erased.
+    asking: what to ask, as an `Asking`; or say so by its fields, as in similar_to="Another text." and target="it".
+    permutations, rankings, beam, seed: of `Controls`, which may be given as such instead.
     progress: is told of every way of erasing, every layer with other weights, and every step of a search.
 
     Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
     """
+    check_model(model)
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+    )
+    named = Controls(permutations, rankings, beam, seed)
+    if controls is None:
+        controls = named
+    check_instance("controls", controls, Controls, "give attncli's Controls, or its fields by name, as in seed=1")
+    if named not in (Controls(), controls):
+        raise TypeError("permutations, rankings, beam and seed are fields of controls too: give one of both")
     asked = likeliest(question(model, text, asking), asking)
     erasings = [Erasing(asked, way) for way in ways(model)]
     places = erasings[0].erasable

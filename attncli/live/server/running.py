@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.live.newest import Watch
 from attncli.live.server.site import Site
 from attncli.live.session import settle
@@ -29,7 +30,7 @@ def check_installed() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise RequestError("attncli serve needs starlette and uvicorn: pip install 'attncli[live]'") from error
+        raise RequestError(f"attncli serve needs starlette and uvicorn: {install_hint('live')}") from error
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.base.arguments import each_text
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.brief import Brief
 from attncli.base.choices import Output as Kind
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
@@ -26,8 +28,8 @@ TASKS = ("heads", "classes", "tokens", "span")  # what config.json names, and no
 Numbers = Floats | Doubles  # float64 of a model that computes in it
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(Brief):
     """What an output says of a text.
 
     output: its name; kind: what it says. labels: names along the last axis, where they have any.
@@ -116,7 +118,7 @@ def embed(model: "Model", written: Sequence[str], mask: str = "padding") -> Numb
     """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
     manner = manner_of(model.place.path, model.tokenizer.max_tokens)
-    texts = [manner.tokens(model.tokenizer, one) for one in written]
+    texts = [manner.tokens(model.tokenizer, one) for one in each_text("texts", written)]
     made: dict[int, Any] = {}
     with torch.inference_mode():
         for numbers in batches(texts, model.batch_tokens):

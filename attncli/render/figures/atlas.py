@@ -12,6 +12,7 @@ from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
+from attncli.base.installing import install_hint
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
 from attncli.render.figures.colours import COLOURS
@@ -145,7 +146,7 @@ def name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> 
     try:
         import textalloc
     except ImportError as error:
-        raise RequestError("a picture of distances needs textalloc: pip install 'attncli[stats]'") from error
+        raise RequestError(f"a picture of distances needs textalloc: {install_hint('stats')}") from error
     figure.draw_without_rendering()  # which lays everything out: names take room in pixels
     figure.set_layout_engine("none")
     x, y = np.asarray(distances.embedding).T

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
+from attncli.base.installing import install_hint
 from attncli.corpus.inputs.treebank import cycle
 
 
@@ -156,11 +157,13 @@ def test_a_root_that_hangs_on_what_hangs_on_it_closes_a_cycle(heads, data):
     assert cycle(heads) == 0  # now no word leads to a root
 
 
-def test_without_conllu_it_says_what_to_install(treebank, monkeypatch):
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_without_conllu_it_says_what_to_install_and_nothing_else(treebank, monkeypatch, skip_bad):
     for name in ("conllu", "conllu.parser", "conllu.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(RequestError, match=r"pip install 'attncli\[probe\]'"):
-        read(treebank(DOES_NOT_RUN))
+    with pytest.raises(RequestError) as caught:
+        read(treebank(DOES_NOT_RUN), skip_bad=skip_bad)
+    assert str(caught.value) == f"reading a treebank needs conllu: {install_hint('probe')}"
 
 
 def test_a_sentence_that_is_none_is_passed_over_where_that_is_asked_for(treebank):

@@ -249,7 +249,7 @@ def test_stdin_is_read_once_and_here(where):
 def test_without_ray_it_says_what_to_install(plan, tmp_path, monkeypatch):
     plan()
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RequestError, match=r"--on ray needs Ray: pip install 'attncli\[ray\]'"):
+    with pytest.raises(RequestError, match=r'--on ray needs Ray: pip install "\.\[ray\]" in '):
         go([tmp_path / "corpus.txt"], on="ray")
 
 

@@ -20,11 +20,12 @@ def test_it_opens_on_the_head_that_run_names(session, minilm):
     async def script(it):
         from attncli.corpus.usual import usual_of
 
-        await it.pilot.pause(1)  # what is usual is found out when nobody wants anything
-        await it.settled()
+        async def knows_the_usual():
+            return "in → fit" in it.pane(HeadsPane)
+
+        await it.until(knows_the_usual)  # what is usual is found out when nobody wants anything
         found = session.telling(it.answer.record, usual_of(minilm, Request()))
         assert it.answer.first == telling_head(it.answer.record, found)
-        assert "in → fit" in it.pane(HeadsPane)
 
     explore(session, script)
 

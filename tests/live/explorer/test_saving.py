@@ -87,7 +87,7 @@ def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypat
     slow = type(session).made
 
     def made(self, *arguments):
-        time.sleep(0.3)
+        time.sleep(0.3)  # in which other keys are pressed
         return slow(self, *arguments)
 
     async def script(it):
@@ -97,9 +97,11 @@ def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypat
             await it.pilot.pause()
             it.app.screen.query_one("Input").value = str(tmp_path / f"{name}.npz")
             await it.pilot.press("enter", "w", "w")
-        end = time.monotonic() + 30
-        while not (tmp_path / "b.npz").exists() and time.monotonic() < end:
-            await it.pilot.pause(0.05)
+
+        async def is_saved():
+            return (tmp_path / "b.npz").exists()
+
+        await it.until(is_saved)
         await it.settled()
 
     explore(session, script, pad_to=19)

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 import textual
-from exploring import session_of
+from exploring import Exploring, session_of
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
@@ -70,17 +70,12 @@ def test_a_screen_looks_as_it_did(snap_compare, name):
     session = Made(session_of(hand=None).openings)
 
     async def before(pilot):
-        for _ in range(400):
-            await pilot.pause(0.01)
-            if pilot.app.answer is not None:
-                break
+        it = Exploring(pilot.app, pilot)
+        await it.settled()
         for key in keys:
             await pilot.press(key)
             await pilot.pause(0.05)
-        for _ in range(400):
-            await pilot.pause(0.01)
-            if pilot.app.newest.doing is None and pilot.app.newest.waiting is None:
-                break
+        await it.settled()
         await pilot.pause(0.1)
 
     app = Explorer(session, Look("hand", Input(" ".join(WORDS[:-1]) + ".")))

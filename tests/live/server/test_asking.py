@@ -82,7 +82,7 @@ def test_an_enormous_body_is_refused_before_it_comes(served, length):
 
 
 def test_so_is_one_that_does_not_say_how_long_it_is(served):
-    client = http.client.HTTPConnection("127.0.0.1", served.lock.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", served.lock.port, timeout=300)
     headers = {"Host": served.host, "Cookie": served.cookie, "Origin": served.origin}
     with suppress(ConnectionError):  # the answer comes before all of it is sent
         client.request("POST", "/look", (b"x" * 2**14 for _ in range(40)), headers, encode_chunked=True)

@@ -41,7 +41,7 @@ class Live(Opened):
 
     def wait_for_vectors(self):
         """Until Neuron has q and k."""
-        for _ in range(100):
+        for _ in range(1200):
             if "q × k" in self.texts():
                 return
             self.tab.wait_for_timeout(50)
@@ -118,6 +118,8 @@ def test_an_answer_that_comes_after_a_newer_one_is_not_shown(live):
 
     page.tab.route("**/look", hold)
     page.tab.fill("#typed", "A cat slept.")
+    while not held:
+        page.tab.wait_for_timeout(20)
     page.tab.wait_for_timeout(300)  # after which it is waited for no longer
     page.type("A dog ran.", tokens=6)
     [late] = held
@@ -288,13 +290,14 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
 
         def told(layer):
             tell(layer)
-            going.wait(0.4)
+            while layer and not going.wait(0.1):  # until the progress was seen
+                watch(0.5)  # which ends where it is not wanted any more
 
         return told
 
     monkeypatch.setattr(session, "share_of", slowly)
     page.tab.fill("#typed", "the cat sat on it " * 40)
-    page.tab.wait_for_selector("#progress[value]:visible", timeout=5000)
+    page.tab.wait_for_selector("#progress[value]:visible")
     page.tab.wait_for_function("document.getElementById('progress').value > 0.05")
     page.type("A dog ran.", tokens=6)
     assert page.tab.is_hidden("#progress") and "ran" in page.texts()

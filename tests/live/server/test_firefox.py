@@ -36,7 +36,7 @@ class Firefox:
         number = next(self.numbers)
         self.socket.send(json.dumps({"id": number, "method": method, "params": given}))
         while True:
-            said = json.loads(self.socket.recv(timeout=60))
+            said = json.loads(self.socket.recv(timeout=300))
             if said.get("method") == "log.entryAdded" and said["params"]["level"] == "error":
                 # Firefox asks for a picture of every site, and tells that the page's policy allows none
                 self.errors += [said["params"]["text"]] if "favicon.ico" not in said["params"]["text"] else []
@@ -63,7 +63,7 @@ class Firefox:
         return json.loads(found["result"]["value"])
 
     def until(self, condition):
-        for _ in range(200):
+        for _ in range(2400):
             if self.tell(condition):
                 return
             time.sleep(0.05)

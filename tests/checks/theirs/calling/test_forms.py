@@ -19,6 +19,7 @@ from attncli.checks.theirs.calling.forms import (
     encoded,
     encodings,
     expected_shape,
+    in_words,
 )
 from attncli.checks.theirs.calling.roles import roles_of
 from attncli.checks.theirs.subjects.subject import Answer, Parameter
@@ -237,3 +238,10 @@ def test_the_shape_that_an_output_should_have():
     by = Projections(*(Linear(numbers(n, D)) for n in (6, 2, 2)), Linear(numbers(9, 6)))
     assert expected_shape(Inputs(x, x, x, 3, by)) == (BATCH, QUERIES, 9)
     assert expected_shape(Inputs(x, x, x, 3, by._replace(output=None))) == (BATCH, QUERIES, 6)
+
+
+@pytest.mark.parametrize(("shapes", "ending"), [(3, ""), (4, " or 1 other way"), (5, " or 2 other ways")])
+def test_other_ways_are_counted_in_words(shapes, ending):
+    understood = [Encoding(shape, "allowed") for shape in list(SHAPES)[:shapes]]
+    told = "mask: True = allowed, as [query, key] or [batch, 1, query, key] or [batch, query, key]"
+    assert in_words("mask", understood) == [told + ending]

@@ -1,0 +1,265 @@
+"""The library as people call it: plain keywords, one clear error for what is wrong, one line for what comes out."""
+
+import importlib
+import inspect
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from own_attention import MINE
+
+import attncli
+from attncli import RequestError
+from attncli.effects.asking import Asking
+from attncli.effects.similarity import cosines
+from attncli.effects.trust.evidence import Controls
+from attncli.record import Request
+
+A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
+EDGES = [("cat", "sat")]
+FIELDS = {"pair", "similar_to", "target", "at", "kind", "output", "mask"}
+
+
+# --- plain keywords -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ablate", "cut", "cut_each", "patch", "trust"])
+def test_what_to_ask_is_said_by_the_names_of_asking(name):
+    parameters = inspect.signature(getattr(attncli, name)).parameters
+    defaults = {field: parameters[field].default for field in FIELDS}
+    assert attncli.Asking(**defaults) == attncli.Asking()
+    assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+@pytest.mark.parametrize("name", ["attend", "attend_many"])
+def test_a_request_is_made_of_keywords_with_its_own_defaults(name):
+    parameters = inspect.signature(getattr(attncli.Engine, name)).parameters
+    assert all(getattr(Request(), field) == parameters[field].default for field in vars(Request()))
+
+
+def test_keywords_ask_what_an_asking_does(minilm):
+    where = {"layers": "5", "heads": "0,3"}
+    by_name = attncli.ablate(minilm, A, similar_to=B, mask="causal", **where)
+    assert (
+        by_name.document() == attncli.ablate(minilm, A, asking=Asking(similar_to=B, mask="causal"), **where).document()
+    )
+    assert by_name.answer.kind == "cosine"
+    by_name = attncli.cut(minilm, A, EDGES, similar_to=B, **where)
+    assert by_name.document() == attncli.cut(minilm, A, EDGES, asking=Asking(similar_to=B), **where).document()
+    by_name = attncli.cut_each(minilm, A, ("cat", "*"), similar_to=B, **where)
+    assert (
+        by_name.document() == attncli.cut_each(minilm, A, ("cat", "*"), asking=Asking(similar_to=B), **where).document()
+    )
+    dog = A.replace("cat", "dog")
+    by_name = attncli.patch(minilm, A, dog, kind="distance", **where)
+    assert by_name.document() == attncli.patch(minilm, A, dog, asking=Asking(kind="distance"), **where).document()
+
+
+@pytest.mark.slow
+def test_trust_takes_its_controls_by_name(minilm):
+    by_name = attncli.trust(minilm, "The cat sat.", permutations=2, rankings=120, seed=3)
+    assert by_name.document() == attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120, None, 3)).document()
+    assert repr(by_name).startswith("<Trust of minilm: ")
+    with pytest.raises(TypeError, match="give one of both"):
+        attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120), seed=3)
+
+
+def test_ways_are_names_too(minilm):
+    texts, where = ["A dog ran.", "It rains."], {"layers": "5", "heads": "0"}
+    for ways in ("zero,mean", ["zero", "mean"], ("zero", "mean")):
+        found = attncli.ablate(minilm, A, ways, reference=texts, **where)
+        assert found.ways == ["zero", "mean"]
+        expected = attncli.ablate(minilm, A, attncli.Ways(("zero", "mean"), texts), **where)
+        assert np.array_equal(found.effects, expected.effects)
+    assert attncli.ablate(minilm, A, ways="mean", **where).ways == ["mean"]
+
+
+def test_an_edge_may_be_of_places(minilm):
+    by_place = attncli.cut(minilm, A, [(2, 3)], layers="5").document()
+    assert by_place == attncli.cut(minilm, A, [("cat", "sat")], layers="5").document()
+
+
+def test_numbers_of_any_library_are_layers(minilm):
+    torch = pytest.importorskip("torch")
+    expected = minilm.attend(A, layers=[3], heads=[0, 5]).weights
+    for layer, heads in product(
+        (3, np.int64(3), torch.tensor(3), [3]), ([0, 5], np.array([0, 5]), torch.tensor([0, 5]))
+    ):
+        assert np.array_equal(minilm.attend(A, layers=layer, heads=heads).weights, expected)
+
+
+def test_a_path_is_a_directory_whatever_its_name(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RequestError, match=r"no model './minilm': there is no such directory"):
+        attncli.load_model(Path("minilm"))
+    shutil.copytree(tiny("bert"), tmp_path / "minilm")
+    assert attncli.load_model(Path("minilm"), "cpu").info.layers == attncli.load_model(tiny("bert"), "cpu").info.layers
+    assert attncli.load_model(tmp_path / "minilm", "cpu").place.origin == "directory"
+
+
+def test_records_of_a_generator_are_saved(minilm, tmp_path):
+    attncli.save_records(minilm.attend_many([A, B], layers="0"), tmp_path / "a.safetensors")
+    assert len(attncli.load_records(tmp_path / "a.safetensors")) == 2
+
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+WRONG = {
+    "attend two": (
+        lambda m: m.attend([A, B]),
+        r"text is one text, not a list of 2: attend_many\(texts\) takes",
+    ),
+    "attend a number": (lambda m: m.attend(3), "text is one text, not the int 3: "),
+    "attend nothing": (lambda m: m.attend(None), "text is one text, not None: "),
+    "attend pairs": (lambda m: m.attend(A, [B]), "pair is one text, not a list of 1: give a str, or None"),
+    "attend_many one": (
+        lambda m: list(m.attend_many(A)),
+        r"texts is a list of texts, not the str .*attend\(text\)",
+    ),
+    "attend_many a number": (lambda m: list(m.attend_many([A, 3])), r"texts\[1\] is one text, not the int 3"),
+    "attend_many a pair": (lambda m: list(m.attend_many([A], B)), "pairs is a list of texts, not the str "),
+    "pad_to": (
+        lambda m: m.attend(A, pad_to="20"),
+        "pad_to is a number of tokens, not the str '20': give an int",
+    ),
+    "target": (lambda m: m.attend(A, target=3), "target is one text, not the int 3"),
+    "another keyword": (lambda m: m.attend(A, mesure="norm"), r"attend\(\) got an unexpected .* 'mesure'"),
+    "load_model": (lambda m: attncli.load_model(3), "name is one text, not the int 3: give an alias"),
+    "device": (lambda m: attncli.load_model("minilm", 0), "device is one text, not the int 0: write one of auto"),
+    "model": (
+        lambda m: attncli.ablate("minilm", A),
+        r"model is the str 'minilm': open one with attncli\.load_model",
+    ),
+    "model to patch": (lambda m: attncli.patch("minilm", A, B), "model is the str 'minilm': open one with"),
+    "model of stats": (
+        lambda m: attncli.corpus_statistics("minilm", [A]),
+        "model is the str 'minilm': open one with",
+    ),
+    "stats of one": (
+        lambda m: attncli.corpus_statistics(m, A),
+        "texts is a list of texts, not the str .*a list",
+    ),
+    "stats of a number": (
+        lambda m: attncli.corpus_statistics(m, [A, 3]),
+        r"texts\[1\] is one text, not the int 3",
+    ),
+    "similar_to": (lambda m: attncli.ablate(m, A, similar_to=[B]), "similar_to is one text, not a list of 1"),
+    "asking": (
+        lambda m: attncli.ablate(m, A, asking="cosine"),
+        "asking is the str 'cosine': give an attncli.Asking",
+    ),
+    "both": (lambda m: attncli.ablate(m, A, asking=Asking(), target="x"), "target is a field of asking too"),
+    "ways": (lambda m: attncli.ablate(m, A, ways=3), "ways is the int 3: give one of zero, mean, resample"),
+    "texts": (lambda m: attncli.ablate(m, 3), "texts is a list of texts, not the int 3: give a str, or a list"),
+    "one edge": (
+        lambda m: attncli.cut(m, A, ("cat", "sat")),
+        "an edge is a pair of tokens, not the str 'cat': ",
+    ),
+    "edges": (lambda m: attncli.cut_each(m, A, EDGES), r"an edge is a pair of tokens, not a list of 1: write"),
+    "b": (lambda m: attncli.patch(m, A, [B]), "b is one text, not a list of 1"),
+    "second": (lambda m: attncli.similar(m, A, [B]), "second is one text, not a list of 1"),
+    "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
+    "embed": (lambda m: m.embed(A), "texts is a list of texts, not the str .*: put it into a list"),
+    "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text by itself"),
+    "give": (lambda m: attncli.check(len, give=3), "give is the int 3: give a dictionary"),
+    "save": (
+        lambda m: attncli.save_records(m.attend(A), "a.npz"),
+        r"not one: write \[record\], or record\.save",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
+    call, says = WRONG[name]
+    with pytest.raises(TypeError, match=says) as caught:
+        call(minilm)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda model: attncli.ablate(model, A, ways="meen"), "no way 'meen': it is one of zero, mean, resample"),
+        (lambda model: attncli.ablate(model, A, ways=["zero", 3]), "no way 3: it is one of zero, mean, resample"),
+        (lambda model: attncli.ablate(model, A, reference=[B]), 'reference has no part in ways="zero"'),
+        (lambda model: attncli.ablate(model, A, kind="cosign"), "no question 'cosign': it is one of cosine, "),
+        (lambda model: attncli.patch(model, A, B, by=3), "no part 3: it is one of head, layer, token"),
+        (lambda model: model.attend(A, mask=3), "no mask 3: it is one of padding, causal, none"),
+        (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is no number: layers are 0 to 5"),
+        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is no number: heads are 0 to 11"),
+        (lambda model: attncli.load_model("minilm", engine=3), "no engine 3: it is one of auto, attncli, transformers"),
+    ],
+)
+def test_a_value_that_there_is_not_names_those_that_there_are(minilm, call, says):
+    with pytest.raises(RequestError, match=says):
+        call(minilm)
+
+
+def test_the_name_that_vectors_had_still_works(minilm):
+    with pytest.warns(DeprecationWarning, match="neurons is called vectors now"):
+        record = minilm.attend(A, neurons="5.0", layers="5")
+    assert record.vectors.heads == [(5, 0)]
+
+
+# --- one line -------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_one_line(minilm, tiny):
+    assert repr(minilm) == "<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"
+    without = minilm.without("3.1")
+    assert repr(without) == "<Model minilm without 3.1: 6 layers x 12 heads, hidden 384, float32 on cpu>"
+    theirs = attncli.load_model(tiny("bert"), "cpu", "float64", "transformers")
+    size = f"{theirs.info.layers} layers x {theirs.info.heads} heads, hidden {theirs.info.hidden_size}"
+    assert repr(theirs) == f"<TransformersModel {tiny('bert')}: {size}, float64 on cpu>"
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            lambda model: attncli.ablate(model, A, layers="4,5", heads="0-2", similar_to=B),
+            r"<Ablation of minilm: 1 text, way zero, layers 4-5, heads 0-2, cosine of the .* two texts 0\.\d+>",
+        ),
+        (
+            lambda model: attncli.cut(model, A, EDGES, layers="5"),
+            r"<Cut of minilm: 1 edge cut, layers 5, heads 0-11, how far .* 0, effect [\d.e-]+>",
+        ),
+        (
+            lambda model: attncli.cut_each(model, A, ("cat", "*"), layers="5", heads="3"),
+            r"<EdgeEffects of minilm: 9 edges cut one by one, layers 5, heads 3, how far .* 0>",
+        ),
+        (
+            lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layers="5"),
+            r"<Patch of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
+        ),
+        (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),
+        (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),
+        (
+            lambda model: attncli.corpus_statistics(model, [A, B]),
+            r"<Statistics of minilm: 2 texts, 19 tokens, mask padding, weight>",
+        ),
+        (lambda model: model.attend(A).tokens, r"Tokens\(text=\[9 entries\], .*\)"),
+        (
+            lambda model: model.attend(A, vectors="5.0").vectors,
+            r"Vectors\(heads=\[\(5, 0\)\], query=float32 \[1, 9, 32\], key=float32 \[1, 9, 32\], .*\)",
+        ),
+        (lambda model: attncli.Ways("mean"), r"Ways\(names=\['mean'\], texts=None\)"),
+    ],
+)
+def test_a_result_is_one_line(minilm, call, line):
+    shown = repr(call(minilm))
+    assert re.fullmatch(line, shown) and len(shown) < 300 and shown.isprintable()
+
+
+def test_a_check_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "mine_in_one_line.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = importlib.import_module("mine_in_one_line")
+    found = attncli.check(mine.unscaled)
+    assert repr(found) == f"<Found: {found.verdict}>" and repr(found).startswith(
+        "<Found: wrong: unscaled is attention "
+    )
