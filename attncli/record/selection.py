@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections import Counter
 import reprlib
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from operator import index
