@@ -12,6 +12,7 @@ class Mistake(NamedTuple):
     """In place of `old`, which stands once in all of the package, `new`.
 
     family: what `compare` runs on, a small random checkpoint of it (`checkpoints.py`); minilm, where there is none.
+    dtype: what `compare` runs it in.
     known: the one of `attncli.attention.mistakes` that it is, if it is one, with whose name it begins then.
     """
 
@@ -20,6 +21,7 @@ class Mistake(NamedTuple):
     new: str
     family: str | None = None
     known: str | None = None
+    dtype: str = "float32"
 
 
 MISTAKES = (
@@ -272,6 +274,23 @@ FOR_COMPARE = (
         "weights = torch.softmax(warm.masked_fill(~mask, -torch.inf), dim=-1, dtype=wide)",
         "weights = torch.softmax(warm, dim=-1, dtype=wide)",
         known="mask after softmax",
+    ),
+    Mistake(
+        "scale a ten thousandth too large",
+        "return self.score.scale(self.query.shape[-1])",
+        "return 1.0001 * self.score.scale(self.query.shape[-1])",
+    ),
+    Mistake(
+        "scale a tenth too large in bfloat16",
+        "return self.score.scale(self.query.shape[-1])",
+        "return 1.1 * self.score.scale(self.query.shape[-1])",
+        dtype="bfloat16",
+    ),
+    Mistake(
+        "scale a fiftieth too large in bfloat16",
+        "return self.score.scale(self.query.shape[-1])",
+        "return 1.02 * self.score.scale(self.query.shape[-1])",
+        dtype="bfloat16",
     ),
     # masks
     Mistake(

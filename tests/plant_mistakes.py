@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mistakes import FOR_COMPARE, MISTAKES, Mistake
 
@@ -107,20 +108,21 @@ def checkpoint(family: str | None) -> str:
     return str(make_checkpoint(Path(held.name) / name, name, max_position_embeddings=90, **more))
 
 
-def differing(folder: Path, model: str) -> str | None:
+def differing(folder: Path, model: str, dtype: str) -> str | None:
     """What `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = python(folder, environment, "-m", "attncli", "compare", "--json", "-m", model, SENTENCE)
+    done = python(folder, environment, "-m", "attncli", "compare", "--json", "-m", model, "--dtype", dtype, SENTENCE)
     if done.returncode not in (0, 1):
         return done.stderr.strip().splitlines()[-1]
     document = json.loads(done.stdout)
-    layers = ["layers"] if any(past(layer, document["tolerance"]) for layer in document["layers"]) else []
-    return ", ".join(layers + [way["way"] for way in document["ways"] if not way["same"]]) or None
+    layers = ["layers"] if any(past(layer) for layer in document["layers"]) else []
+    found = layers + [way["way"] for way in document["ways"] if not way["same"]]
+    return None if document["same"] else ", ".join(found) or "errors of the layers"
 
 
-def past(layer: dict[str, float | None], tolerance: dict[str, float]) -> bool:
-    """Whether a layer of what `compare --json` prints is past the tolerance."""
-    return any(layer[name] is None or layer[name] > allowed for name, allowed in tolerance.items())
+def past(layer: dict[str, Any]) -> bool:
+    """Whether a layer of what `compare --json` prints is past its tolerance."""
+    return any(layer[name] is None or layer[name] > layer[f"{name}_allowed"] for name in ("weights", "hidden"))
 
 
 def main() -> None:
@@ -138,8 +140,12 @@ def main() -> None:
         for one in chosen:
             find(folder, one)
         # One whose tests fail anyway would seem to catch everything.
-        for tests, family in dict.fromkeys((place, one.family) for place, one in zip(rooms, chosen, strict=True)):
-            failed = differing(folder, checkpoint(family)) if asked.compare else failing(folder, tests, arguments)
+        for tests, family, dtype in dict.fromkeys(
+            (place, one.family, one.dtype) for place, one in zip(rooms, chosen, strict=True)
+        ):
+            failed = (
+                differing(folder, checkpoint(family), dtype) if asked.compare else failing(folder, tests, arguments)
+            )
             if failed is not None:
                 raise SystemExit(f"{tests}: without any mistake there fails {failed}")
     caught = 0
@@ -149,7 +155,7 @@ def main() -> None:
             path.write_text(path.read_text(encoding="utf-8").replace(mistake.old, mistake.new), encoding="utf-8")
             begun = time.monotonic()
             model = checkpoint(mistake.family)
-            failed = differing(folder, model) if asked.compare else failing(folder, tests, arguments)
+            failed = differing(folder, model, mistake.dtype) if asked.compare else failing(folder, tests, arguments)
             taken = time.monotonic() - begun
         caught += failed is not None
         verdict = "MISSED" if failed is None else "caught"

@@ -49,4 +49,4 @@ def first_line(error: BaseException) -> str:
 
 def short(number: float) -> str:
     """1e-05, 0.25, 0"""
-    return f"{number:.0e}" if 0 < number < 0.01 else f"{number:g}"
+    return f"{number:.0e}" if 0 < number < 0.01 else f"{number:.2g}" if 0 < number < 1 else f"{number:g}"

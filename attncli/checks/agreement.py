@@ -9,34 +9,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attncli.base import choices
 from attncli.base.printable import short
-from attncli.checks.passes import beside_torch, beside_transformers
-from attncli.checks.tolerance import STEPS, TOLERANCES, Tolerance
+from attncli.checks.lost import Lost, merge_lost
+from attncli.checks.passes import beside_torch, beside_transformers, is_half
+from attncli.checks.rounding import LARGEST, Errors
+from attncli.checks.tally import LayerAgreement, LayerTally, finite
+from attncli.checks.tally import difference as difference
+from attncli.checks.tally import worst as worst
+from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
 
+# A network with large weights multiplies rounding from layer to layer: seen up to 70 times past the tolerance. A
+# difference further past it than this is a mistake in float32 already.
+MAYBE_ROUNDING = 100
 # Against whom, and what is compared beside the weights.
 VECTORS: dict[choices.Against, str] = {"transformers": "hidden states", "torch": "attention outputs"}
-
-
-@dataclass(frozen=True)
-class LayerAgreement:
-    """One layer, over all texts.
-
-    weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer
-    (against torch: in the output of its attention); NaN where either side has one.
-    agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
-    """
-
-    layer: int
-    weights: float
-    hidden: float
-    agreement: float
+THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "torch": "torch's own"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +69,9 @@ class Agreement:
     """What `compare` found.
 
     tokens: all of them; queries: those whose rows were compared (see `rows_that_count`).
-    embeddings: as `hidden` of a layer, before the first; None against torch.
-    ways: the other ways in which numbers are made; none against torch.
+    embeddings: as `hidden` of a layer, before the first; None against torch. embeddings_allowed: what rounding
+    explains of it. ways: the other ways in which numbers are made; none against torch.
+    lost: the rows in which transformers gives NaN.
     """
 
     against: choices.Against
@@ -86,30 +80,50 @@ class Agreement:
     texts: int
     tokens: int
     queries: int
-    tolerance: Tolerance
     embeddings: float | None
+    embeddings_allowed: float
     layers: list[LayerAgreement]
     ways: tuple[Way, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
     @property
     def same(self) -> bool:
         return not self.faults()
 
-    def faults(self) -> list[str]:
-        """What is past the tolerance, in the order of the computation. NaN is past every tolerance."""
-        weights, hidden = self.tolerance
-        measured = [] if self.embeddings is None else [("the embeddings", self.embeddings, hidden)]
+    @property
+    def tolerance(self) -> Tolerance:
+        """The largest differences that are allowed in any layer."""
+        allowed = [layer.allowed for layer in self.layers]
+        return Tolerance(max(one.weights for one in allowed), max(one.hidden for one in allowed))
+
+    def measured(self) -> list[tuple[str, float, float]]:
+        """What was compared, the largest difference and what is allowed, in the order of the computation."""
+        found = [] if self.embeddings is None else [("the embeddings", self.embeddings, self.embeddings_allowed)]
         for layer in self.layers:
-            measured.append((f"layer {layer.layer} weights", layer.weights, weights))
-            measured.append((f"layer {layer.layer} {self.vectors}", layer.hidden, hidden))
-        measured += [
+            found.append((f"layer {layer.layer} weights", layer.weights, layer.allowed.weights))
+            found.append((f"layer {layer.layer} {self.vectors}", layer.hidden, layer.allowed.hidden))
+        return found + [
             (f"{way.name} ({way.of})", way.difference, way.allowed) for way in self.ways if way.difference is not None
         ]
-        return [
+
+    def faults(self) -> list[str]:
+        """What is past the tolerance. NaN is past every tolerance."""
+        faults = [
             f"{what} are not numbers" if math.isnan(most) else f"{what} differ by {most:.1e}, past {short(allowed)}"
-            for what, most, allowed in measured
+            for what, most, allowed in self.measured()
             if not most <= allowed
         ]
+        return faults + [
+            f"layer {layer.layer} {fault}"
+            for layer in self.layers
+            if layer.rounding is not None
+            for fault in layer.rounding.faults(self.vectors, THEIR_OWN[self.against])
+        ]
+
+    @property
+    def may_be_rounding(self) -> bool:
+        """Whether float64 can tell more: every difference is past its tolerance by little, if at all."""
+        return self.dtype == "float32" and all(most <= MAYBE_ROUNDING * allowed for _, most, allowed in self.measured())
 
     @property
     def vectors(self) -> str:
@@ -120,13 +134,40 @@ class Agreement:
     def verdict(self) -> str:
         """One line. Only the first fault is described: in a network, the others follow from it."""
         faults = self.faults()
+        lost = f"; {self.lost[0]}" if self.lost else ""
         if not faults:
-            weights, hidden = self.tolerance
             compared = sum(way.difference is not None for way in self.ways)
             ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
-            return f"the same: weights within {short(weights)}, {self.vectors} within {short(hidden)}{ways}"
+            return f"the same: {self.within}{ways}{lost}"
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return f"NOT the same: {faults[0]}{more}"
+        return f"NOT the same: {faults[0]}{more}{lost}"
+
+    @property
+    def within(self) -> str:
+        """How near both programs are to each other, or to exact numbers."""
+        roundings = [layer.rounding for layer in self.layers if layer.rounding is not None]
+        if roundings:
+            weights, hidden = (max(getattr(one, name) for one in roundings) for name in ("weights", "hidden"))
+            return (
+                f"errors of weights are at most {weights:.2f} times {THEIR_OWN[self.against]}, "
+                f"of {self.vectors} {hidden:.2f} times (allowed: {max(one.allowed for one in roundings):.1f})"
+            )
+        weights, hidden = self.tolerance
+        return f"weights within {short(weights)}, {self.vectors} within {short(hidden)}"
+
+    @property
+    def unseen(self) -> str | None:
+        """The mistakes that half precision hides, in one line; None in others."""
+        scales = [layer.rounding.scale_allowed for layer in self.layers if layer.rounding is not None]
+        if not scales:
+            return None
+        least = min(scales)
+        change = f"shows from {least:.1%} on" if math.isfinite(least) else "does not show on this text"
+        ways = "; other ways show gross mistakes only" if self.ways else ""
+        return (
+            f"{self.dtype} hides small mistakes: a change of the scores' scale {change}{ways}. "
+            "--dtype float32 finds smaller ones."
+        )
 
     def document(self) -> dict[str, Any]:
         """What `compare --json` prints, without the model. A difference that is no finite number is null."""
@@ -139,16 +180,10 @@ class Agreement:
             "queries": self.queries,
             "tolerance": self.tolerance._asdict(),
             "embeddings": finite(self.embeddings),
-            "layers": [
-                {
-                    "layer": layer.layer,
-                    "weights": finite(layer.weights),
-                    "hidden": finite(layer.hidden),
-                    "agreement": layer.agreement,
-                }
-                for layer in self.layers
-            ],
+            "embeddings_allowed": self.embeddings_allowed,
+            "layers": [layer.document() for layer in self.layers],
             "ways": [way.document() for way in self.ways],
+            "lost": [one._asdict() for one in self.lost],
             "same": self.same,
         }
 
@@ -172,24 +207,34 @@ def compare(
     else:
         both = beside_transformers(model, chosen, mask, reference)
     embeddings: list[float] = []
-    weights: list[list[float]] = [[] for _ in chosen]
-    hidden: list[list[float]] = [[] for _ in chosen]
-    agreeing = [0 for _ in chosen]
+    size, embedded = 1.0, Errors(torch.finfo(model.dtype).eps)
+    tallies = [LayerTally(model.dtype) for _ in chosen]
+    lost: list[Lost] = []
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
         rows = rows_that_count(tokens, model.dtype, reference)
-        ours, theirs = (one.only(rows) for one in both(tokens))
+        made = both(tokens)
+        ours, theirs = made.ours.only(rows), made.theirs.only(rows)
+        exact = None if made.exact is None else made.exact.only(rows)
         if ours.embeddings is not None and theirs.embeddings is not None:
             embeddings.append(difference(ours.embeddings, theirs.embeddings))
-        for place in range(len(chosen)):
-            weights[place].append(difference(ours.weights[place], theirs.weights[place]))
-            hidden[place].append(difference(ours.hidden[place], theirs.hidden[place]))
-            agreeing[place] += same_strongest(ours.weights[place], theirs.weights[place])
+            size = max(size, vector_size(theirs.embeddings))
+            if exact is not None and exact.embeddings is not None:
+                embedded.add(ours.embeddings, theirs.embeddings, exact.embeddings)
+        for place, tally in enumerate(tallies):
+            tally.add(
+                (ours.weights[place], ours.hidden[place]),
+                (theirs.weights[place], theirs.hidden[place]),
+                None if exact is None else (exact.weights[place], exact.hidden[place]),
+            )
+        if made.lost is not None and not any(bool(one.isnan().any()) for one in (*ours.weights, *ours.hidden)):
+            lost.append(made.lost)
         texts_seen += 1
         tokens_seen += len(tokens)
         queries += len(rows)
     if not texts_seen:
         raise ValueError("there is no text to compare on")
+    precision = precision_of(model, reference, lost)
     return Agreement(
         against=against,
         dtype=model.dtype_name,
@@ -197,21 +242,20 @@ def compare(
         texts=texts_seen,
         tokens=tokens_seen,
         queries=queries,
-        tolerance=tolerance_beside(model, reference),
         embeddings=worst(embeddings) if embeddings else None,
+        embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, size),
         layers=[
-            LayerAgreement(
-                layer, worst(weights[place]), worst(hidden[place]), agreeing[place] / (queries * model.config.heads)
-            )
-            for place, layer in enumerate(chosen)
+            tally.found(layer, model.config.heads, 1 if reference is None else layer + 1, precision)
+            for layer, tally in zip(chosen, tallies, strict=True)
         ],
+        lost=merge_lost(lost),
     )
 
 
-def tolerance_beside(model: Model, reference: Reference | None) -> Tolerance:
-    """That of the model's dtype; of float32, where transformers computes some of it in that whatever it is asked."""
-    single = model.dtype == torch.float64 and reference is not None and not reference.exact
-    return TOLERANCES["float32" if single else model.dtype_name]
+def precision_of(model: Model, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
+    """The model's dtype; float32 where transformers computes some of it in that, or was run in it."""
+    single = reference is not None and (not reference.exact or any(one.in_float32 for one in lost))
+    return torch.float32 if model.dtype == torch.float64 and single else model.dtype
 
 
 def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | None) -> list[int]:
@@ -225,28 +269,3 @@ def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | N
     if reference is None or (dtype == torch.float64 and reference.has_padding_rows):
         return list(range(len(tokens)))
     return [place for place, padding in enumerate(tokens.padding) if not padding]
-
-
-def difference(ours: Tensor, theirs: Tensor) -> float:
-    """max |ours - theirs|; NaN where either has one, or both are infinite."""
-    return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
-
-
-def same_strongest(ours: Tensor, theirs: Tensor) -> int:
-    """In how many rows our strongest key is a strongest of theirs.
-
-    A row may have several: all [PAD] of RoBERTa are one vector. So keys whose weights differ by no more than STEPS
-    are equally strong.
-    """
-    at_ours = theirs.gather(-1, ours.argmax(dim=-1, keepdim=True)).squeeze(-1)
-    return int((at_ours >= theirs.amax(dim=-1) * (1 - STEPS * torch.finfo(theirs.dtype).eps)).sum())
-
-
-def worst(differences: Iterable[float]) -> float:
-    """The largest; NaN if any is."""
-    return float(torch.tensor(list(differences), dtype=torch.float64).max())
-
-
-def finite(number: float | None) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return number if number is not None and math.isfinite(number) else None

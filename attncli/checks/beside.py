@@ -4,6 +4,7 @@ What the other side gives is transformers' own: its weights and vectors, what it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,8 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attncli.checks.agreement import difference, rows_that_count
+from attncli.checks.agreement import difference, precision_of, rows_that_count
 from attncli.checks.laws import first_tokens
+from attncli.checks.lost import Lost, lost_rows
+from attncli.checks.passes import is_half
+from attncli.checks.rounding import LARGEST
+from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.models.families.family import Source
 from attncli.models.model import Model
 from attncli.models.taken import Taken
@@ -46,7 +51,7 @@ class Both:
     """The model and its peer, and some texts: their first tokens, `plain` without [PAD].
 
     inputs, whole: the texts, and the tokens that the model makes of them, `pad_to` so many; layers: those that are
-    compared.
+    compared. lost: the rows in which transformers gives NaN.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Both:
         self.texts = [first_tokens(one, min(len(one), most)) for one in self.whole]
         self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}
+        self.lost: list[Lost] = []
 
     @cached_property
     def sources(self) -> dict[str, list[Source]]:
@@ -85,9 +91,62 @@ class Both:
             names = {name for sources in self.sources.values() for source in sources for name in source.names}
             with self.reference.watched(names) as made:
                 weights, states = self.reference.run(tokens, mask)
-            parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
-            self.met[key] = Theirs(torch.stack(weights), states, parts)
+            lost = lost_rows(tokens, mask, weights, states)
+            if lost is None:
+                parts = {part: self.heads_of(made, sources) for part, sources in self.sources.items()}
+                self.met[key] = Theirs(torch.stack(weights), states, parts)
+            else:
+                self.lost.append(lost._replace(in_float32=self.reference.dtype == torch.float64))
+                if self.reference.dtype != torch.float64:
+                    raise NothingToCompare(str(lost))
+                self.met[key] = self.in_float32.theirs(tokens, mask)
         return self.met[key]
+
+    @cached_property
+    def in_float32(self) -> "Both":
+        """The same beside transformers' network in float32, with the weights as they are rounded here."""
+        return Both(self.model, self.reference.in_float32, self.inputs, self.whole, self.pad_to, self.mask, self.layers)
+
+    def allowed(self, kind: str, single: bool) -> float:
+        """Return the largest difference that rounding explains of numbers of a kind (see `numbers`).
+
+        single: they are of float32 whatever the model computes in. Sums of weights are made in float64: their spread
+        is a difference of squares of distances, which reach TOKENS.
+        """
+        if kind == "exact":
+            return 0.0
+        precision = precision_of(self.model, self.reference, self.lost)
+        found = [1.0]
+        for text in self.plain:
+            with suppress(NothingToCompare):
+                found.append(self.their_error(text, kind) if is_half(precision) else self.size(text, kind))
+        if is_half(precision):
+            return LARGEST * max(found[1:], default=0.0)
+        added_up = scaled_tolerance(torch.float64, 1, TOKENS**2) if kind == "sums" else 0.0
+        return added_up + scaled_tolerance(torch.float32 if single else precision, self.model.config.layers, max(found))
+
+    def size(self, tokens: Tokens, kind: str) -> float:
+        """Return how large transformers' numbers of a kind are, as `scaled_tolerance` takes it."""
+        return (weight_size if kind in ("weights", "sums") else vector_size)(self.numbers(tokens, kind))
+
+    def numbers(self, tokens: Tokens, kind: str) -> Tensor:
+        """Return transformers' "weights", which "sums" are made of, "hidden" states, "norms" or "vectors".
+
+        Vectors are queries, keys and values.
+        """
+        theirs = self.theirs(tokens)
+        if kind in ("weights", "sums"):
+            return theirs.weights
+        if kind == "hidden":
+            return torch.stack(theirs.states)
+        if kind == "norms":
+            return self.their_norms(tokens)
+        return torch.stack([*theirs.parts.values(), *(self.their_meeting(tokens, part) for part in PROJECTIONS)])
+
+    def their_error(self, tokens: Tokens, kind: str) -> float:
+        """Return the largest error of transformers' own numbers, at least a step of the largest one."""
+        theirs, exact = self.numbers(tokens, kind), self.in_float32.numbers(tokens, kind)
+        return max(difference(theirs, exact), torch.finfo(self.model.dtype).eps * float(exact.abs().max()))
 
     def heads_of(self, made: Mapping[str, Sequence[Tensor]], sources: Sequence[Source]) -> Tensor:
         """What projections made, one a layer, by head. Layers that share a module take turns."""

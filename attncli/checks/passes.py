@@ -4,6 +4,7 @@ Against transformers, both run the whole network, so that whatever differs in on
 Against `torch.nn.MultiheadAttention`, every layer stands by itself: both get that layer's input from our pass.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention
 from attncli.base.errors import RequestError
+from attncli.checks.lost import Lost, run_finite
 from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
@@ -39,27 +41,42 @@ class Pass(NamedTuple):
         )
 
 
-BothPasses = Callable[[Tokens], tuple[Pass, Pass]]
+class Passes(NamedTuple):
+    """The passes of one text.
+
+    exact: the other program's pass in float32, with the same weights, where both run in half precision. lost: the rows
+    in which transformers gives NaN.
+    """
+
+    ours: Pass
+    theirs: Pass
+    exact: Pass | None = None
+    lost: Lost | None = None
+
+
+BothPasses = Callable[[Tokens], Passes]
 
 
 def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> BothPasses:
     """Our pass and transformers'."""
+    after = [layer + 1 for layer in layers]  # vectors before the first layer come first
 
-    def both(tokens: Tokens) -> tuple[Pass, Pass]:
+    def chosen(weights: Sequence[Tensor], hidden: Sequence[Tensor]) -> Pass:
+        return Pass([weights[layer] for layer in layers], [hidden[number] for number in after], hidden[0])
+
+    def both(tokens: Tokens) -> Passes:
         [taken] = model.take([tokens], Request(list(layers), mask=mask))
         hidden = model.hidden_states(tokens, mask)
-        their_weights, their_hidden = reference.run(tokens, mask)
-        after = [layer + 1 for layer in layers]  # vectors before the first layer come first
-        return (
-            Pass(list(taken.weights), [hidden[number] for number in after], hidden[0]),
-            Pass(
-                [their_weights[layer] for layer in layers],
-                [their_hidden[number] for number in after],
-                their_hidden[0],
-            ),
-        )
+        theirs, lost = run_finite(reference, tokens, mask)
+        exact = chosen(*reference.in_float32.run(tokens, mask)) if is_half(model.dtype) else None
+        ours = Pass(list(taken.weights), [hidden[number] for number in after], hidden[0])
+        return Passes(ours, chosen(*theirs), exact, lost)
 
     return both
+
+
+def is_half(dtype: torch.dtype) -> bool:
+    return dtype.itemsize < torch.float32.itemsize
 
 
 def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
@@ -75,19 +92,24 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
     model.need(model.config.layers)
     theirs = [torch_attention(model.network.layer(layer).attention) for layer in layers]
 
-    def both(tokens: Tokens) -> tuple[Pass, Pass]:
+    exact = [copy.deepcopy(one).float() for one in theirs] if is_half(model.dtype) else None
+
+    def both(tokens: Tokens) -> Passes:
         ours = KeepAttention()
         [taken] = model.take([tokens], Request(list(layers), mask=mask), ours)
+
+        def made_by(modules: Sequence[nn.MultiheadAttention]) -> Pass:
+            made = [
+                torch_attend(one, ours.given[layer].to(one.out_proj.weight.dtype), allowed)
+                for one, layer, allowed in zip(modules, layers, taken.masks, strict=True)
+            ]
+            return Pass([weights for weights, _ in made], [output for _, output in made])
+
         with torch.inference_mode():
             outputs = [ours.output(layer) for layer in layers]
-            torchs = [
-                torch_attend(one, ours.given[layer], allowed)
-                for one, layer, allowed in zip(theirs, layers, taken.masks, strict=True)
-            ]
-        return (
-            Pass(list(taken.weights), outputs),
-            Pass([weights for weights, _ in torchs], [output for _, output in torchs]),
-        )
+            return Passes(
+                Pass(list(taken.weights), outputs), made_by(theirs), None if exact is None else made_by(exact)
+            )
 
     return both
 

@@ -27,9 +27,9 @@ from attncli.attention.mistakes import (
 )
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
-from attncli.checks.agreement import finite
 from attncli.checks.claims import SAME
 from attncli.checks.looks import HeadInLayer
+from attncli.checks.tally import finite
 from attncli.models.head import OneHead
 from attncli.models.model import Model
 

@@ -18,11 +18,10 @@ from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
-from attncli.checks.agreement import Way, difference, tolerance_beside, worst
+from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, pad_some
 from attncli.checks.passes import KeepAttention
-from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.head import one_head
@@ -220,7 +219,7 @@ def taken_apart(both: Both) -> float:
 class Check(NamedTuple):
     """How a way is gone: what it is about, and which tolerance it has.
 
-    kind: of `Tolerance`, or "exact"; single: it is of float32 whatever the model computes in.
+    kind: of the numbers (`Both.allowed`), or "exact"; single: it is of float32 whatever the model computes in.
     """
 
     of: str
@@ -240,30 +239,29 @@ WAYS: dict[str, Check] = {
     **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "hidden") for name in MASKS},
     "formula": Check("MultiHeadAttention.forward", formula),
     "records": Check("what is printed is what was computed", records, "exact"),
-    "vectors": Check("--vectors: q and k, and softmax(q·k / √d)", vectors, "hidden"),
-    "norms": Check("--measure norm", norms, "hidden"),
-    "one head apart": Check("explain, mechanisms", taken_apart, "hidden", single=True),
-    "sums": Check("stats", sums, "hidden"),
-    "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "hidden"),
-    "distances": Check("stats --distances", distances, "hidden", single=True),
+    "vectors": Check("--vectors: q and k, and softmax(q·k / √d)", vectors, "vectors"),
+    "norms": Check("--measure norm", norms, "norms"),
+    "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
+    "sums": Check("stats", sums, "sums"),
+    "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),
+    "distances": Check("stats --distances", distances, "sums", single=True),
 }
 
 
 def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Way]:
     """All of WAYS, in their order; `done` is called after each."""
     found = []
-    tolerances = {**tolerance_beside(both.model, both.reference)._asdict(), "exact": 0.0}
-    least = {**TOLERANCES["float32"]._asdict(), "exact": 0.0}
     for name, check in WAYS.items():
-        allowed = max(tolerances[check.kind], least[check.kind]) if check.single else tolerances[check.kind]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Notice)  # the one who asked has read them
+            difference, note = None, ""
             try:
-                way = Way(name, check.of, check.find(both), allowed)
+                difference = check.find(both)
             except NothingToCompare as error:
-                way = Way(name, check.of, None, allowed, str(error))
+                note = str(error)
             except RequestError as error:
-                way = Way(name, check.of, math.nan, allowed, str(error))
+                difference, note = math.nan, str(error)
+        way = Way(name, check.of, difference, both.allowed(check.kind, check.single), note)
         found.append(way)
         done()
     return found

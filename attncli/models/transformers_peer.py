@@ -86,9 +86,16 @@ class Reference:
     """transformers' network with eager attention, run on exactly the tokens that attncli runs on."""
 
     def __init__(self, network: Any, device: torch.device, dtype: torch.dtype) -> None:
-        self.network = network.to(device=device, dtype=dtype).eval()
+        self.network = network.to(device=device).eval()
+        for parameter in self.network.parameters():  # Not the angles' buffers: from_pretrained leaves them in float32.
+            parameter.data = parameter.data.to(dtype)
         self.device = device
         self.dtype = dtype
+
+    @cached_property
+    def in_float32(self) -> "Reference":
+        """A copy that computes in float32, with the weights as they are rounded here."""
+        return Reference(deepcopy(self.network), self.device, torch.float32)
 
     def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
         """Of one text: every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]` after

@@ -115,4 +115,4 @@ def test_the_first_line_of_an_error_is_one_short_line(message):
 
 def test_numbers_are_written_short():
     numbers = (0.0, 1e-10, 1e-4, 0.03125, 0.25)
-    assert [short(number) for number in numbers] == ["0", "1e-10", "1e-04", "0.03125", "0.25"]
+    assert [short(number) for number in numbers] == ["0", "1e-10", "1e-04", "0.031", "0.25"]

@@ -12,21 +12,40 @@ PAST = "bold red"
 
 
 def agreement_table(document: dict[str, Any]) -> Table:
-    """One row a layer. What is past the tolerance is red."""
+    """One row a layer. What is past the tolerance is red. In half precision there are columns for the errors."""
     beside_network = document["against"] == "transformers"
     vectors = "hidden states" if beside_network else "attention output"
-    table = plain_table("layer", "weights", vectors, "same strongest key", goes=["same strongest key"])
-    tolerance = document["tolerance"]
+    half = any(layer["rounding"] for layer in document["layers"])
+    of_errors = ["weights' errors", f"{vectors}' errors", "scores' scale"] if half else []
+    table = plain_table("layer", "weights", vectors, "same strongest key", *of_errors, goes=["same strongest key"])
     if beside_network:
-        table.add_row("embeddings", "", difference_text(document["embeddings"], tolerance["hidden"]), "")
+        of_embeddings = difference_text(document["embeddings"], document["embeddings_allowed"])
+        table.add_row("embeddings", "", of_embeddings, *[""] * (1 + len(of_errors)))
     for layer in document["layers"]:
         table.add_row(
             str(layer["layer"]),
-            difference_text(layer["weights"], tolerance["weights"]),
-            difference_text(layer["hidden"], tolerance["hidden"]),
+            difference_text(layer["weights"], layer["weights_allowed"]),
+            difference_text(layer["hidden"], layer["hidden_allowed"]),
             agreeing(layer["agreement"]),
+            *(rounding_texts(layer["rounding"]) if layer["rounding"] else [""] * len(of_errors)),
         )
     return table
+
+
+def rounding_texts(rounding: dict[str, Any]) -> list[Text]:
+    """How large the errors are, compared with those of the other program, and how far off the scores' scale is."""
+    scale, allowed = rounding["scale"], rounding["scale_allowed"]
+    found = [
+        (None if error is None else f"{error:.2f}x", error, rounding["allowed"])
+        for error in (rounding["weights"], rounding["hidden"])
+    ]
+    found.append((None if scale is None else f"{scale:+.1%}", scale, allowed))
+    return [
+        Text("NaN", style=PAST)
+        if text is None
+        else Text(text, style="" if allowed is None or abs(value) <= allowed else PAST)
+        for text, value, allowed in found
+    ]
 
 
 def ways_table(document: dict[str, Any]) -> Table:

@@ -17,11 +17,15 @@ DOCUMENT = {
     "queries": 20,
     "tolerance": {"weights": 1e-5, "hidden": 1e-4},
     "embeddings": 0.0,
+    "embeddings_allowed": 1e-4,
     "layers": [
-        {"layer": 4, "weights": 2e-5, "hidden": 5e-5, "agreement": 0.9996},
-        {"layer": 5, "weights": None, "hidden": 2e-4, "agreement": 1.0},
+        {"layer": 4, "weights": 2e-5, "hidden": 5e-5, "agreement": 0.9996, "weights_allowed": 1e-5},
+        {"layer": 5, "weights": None, "hidden": 2e-4, "agreement": 1.0, "weights_allowed": 1e-3},
     ],
 }
+for _layer in DOCUMENT["layers"]:
+    _layer |= {"hidden_allowed": 1e-4, "rounding": None}
+ROUNDING = {"weights": 0.62, "hidden": 2.6, "allowed": 2.5, "scale": 0.02, "scale_allowed": 0.014}
 
 
 WAYS = [
@@ -50,6 +54,16 @@ def test_a_row_a_layer():
 def test_what_is_past_the_tolerance_is_red():
     red = [part.split("\x1b")[0] for part in drawn(DOCUMENT, "truecolor").split("\x1b[1;31m")[1:]]
     assert [cell.strip() for cell in red] == ["2.0e-05", "NaN", "2.0e-04"]
+
+
+def test_half_precision_has_columns_for_the_errors_and_what_is_past_is_red():
+    untold = {**ROUNDING, "weights": None, "hidden": 1.0, "scale": -0.001, "scale_allowed": None}
+    layers = [{**DOCUMENT["layers"][0], "weights": 1e-6, "rounding": one} for one in (ROUNDING, untold)]
+    text = drawn({**DOCUMENT, "layers": layers}, "truecolor")
+    red = [part.split("\x1b")[0].strip() for part in text.split("\x1b[1;31m")[1:]]
+    assert red == ["2.60x", "+2.0%", "NaN"]
+    assert "0.62x" in text and "1.00x" in text and "-0.1%" in text and "scores' scale" in text
+    assert "scores' scale" not in drawn(DOCUMENT)
 
 
 def test_a_line_a_way():
