@@ -21,11 +21,6 @@ def test_no_room_imports_what_it_may_not():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "attncli").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_file_is_longer_than_a_person_reads_at_once(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
-
-
 @pytest.mark.parametrize("script", ["page_bench", "plant_mistakes", "readme", "same_outputs", "startup"])
 def test_scripts_beside_the_tests_find_what_they_import(script):
     importlib.import_module(script)
