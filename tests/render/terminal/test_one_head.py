@@ -10,6 +10,7 @@ from records import attention_records, cross_records, layered_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
+from attncli.record.selection import numbered_names
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.one_head import BELOW, one_head
 
@@ -52,7 +53,7 @@ def test_keys_of_another_text_are_named(record, canvas):
     shown = "\n".join(line.plain for line in lines)
     assert "cross attention" in shown and "\nkeys\n" in shown
     best = int(record.map(0, 0)[-1].argmax())
-    assert f"{record.keys.text[best]} {record.map(0, 0)[-1, best]:.3f}" in lines[-1].plain
+    assert f"{numbered_names(record.keys)[best]} {record.map(0, 0)[-1, best]:.3f}" in lines[-1].plain
 
 
 TEXTS = st.one_of(
