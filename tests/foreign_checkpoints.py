@@ -1,6 +1,7 @@
 """Small random checkpoints of models that attncli has no encoder for, with small tokenizers, made by transformers."""
 
 import json
+import string
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,13 @@ def foreign_config(family: str, vocab_size: int) -> Any:
             cls_token_id=2,
             sep_token_id=3,
         )
+    if family == "gpt_neox":
+        sizes = {"num_hidden_layers": 3, "num_attention_heads": 4, **BERT}
+        return transformers.GPTNeoXConfig(vocab_size=vocab_size, bos_token_id=0, eos_token_id=0, **sizes)
+    if family == "esm":
+        sizes = {"num_hidden_layers": 3, "num_attention_heads": 4, **BERT}
+        ends = {"pad_token_id": 1, "mask_token_id": vocab_size - 1}
+        return transformers.EsmConfig(vocab_size=vocab_size, position_embedding_type="rotary", **sizes, **ends)
     if family == "mamba":
         return transformers.MambaConfig(vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2)
     if family in ("t5", "t5-wordpiece"):
@@ -139,6 +147,8 @@ NETWORKS = {
     "mistral": "MistralForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
     "gpt_neo": "GPTNeoForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "esm": "EsmForMaskedLM",
     "modernbert": "ModernBertModel",
     "mamba": "MambaForCausalLM",
     "t5": "T5ForConditionalGeneration",
@@ -182,12 +192,17 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         write_tokenizer(directory, "bert", pad_id=0)
         transformers.BertTokenizer.from_pretrained(directory).save_pretrained(directory)
         return len(vocabulary())
-    if family in ("gpt2", "gpt_neo", "mamba", "llama-no-bos"):
+    if family in ("gpt2", "gpt_neo", "gpt_neox", "mamba", "llama-no-bos"):
         tokens = ["<|endoftext|>", *byte_vocabulary()[4:-1]]
         (directory / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
         (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
-        if family == "llama-no-bos":  # as SmolLM2: a tokenizer of bytes that adds nothing
+        if family in ("gpt_neox", "llama-no-bos"):  # have no slow tokenizer that would read these
             transformers.GPT2Tokenizer.from_pretrained(directory).save_pretrained(directory)
+        return len(tokens)
+    if family == "esm":
+        tokens = ["<cls>", "<pad>", "<eos>", "<unk>", "the", "cat", *string.ascii_letters, ".", "-", "<mask>"]
+        (directory / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
+        transformers.EsmTokenizer(str(directory / "vocab.txt")).save_pretrained(directory)
         return len(tokens)
     if family == "t5":
         pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]

@@ -19,6 +19,7 @@ from attncli.checks.tally import LayerAgreement, LayerTally, finite
 from attncli.checks.tally import difference as difference
 from attncli.checks.tally import worst as worst
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size
+from attncli.models.engine import Engine
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
@@ -189,7 +190,7 @@ class Agreement:
 
 
 def compare(
-    model: Model,
+    model: Engine,
     texts: Iterable[Tokens],
     mask: str = "padding",
     layers: Selection = "all",
@@ -199,6 +200,7 @@ def compare(
 
     Raises RequestError for an unknown mask or a layer out of range, ValueError when there is no text.
     """
+    model = model.require_own()
     choices.check("mask", mask, choices.Mask)
     chosen = select(layers, model.config.layers, "layer")
     against: choices.Against = "torch" if reference is None else "transformers"

@@ -112,7 +112,7 @@ def ablate(
 
     asked = Ways(ways, None if reference is None else read_lines(reference)), layer or "all", head or "all"
     asking = Asking(pair, similar_to, target, at, ask, task, mask)
-    opened = open_own(model, device, dtype, "ablate")
+    opened = open_own(model, device, dtype)
     if file:
         from attncli.corpus.inputs.reading import Reading
         from attncli.effects.ablated_corpus import ablate_files

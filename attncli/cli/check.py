@@ -154,7 +154,7 @@ def layer_of(model: str, text: str | None, layer: str, head: str) -> "RealLayers
     from attncli.record.selection import select_one
 
     [one] = read_inputs(text, None, None)
-    loaded = open_own(model, "cpu", "float32", "check")
+    loaded = open_own(model, "cpu", "float32")
     numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
     tokens = loaded.tokenizer.encode(*one, None)
     return lambda mask: real_layer(loaded, tokens, *numbers, mask)

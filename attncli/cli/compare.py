@@ -144,20 +144,18 @@ def open_both(name: str, weights: str, device: str, dtype: str) -> "tuple[Model,
     from attncli.cli.source import open_own
     from attncli.models.aliases import find_alias
     from attncli.models.hub import NotOnThisMachine
-    from attncli.models.own_only import looking_into
 
     why = "as asked"
     if weights != "random":
         try:
-            return open_own(name, device, dtype, "compare"), None
+            return open_own(name, device, dtype), None
         except NotOnThisMachine:
             if weights == "pretrained" or find_alias(name) is None:
                 raise
             why = "because its own are not on this machine and can't be fetched"
     from attncli.models.random import random_model
 
-    with looking_into("compare", name):
-        both = random_model(name, device, dtype)
+    both = random_model(name, device, dtype)
     warnings.warn(
         f"{name}'s architecture gets RANDOM WEIGHTS (seed 0), {why}: this compares the programs, and says nothing "
         "of the published model",

@@ -77,7 +77,7 @@ def cut(
     text = inputs[0].text
     from attncli.cli.source import open_own
 
-    opened = open_own(model, device, dtype, "cut")
+    opened = open_own(model, device, dtype)
     from attncli.analysis.cuts import EdgeEffects
     from attncli.effects import cutting
     from attncli.effects.asking import Asking

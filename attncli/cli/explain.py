@@ -85,7 +85,7 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
 
     inputs = read_inputs(asked["text"], asked["pair"], asked["file"])
     check_one(len(inputs), "give the one to explain as TEXT")
-    loaded = open_own(asked["model"], asked["device"], asked["dtype"], "explain")
+    loaded = open_own(asked["model"], asked["device"], asked["dtype"])
     from dataclasses import asdict
 
     from attncli.analysis.steps import Beside, document

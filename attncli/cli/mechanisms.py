@@ -97,7 +97,7 @@ def mechanisms(
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to measure as TEXT")
     # In float32: where a claim says that two ways give the same, their difference is measured against its rounding.
-    loaded = open_own(model, device, "float32", "mechanisms")
+    loaded = open_own(model, device, "float32")
     from attncli.checks import mechanisms as measuring
     from attncli.models.head import one_head
     from attncli.record.selection import select_one

@@ -66,7 +66,7 @@ def patch(
         refuse(context, "with --by layer, which lists them all", "top")
     from attncli.cli.source import open_own
 
-    opened = open_own(model, device, dtype, "patch")
+    opened = open_own(model, device, dtype)
     from attncli.effects.asking import Asking
     from attncli.effects.patching import patch as find
 

@@ -71,7 +71,7 @@ def similar(
         refuse(context, f"with {'--json' if json else '-o'}, which has all pairs", "top")
     from attncli.cli.source import open_own
 
-    opened = open_own(model, device, dtype, "similar")
+    opened = open_own(model, device, dtype)
     from attncli.effects import similarity
 
     found: Cosines | Similarity

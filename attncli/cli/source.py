@@ -96,19 +96,14 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     return engine
 
 
-def open_own(name: str, device: str, dtype: str, command: str) -> "Model":
-    """The model, for a command that has to look into the network.
-
-    Raises RequestError as `load_own` does, and with what the command needs where attncli has no encoder for it.
-    """
+def open_own(name: str, device: str, dtype: str) -> "Model":
+    """Open a model for a command that has to look inside the network. Raises RequestError as `load_own` does."""
     from attncli.models.hub import locate
-    from attncli.models.own_only import looking_into
 
-    with looking_into(command, name):
-        place = locate(name)  # as in `Opening.open`
-        from attncli.models.loading import load_own_from
+    place = locate(name)  # as in `Opening.open`
+    from attncli.models.loading import load_own_from
 
-        return load_own_from(place, device, dtype)
+    return load_own_from(place, device, dtype)
 
 
 def opening_of(options: dict[str, Any]) -> Opening:

@@ -81,7 +81,7 @@ def trust(
     from attncli.effects.trust.evidence import trust as find
 
     asking = Asking(pair, similar_to, target, at, ask, task, mask)
-    opened = open_own(model, device, dtype, "trust")
+    opened = open_own(model, device, dtype)
     from attncli.cli.progress import progress
 
     found = find(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)

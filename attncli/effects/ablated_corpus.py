@@ -24,11 +24,11 @@ from attncli.corpus.shards.where import Where
 from attncli.effects.ablated_texts import ORDER, AblatedTexts, Ablating, Asked
 from attncli.effects.ablation import ablation, mean_slope
 from attncli.effects.removal import ORDERING, curves, orders
-from attncli.models.model import Model
+from attncli.models.engine import Engine
 
 
 def ablate_files(
-    model: Model,
+    model: Engine,
     files: Sequence[str],
     reading: Reading = Reading(),
     ablating: Ablating = Ablating(),
@@ -45,6 +45,7 @@ def ablate_files(
 
     Raises RequestError as reading, `ablate` and `going_through` do, and when there is no text.
     """
+    model = model.require_own()
     corpus = Corpus(files, reading)
     if any(one.is_stream for one in corpus.inputs()):
         where.check(corpus.inputs())

@@ -25,7 +25,7 @@ from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders
 from attncli.effects.rows import Rows, joined
-from attncli.models.engine import check_model
+from attncli.models.engine import Engine, check_model
 from attncli.models.model import Model
 from attncli.record import ModelInfo
 from attncli.record.request import Input
@@ -69,7 +69,7 @@ class Ways:
 
 
 def ablate(
-    model: Model,
+    model: Engine,
     texts: str | Sequence[str],
     ways: Ways | str | Sequence[str] = "zero",
     layers: Selection = "all",
@@ -98,6 +98,7 @@ def ablate(
     `question` does.
     """
     check_model(model)
+    model = model.require_own()
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

@@ -24,7 +24,7 @@ from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Change, Hide, Reweigh, Without
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
-from attncli.models.engine import check_model
+from attncli.models.engine import Engine, check_model
 from attncli.models.model import Model
 from attncli.models.rows import of_layers
 from attncli.record import AttentionRecord, Request
@@ -35,7 +35,7 @@ ANY = "*"  # every token that there is
 
 
 def cut(
-    model: Model,
+    model: Engine,
     text: str,
     edges: Sequence[tuple[str, str]],
     layers: Selection = "all",
@@ -60,6 +60,7 @@ def cut(
     layers, and as `question` does.
     """
     check_model(model)
+    model = model.require_own()
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )
@@ -78,7 +79,7 @@ def cut(
 
 
 def cut_each(
-    model: Model,
+    model: Engine,
     text: str,
     edges: tuple[str, str] = (ANY, ANY),
     layers: Selection = "all",
@@ -104,6 +105,7 @@ def cut_each(
     Raises RequestError as `cut` does.
     """
     check_model(model)
+    model = model.require_own()
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

@@ -29,8 +29,7 @@ from attncli.effects.copies import Unchanged
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
-from attncli.models.engine import check_model
-from attncli.models.model import Model
+from attncli.models.engine import Engine, check_model
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
 
@@ -44,7 +43,7 @@ LEAST = 1e-6  # that it has to be larger than in any case
 
 
 def patch(
-    model: Model,
+    model: Engine,
     a: str,
     b: str,
     by: str = "head",
@@ -71,6 +70,7 @@ def patch(
     difference, for a layer or head that there is not, and as `question` does.
     """
     check_model(model)
+    model = model.require_own()
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

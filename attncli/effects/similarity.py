@@ -22,8 +22,7 @@ from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, p
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
-from attncli.models.engine import check_model
-from attncli.models.model import Model
+from attncli.models.engine import Engine, check_model
 from attncli.models.outputs.output import Output
 from attncli.models.outputs.predicting import embed
 
@@ -31,7 +30,7 @@ STEPS = 64  # with which the integrals of sentences end within 1e-5
 
 
 def similar(
-    model: Model,
+    model: Engine,
     first: str,
     second: str,
     inputs: bool = False,
@@ -48,6 +47,7 @@ def similar(
     `inputs`), or steps are no multiple of 4.
     """
     check_model(model)
+    model = model.require_own()
     check_text("second", second)
     if inputs:
         check_steps(steps)
@@ -97,9 +97,10 @@ def of_inputs(
     return a.tokens @ b.tokens.T, References(first, second, both, steps, half)
 
 
-def cosines(model: Model, texts: Sequence[str], mask: str = "padding") -> Cosines:
+def cosines(model: Engine, texts: Sequence[str], mask: str = "padding") -> Cosines:
     """Of every two of some texts. Raises RequestError as `Model.embed` does."""
     check_model(model)
+    model = model.require_own()
     check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)

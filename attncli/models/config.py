@@ -145,7 +145,7 @@ class ModelConfig:
         try:
             return cls.from_dict(data)
         except NoEncoder as error:
-            raise NoEncoder(error.why, f"{path}: ") from error
+            raise NoEncoder(error.why, f"{path}: {error.why}") from error
         except RequestError as error:
             raise RequestError(f"{path}: {error}") from error
 

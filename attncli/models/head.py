@@ -8,7 +8,7 @@ import torch
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
 from attncli.models.attending import KeepHead
-from attncli.models.model import Model
+from attncli.models.engine import Engine
 from attncli.models.taken import as_record
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
@@ -52,8 +52,9 @@ class OneHead:
         return self.record.vectors.key[0]
 
 
-def one_head(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
+def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
+    model = model.require_own()
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = KeepHead(layer, head)
     [taken] = model.take([tokens], request, parts)

@@ -14,7 +14,7 @@ from attncli.models.families.values import NoEncoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.model import Model
 from attncli.models.own_code import left_aside, own_code
-from attncli.models.own_only import why_no_encoder
+from attncli.models.own_only import needing_own, why_no_encoder
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 
@@ -57,7 +57,8 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     except NoEncoder as error:
         code = own_code(read_config(place.path / CONFIG_FILE))
         aside = "" if code is None else f", if it can without the model's own code (auto_map: {code})"
-        raise RequestError(f"{error}: leave --engine attncli out, and transformers runs it{aside}") from error
+        why = f"{place.path / CONFIG_FILE}: {error.why}"
+        raise RequestError(f"{why}: leave --engine attncli out, and transformers runs it{aside}") from error
 
 
 def load_own(name: str = "minilm", device: str = "auto", dtype: str = "float32") -> Model:
@@ -75,7 +76,8 @@ def load_own_from(place: Place, device: str, dtype: str) -> Model:
 
     chosen, number = pick_device(device), pick_dtype(dtype)
     config_file = place.path / CONFIG_FILE
-    config = ModelConfig.from_file(config_file)
+    with needing_own(place.name):
+        config = ModelConfig.from_file(config_file)
     paths = weight_files(place.path)
     sha256 = weights_sha256(paths)
     check_sha256(place, sha256)

@@ -79,6 +79,9 @@ class Model(Engine):
     def silenced(self) -> list[tuple[int, int]]:
         return self.network.silenced
 
+    def require_own(self) -> "Model":
+        return self
+
     def info_of(self, which: str | None) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,

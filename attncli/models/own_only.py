@@ -10,12 +10,7 @@ from attncli.models.families.values import NoEncoder
 from attncli.models.hub import Place
 
 NOT_GIVEN = "which transformers does not give of {}"
-# What commands that look into the network need of it.
-LOOKING = {
-    "explain": f"explain needs queries, keys, values and the output projection, {NOT_GIVEN}",
-    "mechanisms": f"mechanisms needs queries, keys, values and their projections, {NOT_GIVEN}",
-    "compare": "compare needs a network of attncli's own, or transformers would run on both sides, and has none for {}",
-}
+NEEDED = "this needs attncli's own network (transformers gives attention maps alone)"
 
 
 def why_no_encoder(place: Place) -> str | None:
@@ -31,14 +26,25 @@ def why_no_encoder(place: Place) -> str | None:
 
 
 @contextmanager
-def looking_into(command: str, name: str) -> Iterator[None]:
-    """Around the opening of a model by a command that has to look into the network: NoEncoder becomes a RequestError
-    that says what the command needs.
-    """
+def needing_own(name: str) -> Iterator[None]:
+    """Put the model and what was needed into a NoEncoder. Goes around whatever builds a network of attncli's own."""
     try:
         yield
     except NoEncoder as error:
-        raise RequestError(f"{LOOKING[command].format(name)}: {error.why}") from error
+        raise NoEncoder(error.why, no_network(name, error.why)) from error
+
+
+def no_network(name: str, why: str) -> str:
+    """Say why code that looks inside a network can't look inside this model."""
+    return f"{NEEDED}, and there is none for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
+
+
+def refuse_theirs(place: Place) -> RequestError:
+    """Return the error for code that looks inside a network, of a model that transformers runs."""
+    why = why_no_encoder(place)
+    if why is None:
+        return RequestError(f'{NEEDED}, and transformers runs {place.name}: load it without engine="transformers"')
+    return RequestError(no_network(place.name, why))
 
 
 def not_given(what: str, option: str, place: Place) -> RequestError:

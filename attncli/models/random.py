@@ -21,6 +21,7 @@ from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.hub import NotOnThisMachine, Place, locate
 from attncli.models.model import Model
 from attncli.models.network import empty_network
+from attncli.models.own_only import needing_own
 from attncli.models.transformers_peer import Reference, peer, quiet, refusals, tensor_shapes
 from attncli.models.weights import Checkpoint, StateDict, plain_name
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, read_backend
@@ -90,7 +91,8 @@ def architecture(name: str) -> tuple[Place, dict[str, Any]]:
         alias, entry = known
         return Place(alias, Path(), "random"), entry.config
     path = place.path / CONFIG_FILE
-    ModelConfig.from_file(path)  # says what is wrong with it, by its name
+    with needing_own(name):
+        ModelConfig.from_file(path)  # says what is wrong with it, by its name
     return place, read_config(path)
 
 

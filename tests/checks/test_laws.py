@@ -70,6 +70,14 @@ def test_of_a_decoder_the_causal_law_is_tested_and_holds(foreign):
         assert laws["permutation"].note == "transformers does not leave the positions out"
 
 
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_in_float64_transformers_still_rounds_to_float32(foreign, family):
+    """Its norms are computed in float32, whatever the dtype of the weights."""
+    model = load_model(foreign(family).place.name, "cpu", "float64", engine="transformers")
+    causal = laws_of(model, "the cat sat on a mat")["causal"]
+    assert causal.holds and 1e-10 < causal.deviation < 1e-4
+
+
 def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
     for family in (*ENCODER_DECODERS, "modernbert"):
         laws = laws_of(foreign(family), "the cat sat on a mat", pad_to=20)

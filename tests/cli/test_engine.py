@@ -20,6 +20,7 @@ from attncli.base.printable import visible
 from attncli.cli.app import app
 from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
+from attncli.models.own_only import NEEDED
 
 OTHER = ("--engine", "transformers")
 
@@ -176,21 +177,10 @@ def test_what_attncli_has_no_encoder_for_is_run_by_transformers_with_one_notice(
     assert why in refused(command, "-m", checkpoint("gpt2"), "--engine", "attncli", TEXT)
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (
-            ("explain",),
-            "explain needs queries, keys, values and the output projection, which transformers does not give of",
-        ),
-        (("mechanisms",), "mechanisms needs queries, keys, values and their projections, which transformers does not"),
-        (("compare",), "or transformers would run on both sides"),
-        (("compare", "--weights", "random"), "or transformers would run on both sides"),
-    ],
-)
-def test_what_has_to_look_into_the_network_says_what_it_needs(refused, checkpoint, command, why):
-    line = refused(*command, "-m", checkpoint("gpt2"), TEXT)
-    assert why in line and "model type 'gpt2' is not one that attncli has an encoder for" in line
+def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
+    line = refused("compare", "--weights", "random", "-m", checkpoint("gpt2"), TEXT)
+    assert f"{NEEDED}, and there is none for" in line
+    assert "model type 'gpt2' is not one that attncli has an encoder for" in line
     assert "leave" not in line  # there is nothing to leave out
 
 

@@ -9,8 +9,6 @@ from checkpoints import FAMILIES, edit_config, make_checkpoint, vocabulary, writ
 from foreign_checkpoints import DECODERS, ENCODER_DECODERS, TEXT
 
 from attncli import Engine, Notice, RequestError, load_model
-from attncli.models.loading import load_own
-from attncli.models.own_only import LOOKING, looking_into, why_no_encoder
 
 
 @pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS])
@@ -62,16 +60,3 @@ def test_what_is_asked_for_and_not_there_is_refused_with_a_way_out(foreign):
         load_model(path, "cpu", engine="attncli")
     with pytest.raises(RequestError, match="no engine 'torch'"):
         load_model(path, "cpu", engine="torch")
-
-
-@pytest.mark.parametrize("command", LOOKING)
-def test_a_command_that_looks_into_the_network_says_what_it_needs(foreign, command):
-    path = str(foreign("gpt2").place.path)
-    why = why_no_encoder(foreign("gpt2").place)
-    with pytest.raises(RequestError, match=rf"^{command} .*{path}.*: ") as refused, looking_into(command, path):
-        load_own(path, "cpu")
-    assert str(refused.value).endswith(why)
-
-
-def test_there_is_no_reason_where_there_is_an_encoder(minilm):
-    assert why_no_encoder(minilm.place) is None

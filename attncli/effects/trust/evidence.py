@@ -19,8 +19,7 @@ from attncli.effects.trust.aopc import aopc, order, sizes
 from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
 from attncli.effects.trust.shuffling import shuffled
-from attncli.models.engine import check_model
-from attncli.models.model import Model
+from attncli.models.engine import Engine, check_model
 from attncli.models.outputs.output import SIGMOID
 
 LEAST_TOKENS = 2  # of fewer there is no order
@@ -39,7 +38,7 @@ class Controls:
 
 
 def trust(
-    model: Model,
+    model: Engine,
     text: str,
     asking: Asking | None = None,
     controls: Controls | None = None,
@@ -68,6 +67,7 @@ def trust(
     Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
     """
     check_model(model)
+    model = model.require_own()
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

@@ -202,12 +202,16 @@ class Asking(App[None]):
         status.say(text)
 
     def settings(self) -> list[str]:
-        """What was asked for, where it is not what everybody asks for."""
+        """Name the model, the mask that it used, and whatever else is not the default.
+
+        The record names the mask: a network that looks back only has its own, whatever was asked for.
+        """
         look = self.answer.look if self.answer is not None else self.look
+        mask = self.answer.record.mask_name if self.answer is not None else look.mask
         against = {"": [], "before": ["compared with the sentence before"], "whole": ["compared with every head"]}
         return [
             model_name(look.model),
-            f"mask {look.mask}",
+            f"mask {mask}",
             *(["norms"] if look.measure == "norm" else []),
             *(["words"] if look.words else []),
             *([f"without {', '.join(f'{layer}.{head}' for layer, head in look.without)}"] if look.without else []),

@@ -25,11 +25,14 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish",
 
 
 class NoEncoder(RequestError):  # noqa: N818  (it says what is the case)
-    """A good configuration, of a network that attncli has no encoder for; `why` says what it is."""
+    """A good configuration of a network that attncli has no encoder for.
 
-    def __init__(self, why: str, where: str = "") -> None:
+    why: the reason alone; message: the whole line, by default the reason.
+    """
+
+    def __init__(self, why: str, message: str | None = None) -> None:
         self.why = why
-        super().__init__(f"{where}{why}")
+        super().__init__(why if message is None else message)
 
 
 class NoNetwork(RequestError):  # noqa: N818

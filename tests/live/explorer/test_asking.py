@@ -63,6 +63,18 @@ def test_masks_follow_each_other(session, minilm, keys, request_):
     explore(session, script, pad_to=20)
 
 
+def test_the_mask_that_is_named_is_the_one_that_was_used(foreign):
+    """GPT-2 looks back only, whatever mask is asked for."""
+
+    async def script(it):
+        for keys in ("", "m", "m"):
+            await it.press(*keys)
+            assert not np.triu(it.answer.record.weights, 1).any()
+            assert "mask causal" in it.said and "padding" not in it.said
+
+    explore(session_of(gpt2=foreign("gpt2")), script)
+
+
 def test_norms_and_words(session, minilm):
     async def script(it):
         await it.press("v")

@@ -1,0 +1,236 @@
+"""Every command on every kind of model: it works, or is refused in one line.
+
+The commands, their arguments and their options are those of the program. The models are small and random.
+"""
+
+import asyncio
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from checkpoints import make_checkpoint
+from cli.live import LIVE
+from cli.test_every_option import GENERAL, VALUES, commands, is_flag
+from foreign_checkpoints import NO_TEXT, TEXT, make_foreign
+from own_attention import MINE
+
+from attncli.checks import bench_maps, timing
+from attncli.models import loading
+from attncli.models.own_only import NEEDED
+
+OTHER = "the mat sat on the cat"
+TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
+
+HEADS = [name for name in dir(transformers) if re.fullmatch(r"Bert(Model|For[A-Z]\w+|LMHeadModel)", name)]
+LOOKS_BACK = "BertLMHeadModel"  # the only BERT that attncli has no network for
+FAMILIES = ("gpt2", "llama", "mistral", "gpt_neox", "t5", "bart", "esm", "encoder-decoder", *NO_TEXT)
+MAKE: dict[str, Any] = {
+    **{name: partial(make_checkpoint, head=name.removeprefix("Bert")) for name in HEADS},
+    LOOKS_BACK: partial(make_checkpoint, head="LMHeadModel", is_decoder=True),
+    **{family: partial(make_checkpoint, family=family, head="ForMaskedLM") for family in ("modernbert", "deberta-v2")},
+    **{family: partial(make_foreign, family=family) for family in FAMILIES},
+}
+OWN = {*HEADS, "modernbert", "deberta-v2"} - {LOOKS_BACK}
+WITH_OPTIONS = ("BertForMaskedLM", "BertForQuestionAnswering", "BertForMultipleChoice", "gpt2", "t5", "vit")
+QUICK = ("BertForSequenceClassification", "gpt2", "t5", "vit")
+
+MODEL = "MODEL"  # stands for the name of the model
+# What each argument is given, by its name. A new one has to be entered here.
+ARGUMENTS = {
+    "text": TEXT,
+    "first": TEXT,
+    "second": OTHER,
+    "query": "*",
+    "key": "the",
+    "files": "trees.conllu",
+    "what": "mine.py:attention",
+    "subject": "maps",
+    "name": MODEL,
+}
+FEWER = {"permutations": ("3",), "rankings": ("120",), "quick": ()}  # so that a call takes no time
+# More than one value of an option, or other ones than those for a single kind of model.
+SEVERAL: dict[str, list[tuple[str, ...]]] = {
+    "layer": [("-1",), ("all",), ("99",)],
+    "head": [("all",), ("99",)],
+    "mask": [("none",), ("causal",)],
+    "masks": [("none,causal",), ("none",)],
+    "vectors": [("all",), ("0.0",)],
+    "dtype": [("bfloat16",), ("float16",), ("float64",)],
+    "engine": [("attncli",), ("transformers",)],
+    "which": [("encoder",), ("decoder",), ("cross",)],
+    "target": [("the",), ("LABEL_1",)],
+    "task": [("words",), ("classes",), ("tokens",), ("span",), ("embedding",)],
+    "models": [(f"{MODEL},{MODEL}",)],
+}
+# What a command can't do with every model that it can run.
+REFUSED_ALL_THE_SAME = {
+    "similar": "has no output 'embedding'",
+    "flow": "cross-attention leads into another text",
+    "diff": "maps of one size are compared",
+    "probe": "in no sentence that the model can read",
+}
+NOT_TRIED = {"model", "device", "open_it", "on", "workers", "worker_gpus"}  # who computes, and where; a browser
+
+
+def on_a_model() -> list[str]:
+    """The commands that open a model."""
+    return [name for name, one in commands().items() if {"model", "name"} & {each.name for each in one.params}]
+
+
+def plain_call(name: str) -> list[str]:
+    """A command with every argument that it has."""
+    parameters = commands()[name].params
+    words = [ARGUMENTS[one.name] for one in parameters if one.param_type_name == "argument"]
+    model = ["-m", MODEL] if any(one.name == "model" for one in parameters) else []
+    fewer = [word for one in parameters if one.name in FEWER for word in (one.opts[0], *FEWER[one.name])]
+    return [*name.split(), *model, *fewer, *words]
+
+
+def calls(name: str) -> list[list[str]]:
+    """The command with each of its options, with several values of some, and with a file of every suffix it names."""
+    plain, found = plain_call(name), []
+    for option in commands()[name].params:
+        if option.param_type_name == "argument" or option.name in {*GENERAL, *NOT_TRIED, *FEWER}:
+            continue
+        values = SEVERAL.get(option.name) or [() if is_flag(option) else VALUES[option.name]]
+        if option.name in ("output_path", "output_paths"):
+            values = [(f"a{suffix}",) for suffix in re.findall(r"\.[a-z]+\b", option.help)]
+        opt = max(option.opts, key=len)
+        found += [[*plain, opt, *value] for value in values]
+        if option.name == "json":
+            found += [[*plain, opt, *more] for more in (["--measure", "norm"], ["--words"], ["--pair", OTHER])]
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """`place(kind)` -> a folder with a model of this name, and the files that arguments and options name."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("one.txt", "lines.txt"):
+        (folder / name).write_text(f"{TEXT}\n{OTHER}\n", encoding="utf-8")
+    (folder / "mine.py").write_text(MINE, encoding="utf-8")
+    trees = TREES.read_text(encoding="utf-8").split("\n\n")
+    (folder / "trees.conllu").write_text("\n\n".join(trees[:3]) + "\n\n", encoding="utf-8")
+    (folder / "other.conllu").write_text("\n\n".join(trees[3:5]) + "\n\n", encoding="utf-8")
+
+    def make(kind: str) -> Path:
+        if not (folder / kind).exists():
+            (folder / kind).mkdir()
+            MAKE[kind](folder / kind)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def ends_well(attncli, monkeypatch, place, opened, at_no_terminal, short_bench):
+    """`ends_well(kind, [words])` -> the exit code and what was printed, which is at most one line of error."""
+
+    def run(kind: str, words: list[str]) -> Any:
+        folder = place(kind)
+        monkeypatch.chdir(folder)
+        before = set(folder.iterdir())
+        result = attncli(*(word.replace(MODEL, f"./{kind}") for word in words))
+        for made in set(folder.iterdir()) - before:
+            shutil.rmtree(made) if made.is_dir() else made.unlink()
+        lines = result.err.splitlines()
+        errors = [line for line in lines if line.startswith("attncli: error: ")]
+        assert "mistake in attncli" not in result.err + result.out and "Traceback" not in result.err, result
+        assert all(line.startswith("attncli: ") for line in lines), result
+        assert errors == (lines[-1:] if result.code == 2 else []), result
+        assert result.code in (0, 1, 2) and not (result.code == 2 and result.out), result
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {}
+
+
+@pytest.fixture
+def opened(known, monkeypatch):
+    """A model is read once and not at each call; so is what is wrong with it."""
+    for name in ("load_from", "load_own_from"):
+        monkeypatch.setattr(loading, name, partial(once, known, getattr(loading, name)))
+
+
+def once(known, load, place, *how):
+    key = load.__name__, place, *how
+    if key not in known:
+        try:
+            known[key] = load(place, *how), None
+        except Exception as error:  # noqa: BLE001
+            known[key] = None, error
+    found, error = known[key]
+    if error is not None:
+        raise error
+    return found
+
+
+@pytest.fixture
+def at_no_terminal(monkeypatch):
+    """The explorer and the server show the first text, and end."""
+    from attncli.cli import explore
+    from attncli.live.explorer.app import Explorer
+    from attncli.live.explorer.panes import StatusPane
+    from attncli.live.server import running
+
+    async def until_answered(app: Explorer) -> str:
+        """What stands in the line of the status then."""
+        async with app.run_test(size=(100, 30)) as pilot:
+            while app.answer is None and not app.screen.query_one("#status", StatusPane).has_class("wrong"):
+                await pilot.pause(0.01)
+            return app.screen.query_one("#status", StatusPane).told
+
+    def show(app: Explorer) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            print(threads.submit(asyncio.run, until_answered(app)).result())
+
+    async def end(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(explore, "check_terminal", lambda: None)
+    monkeypatch.setattr(Explorer, "run", show)
+    monkeypatch.setattr(running, "run", end)
+
+
+@pytest.fixture
+def short_bench(monkeypatch):
+    monkeypatch.setattr(bench_maps, "SHAPES", (bench_maps.SHAPES[0]._replace(texts=1, tokens=8),))
+    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
+
+
+def each(names: Any, quick: Any) -> list[Any]:
+    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in names]
+
+
+@pytest.mark.parametrize("kind", each(MAKE, QUICK))
+@pytest.mark.parametrize("name", each(on_a_model(), set(on_a_model()) - {*LIVE, "bench", "check"}))
+def test_a_command_works_or_says_why_not(ends_well, kind, name):
+    """transformers runs what attncli has no network for, where a command takes --engine; no command reads a picture."""
+    result = ends_well(kind, plain_call(name))
+    takes_engine = any(one.name == "engine" for one in commands()[name].params)
+    if name == "models show":
+        assert result.code == 0
+    elif kind in NO_TEXT and takes_engine:
+        assert f"reads {NO_TEXT[kind]}" in (result.out if name == "explore" else result.err)
+    elif kind in OWN or takes_engine:
+        assert result.code != 2 or REFUSED_ALL_THE_SAME.get(name, NEEDED) in result.err
+    else:
+        line = result.err.splitlines()[-1]
+        assert result.code == 2 and f"{NEEDED}, and there is none for ./{kind}: " in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", WITH_OPTIONS)
+@pytest.mark.parametrize("name", [name for name in on_a_model() if name not in {*LIVE, "bench"}])
+def test_so_does_each_of_its_options(ends_well, kind, name):
+    for words in calls(name):
+        ends_well(kind, words)
