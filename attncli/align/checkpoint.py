@@ -83,7 +83,7 @@ def save(path: Path, about: About, tensors: dict[str, Tensor]) -> None:
 
 def load(path: Path) -> tuple[About, dict[str, Tensor]]:
     """What a file says of itself, and its tensors. Raises RequestError when it is missing, damaged or another thing."""
-    if not path.is_file():
+    if not path.exists():
         raise RequestError(f"{path} is missing: attncli train-align makes such files")
     try:
         file = Tensors(path, "pt")

@@ -10,6 +10,7 @@ from attncli.align.characters import SOURCE, SPECIAL, START, TARGET, Alphabet
 from attncli.align.checkpoint import About
 from attncli.align.translate import Aligner, Alignment
 from attncli.base.arrays import Bools, Floats
+from attncli.base.untrusted import read_regular
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.text.tokens import Tokens
 
@@ -59,7 +60,7 @@ def model_info(aligner: Aligner) -> ModelInfo:
     return ModelInfo(
         name=f"align-{about.attention}",
         path=str(aligner.path),
-        sha256=hashlib.sha256(aligner.path.read_bytes()).hexdigest(),
+        sha256=hashlib.sha256(read_regular(aligner.path)).hexdigest(),
         layers=about.sizes.get("layers", 1),
         heads=about.sizes.get("heads", 1),
         hidden_size=hidden_size(about),

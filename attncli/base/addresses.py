@@ -1,6 +1,6 @@
 """Files by address, `s3://bucket/name`, `gs://`, `hf://`, `memory://`: wherever fsspec has a filesystem for.
 
-A name without `://`, or with `file://`, is a file of this machine, and fsspec is not imported for it.
+A name without `://`, or with `file://` or `local://`, is a file of this machine, and fsspec is not imported for it.
 """
 
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII | re.IGNORECASE)
-HERE = "file://"
+HERE = ("file://", "local://")  # by which fsspec too knows files of this machine
 
 
 def is_address(name: str) -> bool:
@@ -28,9 +28,10 @@ def local_path(name: str) -> Path:
     """Where a file of this machine is. Raises RequestError for half an address."""
     if name.startswith("://"):
         raise RequestError(f"{shorten(printable(name), 100)}: what stands before ://, as in s3://?")
-    if name.lower() == HERE:
+    scheme = next((scheme for scheme in HERE if name.lower().startswith(scheme)), "")
+    if scheme and name.lower() == scheme:
         raise RequestError(f"{name}: what stands after it, as in file:///tmp/a?")
-    return Path(name[len(HERE) :] if name.lower().startswith(HERE) else name)
+    return Path(name[len(scheme) :])
 
 
 def filesystem(address: str) -> tuple["AbstractFileSystem", str]:

@@ -6,6 +6,7 @@ there.
 """
 
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import BinaryIO
 
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
+from attncli.base.untrusted import READING, kind_of
 
 try:
     import fcntl
@@ -69,11 +71,11 @@ class HeldFile:
 def open_locked(path: Path) -> int | None:
     """What holds a file as long as it is open; None where there are no locks. Raises RequestError as `HeldFile`."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # what waits for whoever reads or writes it
-            raise RequestError(f"{path} is no file: name one that can be kept up to date")
         while True:
-            handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+            handle = os.open(path, READING | os.O_CREAT, 0o666)  # a pipe is not waited for
             try:
+                if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
+                    raise RequestError(f"{path} is {kind_of(mode)}: name a file that can be kept up to date")
                 lock(handle)
                 if fcntl is not None and is_at(handle, path):  # and not what another process has just replaced
                     return handle

@@ -17,6 +17,8 @@ from pathlib import Path
 # With the name of this machine: of who is at work on another one that shares the place, nothing is known here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
 UNDER_WAY: set[Path] = set()  # those of this process, and other files and folders that go when it ends
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=UNDER_WAY.clear)  # they stay the parent's
 SETTLED = 1.0  # seconds after which a folder is locked, if anybody is at work in it
 
 

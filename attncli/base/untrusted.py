@@ -8,13 +8,15 @@ import errno
 import json
 import lzma
 import math
+import os
+import stat
 import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.base.printable import first_line
 
@@ -34,6 +36,55 @@ GARBLED = (
     struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError,
     IndexError, KeyError,
 )  # fmt: skip
+
+# --- regular files --------------------------------------------------------------------------------------
+
+READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file, or a link to one, for reading. Never wait for a pipe.
+
+    Raises OSError for a missing file, a directory, a pipe, a socket or a device.
+    """
+    try:
+        handle = os.open(path, READING)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket; a device without a driver
+            check_kind(path, path.stat().st_mode)
+        raise
+    try:
+        check_kind(path, os.fstat(handle).st_mode)
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def check_regular(path: Path) -> None:
+    """Check a file before a library opens it by its path. Raises OSError as `open_regular` does."""
+    open_regular(path).close()
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a regular file. Raises OSError as `open_regular` does."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def check_kind(path: Path, mode: int) -> None:
+    """Raise OSError unless the mode is that of a regular file."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ENXIO, f"it is {kind_of(mode)}, not a regular file", str(path))
+
+
+def kind_of(mode: int) -> str:
+    """Name what a mode is of, where that is no regular file and no directory: "a pipe"."""
+    return KINDS.get(stat.S_IFMT(mode), "something else")
+
 
 # --- JSON -----------------------------------------------------------------------------------------------
 
@@ -58,8 +109,8 @@ def refuse_constant(name: str) -> float:
 
 def read_json(path: Path, longest: int = LONGEST_JSON, infinite: bool = False) -> Any:
     """A file that holds one JSON document. Raises ValueError as `parse_json`, and for more than `longest` bytes."""
-    with path.open("rb") as file:
-        content = file.read(longest + 1)  # of /dev/zero too no more than that
+    with open_regular(path) as file:
+        content = file.read(longest + 1)
     if len(content) > longest:
         raise ValueError(f"it is longer than {longest:,} bytes")
     return parse_json(content, infinite)
@@ -75,7 +126,7 @@ def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray
     objects, or together they are larger than a file of this size has a reason to be.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             names = [member.filename.removesuffix(".npy") for member in members]
             if len(set(names)) < len(names) or len(names) > MOST_ARRAYS:
@@ -84,7 +135,7 @@ def read_npz(path: Path, needed: Collection[str] = ()) -> dict[str, "npt.NDArray
                 if name not in names:
                     raise ValueError(f"it has no {name}")
             total = sum(member.file_size for member in members)
-            if total > max(SMALL, INFLATED * path.stat().st_size):
+            if total > max(SMALL, INFLATED * os.fstat(file.fileno()).st_size):
                 raise ValueError(f"inflated it would be {total:,} bytes")
             return {name: read_array(archive, member) for name, member in zip(names, members, strict=True)}
     except OSError as error:
@@ -153,11 +204,13 @@ class Tensors:
 
     metadata: what it says of itself; shapes: of its tensors, by name.
 
-    Raises ValueError where it is damaged.
+    Raises ValueError where it is damaged, and OSError as `open_regular` does.
     """
 
     def __init__(self, path: Path, framework: str) -> None:
         from safetensors import SafetensorError, safe_open
+
+        check_regular(path)
 
         self.framework = framework
         self.damage = (SafetensorError, *GARBLED, AttributeError)  # which a dtype that numpy lacks ends in

@@ -13,6 +13,7 @@ from typer import Context
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
+from attncli.base.untrusted import read_regular
 
 # What config.json may call the numbers of layers and of heads, where we have no family for it; of an encoder-decoder
 # the decoder's, which are those of the attention that is meant without --which.
@@ -143,7 +144,7 @@ def config_file(name: str) -> Path | None:
 
         cached = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
         try:
-            folder = cached / "snapshots" / (cached / "refs" / "main").read_text(encoding="utf-8").strip()
+            folder = cached / "snapshots" / read_regular(cached / "refs" / "main").decode("utf-8").strip()
         except (OSError, ValueError):
             return None
     return None if folder is None else folder / CONFIG_FILE

@@ -96,6 +96,7 @@ def where_of(context: "Context") -> "Where":
     where = Where(params["on"], params["workers"], params["worker_gpus"], params["state"], size)
     if where.on_ray:
         refuse(context, "with --on ray, where --worker-gpus says it", "device")
+        where.check_cluster()  # before a model is opened, which takes a while
     return where
 
 

@@ -1,13 +1,15 @@
 """Which files of a checkpoint's directory matter, found by name alone: nothing is read but an index of shards."""
 
+import os
 import re
 import reprlib
+import stat
 from collections.abc import Collection
 from pathlib import Path
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
-from attncli.base.untrusted import read_json
+from attncli.base.untrusted import kind_of, read_json
 
 CONFIG_FILE = "config.json"
 # Of sentence-transformers; of the last ones the first that is there is read, as it does.
@@ -17,7 +19,9 @@ SENTENCE_FILES = tuple(
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
+MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
 OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
+REMEDY = "put the file there, or a link to it"
 LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
 VOCABULARY_FILES = (
     "tokenizer.json",
@@ -45,6 +49,37 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
+
+
+READ_FILES = {CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES, *WEIGHT_FILES}
+READ_FOLDERS = re.compile(rf"{MODULE_FOLDER.pattern}|additional_chat_templates", re.ASCII)
+
+
+def check_directory(directory: Path) -> None:
+    """Check that everything in a checkpoint's directory that could be opened as a file is a regular file.
+
+    Libraries wait for pipes, or pass over what is no file and read another one. A link that leads nowhere is no file.
+
+    Raises RequestError for a pipe, a socket or a device of any name, and for a directory where a file belongs.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError as error:
+        raise RequestError(f"can't read {directory}: {error.strerror or error}") from error
+    for name in names:
+        path = directory / name
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode):
+            if name in READ_FILES:
+                raise RequestError(f"{path} is a directory, not a regular file: {REMEDY}")
+            if READ_FOLDERS.fullmatch(name):
+                check_directory(path)
+        elif not stat.S_ISREG(mode):
+            raise RequestError(f"{path} is {kind_of(mode)}, not a regular file: {REMEDY}")
 
 
 def wanted_files(files: Collection[str], where: str) -> list[str]:

@@ -16,13 +16,19 @@ from attncli.base.addresses import filesystem, told
 from attncli.base.errors import RequestError
 from attncli.base.making import making
 from attncli.base.printable import printable, quoted
-from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, shard_names, wanted_files, weight_files
+from attncli.models.checkpoint_files import (
+    CONFIG_FILE,
+    MODULE_FOLDER,
+    MODULES_FILE,
+    shard_names,
+    wanted_files,
+    weight_files,
+)
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
     from tqdm import tqdm
 
-MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
 SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
 # By what stores tell one content of a file from another: those that are there, of these.
 TAGS = (

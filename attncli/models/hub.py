@@ -22,11 +22,12 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.files import write_whole
 from attncli.base.installing import install_hint
 from attncli.base.printable import first_line, printable, quoted
-from attncli.base.untrusted import read_json
+from attncli.base.untrusted import open_regular, read_json
 from attncli.models.aliases import ALIASES, find_alias
 from attncli.models.checkpoint_files import (
     CONFIG_FILE,
     LONGEST_SETTINGS,
+    check_directory,
     is_whole,
     shard_names,
     wanted_files,
@@ -59,9 +60,16 @@ def locate(name: str, download: bool = True) -> Place:
 
     A Notice says so where an alias is taken and a directory of this name holds a model too.
 
-    Raises RequestError for a name that means nothing (near names are suggested); NotOnThisMachine, with the
-    ways out, when the files can't be had.
+    Raises RequestError for a name that means nothing (near names are suggested), and for a directory with a pipe or a
+    device in it; NotOnThisMachine, with the ways out, when the files can't be had.
     """
+    place = find_place(name, download)
+    check_directory(place.path)
+    return place
+
+
+def find_place(name: str, download: bool) -> Place:
+    """Do what `locate` does, without a look into the directory."""
     known = find_alias(name)
     if known is not None:
         alias, entry = known
@@ -260,7 +268,7 @@ def check_sha256(place: Place, found: str) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         digest = hashlib.sha256()
         while block := file.read(1 << 20):
             digest.update(block)
@@ -289,6 +297,8 @@ def remember(path: Path, memory: dict[str, str]) -> None:
     recent = dict(list(memory.items())[-100:])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            return
         write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)))
     except (OSError, RequestError):
         pass

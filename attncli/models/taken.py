@@ -144,6 +144,7 @@ def as_record(model: "Model", taken: Taken, request: Request) -> AttentionRecord
         vectors=None if vectors is None else vectors.between(queries.taken, keys.taken),
         measure=request.measure,
         prediction=spoken,
+        dtype=str(model.map_dtype).removeprefix("torch."),
         part=part,
     )
 

@@ -295,4 +295,5 @@ class TransformersModel(Engine):
             model=info,
             key_tokens=given.read if part == "cross" else None,
             kind=part,
+            dtype=self.dtype_name,
         )

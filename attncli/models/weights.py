@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
-from attncli.base.untrusted import Tensors
+from attncli.base.untrusted import Tensors, check_regular
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
@@ -103,6 +103,7 @@ class StateDict:
 def read_pickle(path: Path) -> StateDict:
     """A pytorch_model.bin. Raises RequestError when it is damaged, or wants to run code."""
     try:
+        check_regular(path)
         try:
             tensors: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except (RuntimeError, ValueError):  # files from before torch 1.6 can't be mapped into memory

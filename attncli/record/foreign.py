@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
-from attncli.record.measures import room
+from attncli.record.measures import HALVES, room
 from attncli.text.pieces import encoded, named_pieces
 from attncli.text.tokens import Tokens
 
@@ -25,10 +25,10 @@ NONE_THERE = (
 
 
 class Maps(NamedTuple):
-    """weights: float32 `[layer, head, query, key]`; room: for the sums of rows, by the dtype that they came in."""
+    """weights: float32 `[layer, head, query, key]`; dtype: what they came in."""
 
     weights: Floats
-    room: float
+    dtype: str
 
 
 def as_maps(weights: Any, batch: int | None = None) -> Maps:
@@ -51,7 +51,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
                     f"layer {number} has {shown(one)} and layer 0 {shown(arrays[0])} for [head, query, key]: maps of "
                     "one record have one shape"
                 )
-        return Maps(np.stack([as_floats(one) for one in arrays]), max(map(room_of, weights)))
+        return Maps(np.stack([as_floats(one) for one in arrays]), max(map(dtype_of, weights), key=room))
     array = as_array(weights, "weights")
     if array.ndim == 5:  # [layer, batch, head, query, key]
         array = array[:, chosen(array.shape[1], batch)]
@@ -59,7 +59,7 @@ def as_maps(weights: Any, batch: int | None = None) -> Maps:
         raise RequestError(f"there is no batch to choose from in {shown(array)}: leave batch out")
     if not 2 <= array.ndim <= 4:
         raise RequestError(f"weights are {shown(array)}: what is wanted is {SHAPES}")
-    return Maps(as_floats(array[(None,) * (4 - array.ndim)]), room_of(weights))
+    return Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
 
 
 def as_floats(array: npt.NDArray[Any]) -> Floats:
@@ -124,9 +124,10 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
     return array
 
 
-def room_of(values: Any) -> float:
-    """By how much rows of an array of any library may miss their sum, by its dtype."""
-    return room(str(getattr(values, "dtype", "")).rpartition(".")[2])
+def dtype_of(values: Any) -> str:
+    """Name the half precision that an array of any library has; any other is as good as float32."""
+    name = str(getattr(values, "dtype", "")).rpartition(".")[2]
+    return name if name in HALVES else "float32"
 
 
 def shown(array: npt.NDArray[Any]) -> str:

@@ -11,13 +11,13 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix
 from attncli.base.printable import first_line
 from attncli.base.schema import each, whole
-from attncli.base.untrusted import listed, read_json
+from attncli.base.untrusted import check_regular, listed, read_json
 from attncli.record import schema
 from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_npz, read_safetensors
 from attncli.record.foreign import as_maps, as_tokens
 from attncli.record.making import Known, assembled, record_of
 from attncli.record.masks import compact
-from attncli.record.measures import ANY, check_hidden, check_maps
+from attncli.record.measures import check_hidden, check_maps, precision_of
 from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
 from attncli.record.prediction import Said, said_of
 from attncli.record.record import AttentionRecord
@@ -50,8 +50,7 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     if suffix not in READ:
         raise RequestError(f"{path}: {suffix} is for other programs; a record is read from {', '.join(READ)}")
     try:
-        with path.open("rb"):
-            pass
+        check_regular(path)
         records = list(read_records(path, suffix))
         if not records:
             raise ValueError("it holds no text")
@@ -102,7 +101,8 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         raise ValueError("its segments are not those of its tokens")
     if "tokens" in numbers and not np.array_equal(numbers["tokens"], np.array(tokens.text)):
         raise ValueError("its tokens are not those of its labels")
-    check_maps(weights, measure, ANY)
+    precision = precision_of(weights, measure, labels.get("dtype"))
+    check_maps(weights, measure, precision.room)
     if not mask.all():
         check_hidden((weights.max(axis=1) > 0) & ~mask, tokens)
     whose = numbers, labels.get("terms", []), layers, heads, queries, keys
@@ -119,6 +119,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         kind=labels.get("kind", "encoder"),
         measure=measure,
         prediction=predicted(labels, tokens),
+        dtype=precision.dtype,
     )
 
 
@@ -167,14 +168,15 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         if text.get("key_tokens") is not None:
             keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
         known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
+        dtype, room = precision_of(weights, known.measure, text.get("dtype"))
         if "masks" in text:
-            record = with_masks(assembled(weights, tokens, keys, None, known, ANY), text)
+            record = with_masks(assembled(weights, tokens, keys, None, known, room), text)
         else:
             try:
-                record = assembled(weights, tokens, keys, text["mask"], known, ANY)
+                record = assembled(weights, tokens, keys, text["mask"], known, room)
             except RequestError:  # a layer that looks further than the name says, or words
-                record = replace(assembled(weights, tokens, keys, None, known, ANY), mask_name=text["mask"])
-        yield replace(record, prediction=predicted(text, tokens))
+                record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=text["mask"])
+        yield replace(record, prediction=predicted(text, tokens), dtype=dtype)
 
 
 def with_masks(record: AttentionRecord, text: dict[str, Any]) -> AttentionRecord:

@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.record.foreign import as_array, as_maps, as_tokens
 from attncli.record.masks import find_masks
-from attncli.record.measures import MEASURES, check_maps
+from attncli.record.measures import MEASURES, check_maps, room
 from attncli.record.parts import ModelInfo, Vectors, build_vectors
 from attncli.record.record import AttentionRecord
 from attncli.text.tokens import Tokens
@@ -84,17 +84,17 @@ def record_of(
     queries = as_tokens(tokens, "tokens", segments, batch)
     keys = None if key_tokens is None else as_tokens(key_tokens, "key tokens", None, batch)
     given = mask if mask is None or isinstance(mask, str) else as_array(mask, "the mask")
-    return assembled(maps.weights, queries, keys, given, told, maps.room)
+    return replace(assembled(maps.weights, queries, keys, given, told, room(maps.dtype)), dtype=maps.dtype)
 
 
 def assembled(
-    weights: Floats, tokens: Tokens, key_tokens: Tokens | None, mask: str | Bools | None, known: Known, room: float
+    weights: Floats, tokens: Tokens, key_tokens: Tokens | None, mask: str | Bools | None, known: Known, missing: float
 ) -> AttentionRecord:
-    """A record of maps `[layer, head, query, key]`; room: by how much the sum of a row may miss. Raises as `record_of`
+    """A record of maps `[layer, head, query, key]`; missing: how much the sum of a row may miss. Raises as `record_of`
     does.
     """
     check_lengths(weights, tokens, key_tokens)
-    check_maps(weights, known.measure, room)
+    check_maps(weights, known.measure, missing)
     tokens = with_start(weights, tokens, key_tokens)
     masks, mask_name = find_masks(weights, tokens, key_tokens, mask)
     layers = numbers("layer", known.layers, weights.shape[0])

@@ -17,7 +17,9 @@ LARGEST = float(np.finfo(np.float32).max)
 LEAST = 1e-3
 WIDER = 8  # times the spacing of the dtype's numbers at 1
 HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # that spacing, where it is wide
-ANY = WIDER * HALVES["bfloat16"]  # in a file, which holds float32 whatever they were computed in
+# In files of versions that did not say a dtype, of numbers that no half precision has: weights of bfloat16 may have
+# been added up since, to those of words. One rounding changes a number by at most this share of it.
+UNSAID = HALVES["bfloat16"] / 2
 
 
 class Range(NamedTuple):
@@ -40,8 +42,49 @@ def room(dtype: str) -> float:
     return max(LEAST, WIDER * HALVES.get(dtype, 0.0))
 
 
+class Precision(NamedTuple):
+    """dtype: what maps were computed in. room: by how much the sum of a row may miss, then."""
+
+    dtype: str
+    room: float
+
+
+def precision_of(weights: Floats, measure: str, stated: str | None) -> Precision:
+    """Return the precision of a file's maps: what the file states, or what its numbers show.
+
+    Where rows miss by more than float32 explains, and every number is one of half precision, they are of that.
+    """
+    if stated not in (None, "float32"):
+        return Precision(stated, room(stated))
+    half = next((name for name in ("bfloat16", "float16") if holds(weights[:1, :1], name) and holds(weights, name)), "")
+    sums = MEASURES[measure].sums
+    if half and sums:
+        with np.errstate(all="ignore"):  # what is infinite is refused later
+            missing = misses(weights.sum(axis=-1), sums)
+        if (missing > LEAST).any():
+            return Precision(half, room(half))
+    return Precision("float32", UNSAID if stated is None else LEAST)
+
+
+def holds(weights: Floats, half: str) -> bool:
+    """Say whether every number is one of this half precision."""
+    if half == "bfloat16":
+        return not (np.ascontiguousarray(weights).view(np.uint32) & 0xFFFF).any()
+    with np.errstate(all="ignore"):
+        return bool((weights.astype(np.float16) == weights).all())
+
+
+def misses(found: Floats, sums: tuple[float, ...]) -> Floats:
+    """Return by how much sums of rows miss the nearest one that they may have."""
+    nearest: Floats = np.min([np.abs(found - one) for one in sums], axis=0)
+    return nearest
+
+
 def check_maps(weights: Floats, measure: str, room: float) -> None:
-    """Raises RequestError for maps `[layer, head, query, key]` that are not of this measure."""
+    """Raises RequestError for maps `[layer, head, query, key]` that are not of this measure.
+
+    room: by how much the sum of a row may miss what it is to be.
+    """
     least, most, sums = MEASURES[measure]
     if not (weights.min() >= least and weights.max() <= most + room):  # nor of NaN
         wrong = ~((weights >= least) & (weights <= most + room))
@@ -54,12 +97,13 @@ def check_maps(weights: Floats, measure: str, room: float) -> None:
     if sums is None:
         return
     found = weights.sum(axis=-1)
-    off = np.min([np.abs(found - one) for one in sums], axis=0) > room
+    off = misses(found, sums) > room
     if off.any():
         layer, head, query = np.argwhere(off)[0]
         raise RequestError(
             f"row {query} of map {layer}, {head} sums to {found[layer, head, query]:.4g} and not to {sums[-1]:g}: give "
-            'all keys, after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight'
+            'all keys, after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight '
+            f"(rounding explains at most {room:.2g})"
         )
 
 

@@ -16,6 +16,7 @@ from attncli.base.printable import printable
 from attncli.record import files
 from attncli.record.decimals import decimals
 from attncli.record.masks import agree, compact, masks_of_layers
+from attncli.record.measures import HALVES
 from attncli.record.parts import ModelInfo, Part, Vectors
 from attncli.record.prediction import Said
 from attncli.record.runs import entries
@@ -45,6 +46,7 @@ class AttentionRecord:
     measure: what stands in `weights`: "weight"; "norm", of weight times transformed value (`attncli.models.norms`); or
     "share of norm", a norm divided by the sum of its row.
     prediction: what the model says of the text, where that was asked for and it says anything.
+    dtype: what the maps were computed in, such as "bfloat16", which says how well rows sum to 1.
     part: what the tokens are of those of a text of which not all are there; files don't hold it.
     """
 
@@ -60,6 +62,7 @@ class AttentionRecord:
     kind: str = "encoder"
     measure: str = "weight"
     prediction: Said | None = None
+    dtype: str = "float32"
     part: Part | None = None
 
     def __post_init__(self) -> None:
@@ -173,15 +176,15 @@ class AttentionRecord:
             "heads": np.array(self.heads, dtype=np.int64),
             "segments": np.array(self.tokens.segments, dtype=np.int64),
             "mask": np.ascontiguousarray(self.compact_masks),
+            **({} if self.vectors is None else self.vectors.arrays()),
         }
-        if self.vectors is not None:
-            numbers |= self.vectors.arrays()
         labels: dict[str, Any] = {
             "tokens": asdict(self.tokens),
             "key_tokens": None if self.key_tokens is None else asdict(self.key_tokens),
             "mask_name": self.mask_name,
             "kind": self.kind,
             "measure": self.measure,
+            "dtype": self.dtype,
             "model": self.model.document(),
         }
         if self.vectors is not None and self.vectors.terms:
@@ -259,6 +262,7 @@ class AttentionRecord:
         more: dict[str, Any] = {} if self.kind == "encoder" else {"kind": self.kind}
         if self.measure != "weight":
             more["measure"] = self.measure
+        more |= {"dtype": self.dtype} if self.dtype in HALVES else {}
         if self.key_tokens is not None:
             more["key_tokens"] = self.key_tokens.text
         for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):

@@ -82,10 +82,12 @@ def prediction(value: Any, count: int) -> None:
 
 WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # which older files don't say
 
+DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # which older files don't say
+
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
     {"tokens": tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
-    {**WHICH, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
+    {**WHICH, **DTYPE, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
 )
 
 # What another program's .npz may say besides its tokens, and what is of each of them.
@@ -110,6 +112,7 @@ DOCUMENT = fields(
                 },
                 {
                     **WHICH,
+                    **DTYPE,
                     **SHOWN,
                     "key_tokens": each(text()),
                     "key_shown": each(text()),

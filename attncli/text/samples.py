@@ -13,6 +13,7 @@ from shutil import copyfile
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import quoted
+from attncli.base.untrusted import read_regular
 
 NAME = "sample_inputs"  # the folder, as the examples in --help and in the READMEs name it
 PACKAGE = Path(__file__).parent.parent
@@ -63,7 +64,7 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
     """
     copies = {FOLDER / name: folder / name for name in names}
     for source, path in copies.items():
-        if path.exists() and (not path.is_file() or path.read_bytes() != source.read_bytes()):
+        if path.exists() and not is_copy(path, source):
             raise RequestError(f"{path} is there already and is another file: name another folder with --copy")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +73,14 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
     for source, path in copies.items():
         write_whole(path, partial(copyfile, source))
     return list(copies.values())
+
+
+def is_copy(path: Path, source: Path) -> bool:
+    """Say whether a file has the content of another one."""
+    try:
+        return read_regular(path) == source.read_bytes()
+    except OSError:
+        return False
 
 
 def where_to_find(file: str) -> str:

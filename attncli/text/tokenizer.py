@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import Notice, RequestError
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line, quoted, shorten
-from attncli.base.untrusted import parse_json
+from attncli.base.untrusted import check_regular, parse_json, read_regular
 from attncli.text.shown import Notation
 from attncli.text.stretches import OVERLAP, beginning, stretches
 from attncli.text.tokens import NothingKept, Tokens, Unreadable, check_text, tokens_of
@@ -194,11 +194,13 @@ def read_backend(directory: Path) -> "Backend | None":
     """The tokenizer that a checkpoint's files describe, or None where they describe none."""
     from tokenizers import Tokenizer as Backend
 
-    if (directory / "tokenizer.json").is_file():
-        return Backend.from_file(str(directory / "tokenizer.json"))
-    if (directory / "vocab.txt").is_file():
+    whole = directory / "tokenizer.json"
+    if whole.exists():
+        check_regular(whole)
+        return Backend.from_file(str(whole))
+    if (directory / "vocab.txt").exists():
         return wordpiece(directory)
-    if (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
+    if (directory / "vocab.json").exists() and (directory / "merges.txt").exists():
         return byte_pairs(directory)
     return None
 
@@ -208,6 +210,7 @@ def wordpiece(directory: Path) -> "Backend":
     from tokenizers import BertWordPieceTokenizer
 
     settings = tokenizer_settings(directory)
+    check_regular(directory / "vocab.txt")
     built = BertWordPieceTokenizer.from_file(
         str(directory / "vocab.txt"),
         lowercase=settings.get("do_lower_case", True),
@@ -227,8 +230,10 @@ def byte_pairs(directory: Path) -> "Backend":
 
     settings = tokenizer_settings(directory)
     spaced = bool(settings.get("add_prefix_space", False))
-    files = str(directory / "vocab.json"), str(directory / "merges.txt")
-    built = ByteLevelBPETokenizer.from_file(*files, add_prefix_space=spaced)
+    files = directory / "vocab.json", directory / "merges.txt"
+    for file in files:
+        check_regular(file)
+    built = ByteLevelBPETokenizer.from_file(*map(str, files), add_prefix_space=spaced)
     marks = {name: built.token_to_id(name) for name in ("[CLS]", "[SEP]")}
     if None not in marks.values():
         built.add_special_tokens(["[PAD]", *marks, "[UNK]", "[MASK]"])
@@ -279,9 +284,9 @@ def check_words(directory: Path, kind: str | None) -> None:
 def tokenizer_settings(directory: Path) -> dict[str, Any]:
     """tokenizer_config.json, or nothing where there is none."""
     path = directory / "tokenizer_config.json"
-    if not path.is_file():
+    if not path.exists():
         return {}
-    settings = parse_json(path.read_bytes())
+    settings = parse_json(read_regular(path))
     if not isinstance(settings, dict):
         raise RequestError(f"{path} is not a JSON object")
     return settings

@@ -57,8 +57,6 @@ def test_no_more_of_a_file_is_read_than_a_document_may_have(tmp_path: Path) -> N
     assert len(read_json(tmp_path / "long.json")) == 1001
     with pytest.raises(ValueError, match="longer than 100 bytes"):
         read_json(tmp_path / "long.json", longest=100)
-    with pytest.raises(ValueError, match="longer"):
-        read_json(Path("/dev/zero"), longest=1000)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -214,7 +214,9 @@ def test_a_state_of_another_request_is_refused(attncli, refused, corpus, tmp_pat
     assert "is no plan" in refused("stats", "--limit", "2", "--state", state, corpus)
     (state / "plan.json").unlink()
     os.mkfifo(state / "plan.json")
-    assert "plan.json is no file: remove it" in refused("stats", "--limit", "2", "--state", state, corpus)
+    assert "plan.json: it is a pipe, not a regular file: remove it" in refused(
+        "stats", "--limit", "2", "--state", state, corpus
+    )
     (tmp_path / "old.npz").write_bytes(b"what an older version kept")
     assert "is a file, and sums are kept in a folder" in refused("stats", "--resume", tmp_path / "old.npz", corpus)
 

@@ -61,10 +61,7 @@ class Runner:
     def restore(self, name: str) -> None:
         """One of the place's own files, a copy that may be spoilt; its folders are links."""
         source, target = self.place.folder / name, self.folder / name
-        if target.is_symlink() or target.is_file():
-            target.unlink()
-        elif target.exists():
-            shutil.rmtree(target)
+        remove(target)
         if source.is_dir():
             target.symlink_to(source)
         elif source.exists():

@@ -63,18 +63,24 @@ def inside(name: str, folder: list[Found], store: Store, kinds: Kinds) -> list[I
         known = [f"{name.rstrip('/')}/{split}" for split in splits] if isinstance(splits, list) else []
         raise RequestError(f"{shown(name)} has several datasets: name one: {shown(', '.join(known))}")
     if kinds.tables and STATE in top:
-        return data_files(top, store)
+        return check_files(data_files(top, store))
     files = [found.file for found in folder if kinds.has(found.parts[-1])]
     if not files:
         raise RequestError(f"{shown(name)} has no {kinds.what} in it: {kinds.suffixes} (or compressed, .gz .zst)")
-    for file in files:
-        if file.is_stream:
-            raise RequestError(f"{file.shown} is a pipe, or a link that leads nowhere: name the files that are meant")
+    check_files(files)
     others = sorted({suffix(found.parts[-1]) or found.parts[-1] for found in folder if not kinds.has(found.parts[-1])})
     if others:
         count = len(folder) - len(files)
         left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({shown(', '.join(others))})"
         warnings.warn(f"{shown(name)}: left out {left_out}", Notice, stacklevel=2)
+    return files
+
+
+def check_files(files: list[Input]) -> list[Input]:
+    """Return files of a folder. Raises RequestError for one that is a pipe, which nobody has named."""
+    for file in files:
+        if file.is_stream:
+            raise RequestError(f"{file.shown} is a pipe, or a link that leads nowhere: name the files that are meant")
     return files
 
 

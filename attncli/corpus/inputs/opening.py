@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from attncli.base.addresses import filesystem, is_address
 from attncli.base.errors import RequestError
 from attncli.base.installing import install_hint
+from attncli.base.untrusted import open_regular
 from attncli.corpus.inputs.files import STDIN, BadFile, Input, reading_of
 from attncli.corpus.inputs.kinds import compression
 
@@ -48,7 +49,7 @@ def stored(one: Input, requested: int = REQUESTED) -> Iterator[BinaryIO]:
         with io.BufferedReader(raw, requested) as file:
             yield file
     else:
-        with Path(one.at).open("rb") as file:
+        with Path(one.at).open("rb") if one.is_stream else open_regular(Path(one.at)) as file:
             check_size(one, regular_size(file))
             yield file
             check_size(one, regular_size(file))

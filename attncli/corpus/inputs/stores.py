@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from attncli.base.addresses import filesystem, is_address, local_path, said, told
 from attncli.base.errors import RequestError
+from attncli.base.untrusted import read_regular
 from attncli.corpus.inputs.files import Input, shown
 from attncli.text.samples import where_to_find
 
@@ -89,7 +90,7 @@ class Here:
 
     def content(self, file: Input) -> bytes:
         try:
-            return Path(file.at).read_bytes()
+            return read_regular(Path(file.at))
         except OSError as error:
             raise RequestError(f"can't read {file.shown}: {said(error)}") from error
 

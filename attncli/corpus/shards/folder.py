@@ -6,7 +6,6 @@ have no locks, need none.
 
 import os
 import shutil
-import stat
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.base.held import HeldFile
 from attncli.base.making import UNDER_WAY as PASSING
 from attncli.base.making import making
+from attncli.base.untrusted import open_regular
 
 UNDER_WAY = "under-way"  # where files are before they are whole
 LONGEST = 2**30  # bytes of a file: a plan of some millions of inputs fits
@@ -80,18 +80,16 @@ class Local:
             raise RequestError(f"can't read {self.name}: {error.strerror or error}") from error
 
     def read(self, name: str) -> bytes | None:
-        path = self.path / name
         try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
-                raise RequestError(f"{self.name}/{name} is no file: remove it, or name another folder")
-            if found.st_size > LONGEST:
-                raise RequestError(f"{self.name}/{name} is longer than {LONGEST:,} bytes: remove it")
-            return path.read_bytes()
+            with open_regular(self.path / name) as file:
+                if os.fstat(file.fileno()).st_size > LONGEST:
+                    raise RequestError(f"{self.name}/{name} is longer than {LONGEST:,} bytes: remove it")
+                return file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise RequestError(f"can't read {self.name}/{name}: {error.strerror or error}") from error
+            why = f"{error.strerror or error}: remove it, or name another folder"
+            raise RequestError(f"can't read {self.name}/{name}: {why}") from error
 
     def write(self, name: str, content: bytes) -> None:
         under_way = self.path / UNDER_WAY

@@ -6,19 +6,30 @@ which keeps them; into one that has an address each worker writes by itself.
 """
 
 import os
+import socket
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
-from attncli.base.errors import RequestError
+from attncli.base.errors import Notice, RequestError
 from attncli.base.installing import install_hint
-from attncli.base.printable import first_line
+from attncli.base.printable import first_line, printable, shorten
 from attncli.corpus.shards.engine import TRIES, Counted, Engine, Event, Failed, count_quietly, failed
 from attncli.corpus.shards.folder import Folder
 from attncli.corpus.shards.plan import Shard
 from attncli.corpus.shards.work import Counts, Work
+
+CLIENT_PORT = 10001  # of an address without one
+REACHED = 5.0  # seconds within which a host answers
+# Seconds of each of the three tries of Ray's client, which by default takes 35 for all. It reads them when imported.
+TRIED = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "2"}
 
 
 def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -> Engine:
@@ -28,10 +39,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
 
     Raises RequestError where Ray is not installed.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise RequestError(f"--on ray needs Ray: {install_hint('ray')}") from error
+    ray = imported()
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
         there = folder if folder is not None and folder.everywhere else None
@@ -56,6 +64,61 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
                     ray.kill(actor)
 
     return engine
+
+
+def imported() -> Any:
+    """Return Ray. Raises RequestError where it is not installed."""
+    for name, seconds in TRIED.items():
+        os.environ.setdefault(name, seconds)
+    try:
+        import ray
+    except ImportError as error:
+        raise RequestError(f"--on ray needs Ray: {install_hint('ray')}") from error
+    return ray
+
+
+@cache
+def check_cluster(address: str | None) -> None:
+    """Check once that something answers where a cluster is to be; a Notice says what is waited for.
+
+    address: as for `on_ray`. Raises RequestError where nothing answers. Ray is not imported, which takes seconds.
+    """
+    named = address or os.environ.get("RAY_ADDRESS", "")
+    if ":" not in named:  # "auto" and "local" are for Ray to find
+        return
+    if (ray := sys.modules.get("ray")) is not None and ray.is_initialized():
+        return
+    shown = shorten(printable(named), 100)
+    try:
+        parts = urlsplit(named if "://" in named else f"//{named}")
+        host, port = parts.hostname, parts.port or CLIENT_PORT
+    except ValueError:
+        host = None
+    if not host:
+        raise RequestError(f"{shown} is no address of a Ray cluster: give ray://HOST:PORT")
+    warnings.warn(f"waiting for Ray at {shown}", Notice, stacklevel=2)
+    if (why := why_unreachable(host, port)) is not None:
+        raise RequestError(f"can't reach Ray at {shown}: {why}: start a cluster there, or name another address")
+
+
+def why_unreachable(host: str, port: int) -> str | None:
+    """Say why nothing answers there within REACHED; None where something does.
+
+    In a thread of its own, because looking up a host's name has no time limit.
+    """
+    found: list[str | None] = []
+
+    def ask() -> None:
+        try:
+            socket.create_connection((host, port), REACHED).close()
+            found.append(None)
+        except (OSError, ValueError, OverflowError) as error:
+            found.append(getattr(error, "strerror", None) or first_line(error))
+
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(REACHED)
+    return found[0] if found else f"it does not answer within {REACHED:g} seconds"
 
 
 @contextmanager

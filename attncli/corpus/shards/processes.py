@@ -4,24 +4,30 @@ Each worker is a pool of one process (`concurrent.futures`), so that of one that
 another one takes its place, and the shard.
 """
 
+import atexit
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from itertools import islice
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
+from attncli.base.making import making
 from attncli.corpus.shards.engine import Counted, Engine, Event, count_quietly, failed
 from attncli.corpus.shards.folder import Folder
 from attncli.corpus.shards.plan import Shard
 from attncli.corpus.shards.work import Counts, Work
 
 STARTS = 10  # tries to start a worker
+LONGEST = 80  # bytes of a folder with sockets: every system allows some 20 more for the name of one
 SETTLED = 0.5  # seconds after which a process that was killed is gone
 
 
@@ -128,9 +134,33 @@ def started(module: str) -> BaseContext:
     """How processes are started: from one that has imported what they need, where the system can (not on Windows)."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
+    keep_sockets()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([module])
     return context
+
+
+def keep_sockets() -> None:
+    """Keep multiprocessing's sockets in a folder that the next run removes, should this process be killed.
+
+    The folder lasts as long as this process, and so does what starts the workers. It has a short path: a socket's is
+    limited. Without such a folder, multiprocessing makes one of its own.
+    """
+    config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    for place in (tempfile.gettempdir(), "/tmp"):
+        if config.get("tempdir") is not None:
+            return
+        with ExitStack() as stack, suppress(OSError):
+            folder = str(stack.enter_context(making(Path(place))))
+            if len(os.fsencode(folder)) <= LONGEST:
+                config["tempdir"] = folder
+                atexit.register(leave_sockets, os.getpid(), stack.pop_all())
+
+
+def leave_sockets(owner: int, stack: ExitStack) -> None:
+    """Remove the folder at the end of the process that made it, and not of a copy of that process."""
+    if os.getpid() == owner:
+        stack.close()
 
 
 def begin(work: Work[Any], cores: int) -> None:

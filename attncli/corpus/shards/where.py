@@ -48,6 +48,11 @@ class Where:
         return self.on == RAY or self.on.startswith(f"{RAY}://")
 
     @property
+    def address(self) -> str | None:
+        """The address of a cluster, where one is named."""
+        return None if self.on in (HERE, RAY) else self.on
+
+    @property
     def apart(self) -> bool:
         """Whether other processes count."""
         return self.on_ray or self.workers is not None
@@ -70,18 +75,28 @@ class Where:
         if self.on_ray:
             from attncli.corpus.shards.on_ray import on_ray
 
-            return on_ray(None if self.on == RAY else self.on, self.workers, self.gpus)
+            return on_ray(self.address, self.workers, self.gpus)
         if self.workers is not None:
             from attncli.corpus.shards.processes import processes
 
             return processes(self.workers, cores())
         return here()
 
+    def check_cluster(self) -> None:
+        """Raises RequestError where nothing answers at the address of a cluster."""
+        if self.on_ray:
+            from attncli.corpus.shards.on_ray import check_cluster
+
+            check_cluster(self.address)
+
     def check(self, inputs: Sequence[Input]) -> None:
-        """Raises RequestError where an input can be read only once, and would have to be read again or elsewhere."""
+        """Raises RequestError where an input can be read only once, and would have to be read again or elsewhere; and
+        as `check_cluster`.
+        """
         if (self.apart or self.state is not None) and any(one.is_stream for one in inputs):
             option = "--state" if self.state is not None else "--on" if self.on_ray else "--workers"
             raise RequestError(f"{option} is for files, and stdin can be read only once, here: save it to a file first")
+        self.check_cluster()
 
 
 def cores() -> int:

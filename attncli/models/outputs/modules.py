@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.schema import LONGEST_NAME, anything, each, fields, text
 from attncli.base.untrusted import read_json
-from attncli.models.checkpoint_files import CONFIG_FILE, LONGEST_SETTINGS, MODULES_FILE
+from attncli.models.checkpoint_files import CONFIG_FILE, LONGEST_SETTINGS, MODULES_FILE, check_directory
 
 OWN = "sentence_transformers."  # its classes, in whatever module they lie
 LARGEST = 10**6  # elements of a vector
@@ -74,6 +74,8 @@ def module(directory: Path, kind: str, path: str) -> Module:
         raise ValueError(f"{reprlib.repr(path)} is no folder in the model's own directory")
     folder = directory / path if path else directory
     settings: Any = {}
+    if path and folder.is_dir():
+        check_directory(folder)
     if path and (folder / CONFIG_FILE).is_file():
         settings = read_json(folder / CONFIG_FILE, LONGEST_SETTINGS)
         if not isinstance(settings, dict):

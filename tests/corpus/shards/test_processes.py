@@ -5,8 +5,10 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from counted_words import ListedWords, Words
@@ -123,3 +125,88 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+PROGRAM = """
+import sys
+from counted_words import ListedWords
+from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.shards.going import Corpus, going_through
+from attncli.corpus.shards.where import Where
+if __name__ == "__main__":
+    found = going_through(ListedWords(), Corpus([sys.argv[1]], Reading()), Where(workers=2, shard_bytes=1))
+    print(len(found.total.words))
+"""
+
+
+@pytest.fixture
+def temporary():
+    """A folder with a short path: a socket in it has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="a", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """`counting(lines, folder)` -> a process that counts them with two workers, and has this temporary folder."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")])
+    started: list[subprocess.Popen[str]] = []
+
+    def start(lines, folder) -> subprocess.Popen[str]:
+        corpus = tmp_path / f"corpus-{len(started)}.txt"
+        corpus.write_text("".join(f"{line}\n" for line in lines))
+        command = [sys.executable, str(tmp_path / "program.py"), str(corpus)]
+        surroundings = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder)}
+        started.append(subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def wait_for_sockets(folder, process):
+    while not any(path.is_socket() for path in folder.rglob("*")):
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+def counted(process) -> int:
+    """How many words a process has counted, once it ends."""
+    said = process.stdout.read()
+    assert process.wait() == 0
+    return int(said)
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_leaves_in_the_temporary_folder_the_next_one_removes(counting, temporary):
+    first = counting(["wait"] * 200, temporary)
+    wait_for_sockets(temporary, first)
+    first.kill()
+    first.wait()
+    [left] = temporary.iterdir()
+    os.utime(left, (0, 0))  # long ago
+    assert counted(counting(["one", "two"], temporary)) == 2
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_sockets_of_a_run_that_goes_on_are_left_to_it(counting, temporary):
+    first = counting(["wait"] * 400, temporary)
+    wait_for_sockets(temporary, first)
+    [folder] = temporary.iterdir()
+    os.utime(folder, (0, 0))
+    assert counted(counting(["one", "two"], temporary)) == 2
+    assert first.poll() is None
+    assert list(temporary.iterdir()) == [folder] and any(path.is_socket() for path in folder.iterdir())
+
+
+@pytest.mark.slow
+def test_a_temporary_folder_may_have_a_long_path(counting, tmp_path):
+    folder = tmp_path / ("a" * 200)
+    folder.mkdir()
+    assert counted(counting(["one"], folder)) == 1
+    assert list(folder.iterdir()) == []

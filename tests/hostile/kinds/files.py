@@ -5,6 +5,7 @@ from random import Random
 from hostile.case import Case
 from hostile.kinds.damage import damaged
 from hostile.place import Place, words
+from hostile.running import FOLDER, LINK, PIPE
 
 # Each file by its name in the place, with what reads it; {} is the damaged one.
 RECORD = (
@@ -42,10 +43,13 @@ CHECKPOINTS = (
     ("tiny", "model.safetensors", 3), ("json", "tokenizer.json", 4), ("sharded", "model.safetensors.index.json", 2),
     ("bin", "pytorch_model.bin", 2),
 )  # fmt: skip
+IRREGULAR = (PIPE, FOLDER, f"{LINK}/dev/zero", f"{LINK}/dev/full", f"{LINK}/dev/null", f"{LINK}.")
 ALIGN = ("align --attention dot --weights broken --json", "align --attention dot --weights broken -o a.npz")
 
 
 def make(random: Random, place: Place) -> Case:
+    if random.random() < 0.1:
+        return irregular(random)
     if random.random() < 0.7:
         name = random.choice(list(READ_BY))
         target = f"bad{name[name.index('.') :]}"
@@ -61,3 +65,16 @@ def make(random: Random, place: Place) -> Case:
     return Case(
         "files", tuple(words(line)), {f"broken/{name}": content}, {"broken": folder}, note=f"of {folder}/{name}"
     )
+
+
+def irregular(random: Random) -> Case:
+    """A pipe, a device or a folder in the place of a file. Pipes with texts, which may be meant, are not among them."""
+    what = random.choice(IRREGULAR)
+    if random.random() < 0.5:
+        folder, name, _ = random.choice(CHECKPOINTS)
+        typed, copies = random.choice(MODEL), {"broken": folder, f"broken/{name}": what}
+    else:
+        name = random.choice([name for name in READ_BY if name.endswith((".npz", ".safetensors", ".json"))])
+        target = f"bad{name[name.index('.') :]}"
+        typed, copies = random.choice(READ_BY[name]).format(target), {target: what}
+    return Case("files", tuple(words(typed)), {}, copies, expects="refused", note=f"{name} is {what}")

@@ -14,6 +14,8 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted, shorten
+from attncli.base.untrusted import kind_of as named
+from attncli.base.untrusted import read_regular
 from attncli.checks.theirs.subjects.failing import in_words, shown
 
 LISTED = 120  # characters of the names that are offered
@@ -76,7 +78,11 @@ def kind_of(place: str) -> str:
     """ "file", or what else it is."""
     try:
         path = Path(place)
-        return "file" if path.is_file() else "a folder, and no file" if path.is_dir() else "no file that is there"
+        if path.is_file():
+            return "file"
+        if path.is_dir():
+            return "a folder, and no file"
+        return f"{named(path.stat().st_mode)}, and no file" if path.exists() else "no file that is there"
     except OSError:
         return "no name that a file can have"
 
@@ -96,7 +102,7 @@ def from_file(place: str) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     sys.argv[:] = [place]
     with running(place, str(path)):  # not by the loader, which would leave a file beside theirs
-        exec(loader.source_to_code(loader.get_data(str(path)), str(path)), vars(module))
+        exec(loader.source_to_code(read_regular(path), str(path)), vars(module))
     return module
 
 

@@ -1,0 +1,151 @@
+"""A record is held to what its own precision explains: rows of float32 sum to 1, those of half precision about to 1."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from records import record_of
+from saved_records import same
+
+from attncli import RequestError, load_model, load_record, load_records, save_records
+from attncli import record_of as record_of_maps
+from attncli.record.measures import HALVES, LEAST, holds, precision_of, room
+from attncli.record.request import Grouping, Input, Request
+
+SUFFIXES = ("npz", "safetensors", "json")
+LONG = "The trophy does not fit in the suitcase because the unbelievably overstuffed thing is too big. " * 12
+
+
+def softmax(shape=(2, 3, 40, 40), seed=0):
+    return torch.softmax(4 * torch.randn(shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
+
+
+def missing(record):
+    return float(np.abs(record.weights.sum(axis=-1) - 1).max())
+
+
+def without_dtype(path):
+    """The file as an older version wrote it, which did not say what maps were computed in."""
+    if path.suffix == ".npz":
+        with np.load(path) as found:
+            arrays = dict(found)
+        labels = json.loads(str(arrays["labels"]))
+        del labels["dtype"]
+        np.savez(path, **{**arrays, "labels": np.array(json.dumps(labels))})
+    elif path.suffix == ".json":
+        document = json.loads(path.read_text())
+        document["records"][0].pop("dtype", None)
+        path.write_text(json.dumps(document))
+    else:
+        content = path.read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + size])
+        [labels] = json.loads(header["__metadata__"]["records"])
+        del labels["dtype"]
+        header["__metadata__"]["records"] = json.dumps([labels])
+        raw = json.dumps(header).encode()
+        path.write_bytes(len(raw).to_bytes(8, "little") + raw + content[8 + size :])
+    return path
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("total", [0.966, 0.99, 1.01])
+def test_a_row_of_float32_that_does_not_sum_to_1_is_named_with_its_sum(total, suffix, old, tmp_path):
+    weights = softmax().numpy()
+    weights[1, 2, 7] *= np.float32(total)
+    path = tmp_path / f"a.{suffix}"
+    record_of(weights).save(path)
+    with pytest.raises(RequestError) as refused:
+        load_record(without_dtype(path) if old else path)
+    assert f"row 7 of map 1, 2 sums to {total} and not to 1" in str(refused.value)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_rounding_of_float32_and_three_digits_explain_is_read(suffix, tmp_path):
+    weights = softmax().numpy()
+    weights[0, 0, 0] *= np.float32(1 - LEAST / 2)
+    record_of(weights).save(tmp_path / f"a.{suffix}")
+    assert load_record(tmp_path / f"a.{suffix}").dtype == "float32"
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_maps_of_half_precision_are_read_as_they_were_saved(dtype, suffix, old, tmp_path):
+    weights = softmax((1, 2, 200, 200)).to(getattr(torch, dtype))
+    record = record_of_maps(weights, ["a"] * 200)
+    path = tmp_path / f"a.{suffix}"
+    record.save(path)
+    found = load_record(without_dtype(path) if old else path)
+    np.testing.assert_array_equal(found.weights, weights.float().numpy())
+    if not old and suffix != "json":  # which does not hold all of a record
+        same(found, record)
+        assert found.dtype == dtype
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("engine", ["attncli", "transformers"])
+@pytest.mark.parametrize("words", [False, True])
+def test_what_the_program_makes_in_half_precision_is_read_again(words, engine, dtype, tmp_path):
+    """transformers rounds weights to half precision after softmax; words are sums of them, in float32."""
+    model = load_model("minilm", "cpu", dtype, engine)
+    [record] = model.answer([Input(LONG, None)], Request(layers="0,5", grouping=Grouping(words=words)))
+    for suffix in SUFFIXES:
+        path = tmp_path / f"a.{suffix}"
+        record.save(path)
+        np.testing.assert_array_equal(load_record(path).weights, record.weights)
+        np.testing.assert_array_equal(load_record(without_dtype(path)).weights, record.weights)
+    if engine == "transformers":
+        assert record.dtype == dtype
+        assert dtype != "bfloat16" or missing(record) > LEAST, "this test shows nothing"
+    else:
+        assert record.dtype == "float32"  # on a CPU maps are made in it
+        assert missing(record) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_document_says_half_precision(dtype):
+    weights = softmax((1, 1, 9, 9))
+    assert record_of_maps(weights.to(getattr(torch, dtype)), ["a"] * 9).document()["dtype"] == dtype
+    assert "dtype" not in record_of_maps(weights, ["a"] * 9).document()
+
+
+def test_a_row_of_half_precision_is_held_to_what_that_explains(tmp_path):
+    weights = softmax((1, 1, 9, 9)).to(torch.float16)
+    weights[0, 0, 3] *= 0.9
+    with pytest.raises(RequestError, match=r"row 3 of map 0, 0 sums to 0\.(8|9)"):
+        record_of_maps(weights, ["a"] * 9)
+    record_of(weights.float().numpy()).save(tmp_path / "a.npz")
+    with pytest.raises(RequestError, match=r"row 3 of map 0, 0 sums to 0\.(8|9)"):
+        load_record(tmp_path / "a.npz")
+
+
+def test_a_file_that_lies_about_its_dtype_is_refused(tmp_path):
+    record = record_of(softmax().numpy())
+    object.__setattr__(record, "dtype", "int8")
+    record.save(tmp_path / "a.npz")
+    with pytest.raises(RequestError, match="dtype"):
+        load_record(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_numbers_of_half_precision_are_told_from_others(half):
+    rounded = softmax().to(getattr(torch, half)).float().numpy()
+    assert holds(rounded, half)
+    other = rounded.copy()
+    other[0, 0, 0, 0] = np.nextafter(other[0, 0, 0, 0], np.float32(1))
+    assert not holds(other, half)
+    assert precision_of(other, "weight", "float32").room == LEAST
+    assert precision_of(rounded, "weight", half).room == room(half) > LEAST
+
+
+def test_several_texts_each_have_their_own(tmp_path):
+    records = [
+        record_of_maps(softmax((1, 1, 9, 9), seed).to(dtype), ["a"] * 9)
+        for seed, dtype in enumerate((torch.bfloat16, torch.float32, torch.float16))
+    ]
+    save_records(records, tmp_path / "a.safetensors")
+    assert [one.dtype for one in load_records(tmp_path / "a.safetensors")] == ["bfloat16", "float32", "float16"]
