@@ -123,6 +123,17 @@ MISTAKES = (
         "rollout halves an empty row", "np.where(nowhere, own, 0.5 * means + 0.5 * own)", "0.5 * means + 0.5 * own"
     ),
     Mistake(
+        "rollout: the residual has a larger share",
+        "np.where(nowhere, own, 0.5 * means + 0.5 * own)",
+        "np.where(nowhere, own, 0.4 * means + 0.6 * own)",
+    ),
+    Mistake("stats: previous is two before", '"previous": queries - 1 == keys', '"previous": queries - 2 == keys'),
+    Mistake(
+        "patterns: previous is two before",
+        '"previous": np.eye(*shape, k=queries.start - 1, dtype=bool)',
+        '"previous": np.eye(*shape, k=queries.start - 2, dtype=bool)',
+    ),
+    Mistake(
         "words: mean over the key's pieces",
         "some = np.add.reduceat(some, keys.starts, axis=-1)",
         "some = np.add.reduceat(some, keys.starts, axis=-1) / np.diff(keys.starts, append=some.shape[-1])",
@@ -360,6 +371,70 @@ FOR_COMPARE = (
         "self.feed_forward_norm = nn.LayerNorm(size, bias=config.biases.norms)",
     ),
     Mistake("GELU is the one with tanh", '"gelu": ("gelu", "none")}', '"gelu": ("gelu", "tanh")}'),
+    # heads in another order, silenced heads, gradients, many texts
+    Mistake(
+        "heads given out of order are kept in order",
+        "            kept[:, where] = room\n",
+        "            kept[:, sorted(where)] = room\n",
+    ),
+    Mistake(
+        "heads given out of order are projected in order where the walk ends",
+        "return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]",
+        "return by_head if needed == own else by_head[:, sorted(needed.index(one) for one in own)]",
+    ),
+    Mistake(
+        "heads given out of order are taken in order where the walk ends",
+        "own = list(heads) if part is attention.query else",
+        "own = sorted(heads) if part is attention.query else",
+    ),
+    Mistake(
+        "--without silences the head before",
+        "if (number, head) in network.silenced]",
+        "if (number, head + 1) in network.silenced]",
+    ),
+    Mistake(
+        "--without silences the next layer's head",
+        "if (number, head) in network.silenced]",
+        "if (number + 1, head) in network.silenced]",
+    ),
+    Mistake(
+        "mask never used in gradients by weights",
+        "return attend_terms(heads.query, heads.key, heads.value, heads.allowed(), heads.scale",
+        "return attend_terms(heads.query, heads.key, heads.value, None, heads.scale",
+        known="mask never used",
+    ),
+    Mistake(
+        "mask never used in gradients by gates",
+        "made = attend_terms(heads.query, heads.key, heads.value, mask, heads.scale",
+        "made = attend_terms(heads.query, heads.key, heads.value, None, heads.scale",
+        "mpnet",
+        known="mask never used",
+    ),
+    Mistake(
+        "texts beyond the cache get the first texts' mask",
+        "shown = mask if mask is None or len(mask) == 1 else mask[start : start + together]",
+        "shown = mask if mask is None or len(mask) == 1 else mask[: len(some.query)]",
+    ),
+    Mistake(
+        "rows beyond the cache come first",
+        "return made[0] if len(made) == 1 else torch.cat(made)",
+        "return made[0] if len(made) == 1 else torch.cat(made[::-1])",
+    ),
+    Mistake(
+        "rows beyond the cache come the last one first",
+        "return made[0] if len(made) == 1 else torch.cat(made)",
+        "return torch.cat([made[0], *(part.flip(0) for part in made[1:])])",
+    ),
+    Mistake(
+        "maps are kept in half precision",
+        "STORAGE.empty((len(run.texts), len(layers), len(heads), run.length, run.length), like) for run",
+        "STORAGE.empty((len(run.texts), len(layers), len(heads), run.length, run.length), like.half()) for run",
+    ),
+    Mistake(
+        "maps of half-precision vectors are made in half precision",
+        "return torch.float32 if halves else like.dtype",
+        "return like.dtype",
+    ),
     # vectors, norms, one head
     Mistake("keys are kept for queries", "= heads.query[:, place]\n", "= heads.key[:, place]\n"),
     Mistake(
@@ -412,6 +487,24 @@ FOR_COMPARE = (
         'values.count("local_attention", least=2) // 2 ',
         'values.count("local_attention", least=2) // 2 - 1 ',
         "modernbert",
+    ),
+    Mistake(
+        "window of one more to each side, at the published width",
+        'values.count("local_attention", least=2) // 2 ',
+        'values.count("local_attention", least=2) // 2 + 1 ',
+        "modernbert that is as wide as published",
+    ),
+    Mistake(
+        "window of one less to each side, at the published width",
+        'values.count("local_attention", least=2) // 2 ',
+        'values.count("local_attention", least=2) // 2 - 1 ',
+        "modernbert that is as wide as published",
+    ),
+    Mistake(
+        "some queries of a window after the other see one key too few",
+        "max(min(queries.stop + self.reach, keys.stop), start)",
+        "max(min(queries.stop + self.reach - 1, keys.stop), start)",
+        "modernbert that is as wide as published",
     ),
     Mistake(
         "window that looks back only",

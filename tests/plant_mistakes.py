@@ -31,7 +31,12 @@ from mistakes import FOR_COMPARE, MISTAKES, Mistake
 CHECKOUT = Path(__file__).parents[1]
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 # What a family's name may go on with, and what of its config.json that is.
-KINDS = {"": {}, "shares": {"share_att_key": True, "conv_kernel_size": 3}, "turns values": {"rotary_value": True}}
+KINDS: dict[str, dict[str, Any]] = {
+    "": {},
+    "shares": {"share_att_key": True, "conv_kernel_size": 3},
+    "turns values": {"rotary_value": True},
+    "is as wide as published": {"local_attention": 128, "max_position_embeddings": 300},
+}
 KEPT: list[tempfile.TemporaryDirectory[str]] = []  # checkpoints, until the program ends
 
 
@@ -105,7 +110,7 @@ def checkpoint(family: str | None) -> str:
     more = KINDS[kind]
     held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
     KEPT.append(held)
-    return str(make_checkpoint(Path(held.name) / name, name, max_position_embeddings=90, **more))
+    return str(make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **more}))
 
 
 def differing(folder: Path, model: str, dtype: str) -> str | None:

@@ -4,7 +4,7 @@ What the other side gives is transformers' own: its weights and vectors, what it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from attncli.checks.lost import Lost, lost_rows
 from attncli.checks.passes import is_half
 from attncli.checks.rounding import LARGEST
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
+from attncli.models.attending import LEAST_QUERIES
+from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source
 from attncli.models.model import Model
 from attncli.models.taken import Taken
@@ -28,7 +30,21 @@ from attncli.record.selection import Selection
 from attncli.text.tokens import Tokens
 
 TEXTS, TOKENS = 3, 64  # so many texts, the first ones, and so many tokens of each, beyond a window, go every way
+SHARED = 2**25  # products of numbers in a layer's largest product of matrices, from which on threads share it
 PROJECTIONS = ("query", "key", "value")
+
+
+@contextmanager
+def fitting_threads(config: ModelConfig, texts: Sequence[Tokens]) -> Iterator[None]:
+    """Compute on one thread where the longest text is so short that several would wait for each other."""
+    before = torch.get_num_threads()
+    longest = max(map(len, texts), default=0)
+    if longest * config.hidden_size * config.intermediate_size < SHARED:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
@@ -78,6 +94,31 @@ class Both:
         self.lost: list[Lost] = []
 
     @cached_property
+    def ends(self) -> list[int]:
+        """The layers at which walks end that end early: of each kind of layer the first and the last."""
+        config = self.model.config
+        kinds = {layer: (config.reach[layer], config.positions[layer]) for layer in self.layers}
+        last = {kind: layer for layer, kind in kinds.items()}
+        first = {kind: layer for layer, kind in reversed(kinds.items())}
+        return sorted({*first.values(), *last.values()})
+
+    @property
+    def outer_heads(self) -> list[int]:
+        """The last head and the first one, in this order."""
+        return [*{self.model.config.heads - 1: None, 0: None}]
+
+    @cached_property
+    def beyond_windows(self) -> list[Tokens]:
+        """A text so long that every window hides tokens on both sides of it, and is made in two parts: the first text
+        repeated. None where no layer has a window.
+        """
+        far = max((reach for reach in self.model.config.reach if reach is not None), default=None)
+        if far is None:
+            return []
+        length = min(max(LEAST_QUERIES, far) + far + 2, self.model.tokenizer.max_tokens)
+        return [self.plain[0].take([place % len(self.plain[0]) for place in range(length)])]
+
+    @cached_property
     def sources(self) -> dict[str, list[Source]]:
         """Where transformers has the projections, by layer."""
         layers, config = range(self.model.config.layers), self.model.config
@@ -110,12 +151,17 @@ class Both:
     def allowed(self, kind: str, single: bool) -> float:
         """Return the largest difference that rounding explains of numbers of a kind (see `numbers`).
 
-        single: they are of float32 whatever the model computes in. Sums of weights are made in float64: their spread
-        is a difference of squares of distances, which reach TOKENS.
+        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors; "gradients" are shares of
+        the largest, made by going through all layers twice. single: they are of float32 whatever the model computes in.
+        Sums of weights are made in float64: their spread is a difference of squares of distances, which reach TOKENS.
         """
         if kind == "exact":
             return 0.0
         precision = precision_of(self.model, self.reference, self.lost)
+        if kind == "own vectors":
+            return scaled_tolerance(torch.float32, 1, max(self.size(text, "weights") for text in self.plain))
+        if kind == "gradients":
+            return scaled_tolerance(precision, 2 * self.model.config.layers, 1.0)
         found = [1.0]
         for text in self.plain:
             with suppress(NothingToCompare):
@@ -204,11 +250,8 @@ def beginning(text: str) -> str:
 
 def allowed_by_hand(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
     """What a mask of this name allows in layers that see so far, bool `[layer, query, key]`, written out once more."""
-    length = len(tokens)
-    allowed = np.ones((len(reach), length, length), dtype=bool)
-    for query in range(length):
-        for key in range(length):
-            future, nothing = key > query, tokens.padding[key]
-            hidden = (mask == "causal" and future) or (mask != "none" and nothing)
-            allowed[:, query, key] = [not hidden and (far is None or abs(key - query) <= far) for far in reach]
-    return allowed
+    place = np.arange(len(tokens))
+    behind = place - place[:, None]  # how far behind the query a key stands
+    shown = (behind <= 0) | (mask != "causal")
+    shown &= ~np.array(tokens.padding) | (mask == "none")
+    return np.stack([shown & (np.abs(behind) <= (len(tokens) if far is None else far)) for far in reach])

@@ -1,9 +1,9 @@
-"""Every way in which numbers are made here, beside transformers: what is proven is what is shown.
+"""Ways in which numbers are made here, beside transformers: what is proven is what is shown.
 
 `attncli.checks.agreement` goes through the network layer by layer. Users see more than that: maps of one layer or one
-head, where the walk ends early; pairs, [PAD] and masks; vectors, norms, a head taken apart, and sums over a corpus.
-Each of these goes through the very call that the commands make, and is held against what transformers makes of the
-same text.
+head, where the walk ends early; pairs, [PAD] and masks; silenced heads; vectors, norms, a head taken apart, gradients,
+and sums over a corpus. Each of these goes through the very call that the commands make, and is held against what
+transformers makes of the same text.
 """
 
 import math
@@ -14,7 +14,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
@@ -22,11 +21,14 @@ from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, pad_some
 from attncli.checks.passes import KeepAttention
+from attncli.checks.ways_of_gradients import gradients
 from attncli.checks.ways_of_sums import distances, sums
+from attncli.checks.ways_of_vectors import half_precision, norms, taken_apart, vectors
+from attncli.models.attending import CACHED, attend_heads
 from attncli.models.checkpoint_files import VOCABULARY_FILES
-from attncli.models.head import one_head
-from attncli.models.taken import Taken, as_record
+from attncli.models.taken import as_record, take_batch
 from attncli.models.transformers_peer import peer_tokenizer
+from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
 from attncli.text.tokens import Tokens
 
@@ -71,21 +73,30 @@ def together(both: Both) -> float:
 
 
 def one_layer(both: Both) -> float:
-    """Each layer alone: the walk ends there."""
-    return worst(both.apart(one) for layer in both.layers for one in both.taken(both.texts, [layer]))
+    """One layer alone: the walk ends there. With a text that is longer than the windows it ends at the first layer that
+    has one, and at the next, which the outputs of the first reach.
+    """
+    near = [layer for layer in both.layers if both.model.config.reach[layer] is not None][:1]
+    behind = [layer + 1 for layer in near if layer + 1 in both.layers]
+    walks = [(both.texts, layer) for layer in both.ends]
+    walks += [(both.beyond_windows, layer) for layer in (*near, *behind)]
+    return worst(both.apart(one) for texts, layer in walks for one in both.taken(texts, [layer]))
 
 
-def one_head_alone(both: Both) -> float:
-    """One head of each layer alone, another in each."""
+def some_heads(both: Both) -> float:
+    """Two heads of one layer alone, others in each, the later one first."""
     heads = both.model.config.heads
-    return worst(both.apart(one) for layer in both.layers for one in both.taken(both.texts, [layer], [layer % heads]))
-
-
-def one_head_of_all(both: Both) -> float:
-    """One head of all layers: the others go through the fused kernel, in every layer but the last."""
+    pairs = [(layer, layer % (heads - 1) if heads > 1 else 0) for layer in both.ends]
     return worst(
-        both.apart(one) for head in {0, both.model.config.heads - 1} for one in both.taken(both.texts, heads=[head])
+        both.apart(one)
+        for layer, head in pairs
+        for one in both.taken(both.texts, [layer], [head + 1, head] if heads > 1 else [0])
     )
+
+
+def some_heads_of_all(both: Both) -> float:
+    """Two heads of all layers, the later one first. The others go through the fused kernel."""
+    return worst(both.apart(one) for one in both.taken(both.texts, heads=both.outer_heads))
 
 
 def pair(both: Both) -> float:
@@ -97,11 +108,11 @@ def pair(both: Both) -> float:
 
 def halves(both: Both) -> list[tuple[Tokens, Tokens]]:
     """Each text, and the first half of it: without [PAD], and with it, where there is room, both to the same length."""
-    return [
-        (part, both.model.tokenizer.pad(part, len(pad_some(both.model, one, None))))
-        for one in both.plain
-        for part in (one, first_tokens(one, len(one) // 2 or 1))
-    ]
+    tokenizer = both.model.tokenizer
+    parts = [(part, one) for one in both.plain for part in (one, first_tokens(one, len(one) // 2 or 1))]
+    if tokenizer.pad_id is None:
+        return [(part, part) for part, _ in parts]
+    return [(part, tokenizer.pad(part, len(pad_some(both.model, one, None)))) for part, one in parts]
 
 
 def padded(both: Both) -> list[Tokens]:
@@ -110,12 +121,35 @@ def padded(both: Both) -> list[Tokens]:
 
 
 def padding(both: Both) -> float:
-    """A text with [PAD] gives real tokens the weights of the text without."""
+    """Texts with [PAD] give real tokens the weights of the texts without: in one layer, of so many texts together that
+    neither their rows nor their weights fit the cache of a processor.
+    """
+    model, texts = both.model, crowd(both)
+    layer = next((layer for layer in both.layers if layer > 0), both.layers[0])
+    request = Request([layer])
+    taken = take_batch(model, [long for _, long in texts], model.asked(request), request, attend_heads)
     differences = []
-    for (plain, _), one in zip(halves(both), both.model.take(padded(both), Request(both.layers)), strict=True):
-        expected = both.theirs(plain, "padding").weights[both.layers][..., both.rows(plain), :]
-        differences.append(difference(one.weights[..., both.rows(plain), : len(plain)], expected))
+    for (plain, _), one in zip(texts, taken, strict=True):
+        expected = both.theirs(plain, "padding").weights[[layer]]
+        rows = both.rows(plain)
+        differences.append(difference(one.weights[..., rows, : len(plain)], expected[..., rows, :]))
     return worst(differences)
+
+
+def crowd(both: Both) -> list[tuple[Tokens, Tokens]]:
+    """A text as often as the weights of a layer fit the cache, then its first half until both caches are too small:
+    without [PAD], and with it, all of one length. Without [PAD] in the vocabulary, the text in reverse for its half.
+    """
+    [text, *_], tokenizer, heads = both.plain, both.model.tokenizer, both.model.config.heads
+    if tokenizer.pad_id is None:
+        whole, other = (text, text), (text.take(range(len(text) - 1, -1, -1)),) * 2
+    else:
+        half = first_tokens(text, len(text) // 2 or 1)
+        length = max(len(text), min(math.isqrt(CACHED // (2 * heads)) + 1, tokenizer.max_tokens))
+        whole, other = ((part, tokenizer.pad(part, length)) for part in (text, half))
+    length = len(whole[1])
+    together = max(1, CACHED // (heads * length**2))
+    return [whole] * together + [other] * (max(together + 1, CACHED_ROWS // length + 2) - together)
 
 
 def under_mask(both: Both, mask: str) -> float:
@@ -143,7 +177,7 @@ def records(both: Both) -> float:
 def formula(both: Both) -> float:
     """`MultiHeadAttention.forward`, which the tutorials write, on what goes into each layer; under every mask."""
     differences = []
-    for text, mask in product(padded(both), MASKS):
+    for text, mask in product(padded(both)[:1], MASKS):
         kept = KeepAttention()
         [one] = both.model.take([text], Request(both.layers, mask=mask), kept)
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
@@ -154,63 +188,26 @@ def formula(both: Both) -> float:
     return worst(differences)
 
 
-# --- vectors and norms ----------------------------------------------------------------------------------
-
-
-def vectors(both: Both) -> float:
-    """Queries and keys as they meet, which are transformers'; and softmax(q·k / √d) of them, with what positions add,
-    which are the weights.
-    """
-    differences = []
-    for one in both.taken(both.texts, vectors="all"):
-        rows, theirs = both.rows(one.tokens), both.theirs(one.tokens)
-        query, key = one.vectors.unflatten(1, (len(both.layers), -1)).double()  # [layer, head, token, head_dim]
-        for part, ours in (("query", query), ("key", key)):
-            expected = both.their_meeting(one.tokens, part)[both.layers]
-            differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
-        scores = torch.stack([score_of(both, one, layer, query, key) for layer in range(len(both.layers))])
-        weights = scores.masked_fill(~one.masks[:, None], -torch.inf).softmax(dim=-1)
-        differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
-    return worst(differences)
-
-
-def score_of(both: Both, taken: Taken, place: int, query: Tensor, key: Tensor) -> Tensor:
-    """The scores `[head, query, key]` of the layer at a place, as a record tells them: vectors, scale and terms."""
-    heads = query.shape[1]
-    scale = both.model.network.layer(both.layers[place]).score.scale(query.shape[-1])
-    terms = [term[place * heads : (place + 1) * heads] for term in taken.terms.values()]
-    return sum(terms, start=query[place] @ key[place].mT * scale)
-
-
-def norms(both: Both) -> float:
-    """`--measure norm`: all heads in one walk, and the last head alone."""
-    differences = []
-    for heads in ("all", [both.model.config.heads - 1]):
-        for one in both.taken(both.texts, heads=heads, measure="norm"):
-            rows = both.rows(one.tokens)
-            expected = both.their_norms(one.tokens)[both.layers][:, one.asked.heads]
-            differences.append(difference(one.weights[..., rows, :], expected[..., rows, :]))
-    return worst(differences)
-
-
-def taken_apart(both: Both) -> float:
-    """One head with what goes into it, its projections and its vectors: x W + b, which are transformers'."""
-    text, differences = both.texts[0], []
-    theirs = both.theirs(text)
-    rows = both.rows(text)
-    for layer in both.layers:
-        number = layer % both.model.config.heads
-        head = one_head(both.model, text, layer, number, both.mask)
-        expected = theirs.weights[layer, number]
-        differences.append(difference(torch.from_numpy(head.record.weights[0, 0, rows]), expected[rows]))
-        for part, kept in (("query", head.query), ("key", head.key), ("value", head.value)):
-            weight, bias = head.projections[part]
-            for made, wanted in (
-                (kept, both.their_meeting(text, part)),
-                (head.x @ weight.T + bias, theirs.parts[part]),
-            ):
-                differences.append(difference(torch.from_numpy(made[rows]), wanted[layer, number][rows]))
-    return worst(differences)
+def without(both: Both) -> float:
+    """One head of each layer silenced, another in each: weights, and vectors after every layer."""
+    text, config = both.texts[0], both.model.config
+    heads, rows = [(layer, layer % config.heads) for layer in range(config.layers)], both.rows(text)
+    hooks = both.reference.silence(config, heads)
+    try:
+        their_weights, their_states = both.reference.run(text, both.mask)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    model = both.model.without(heads)
+    [taken] = model.take([text], Request(both.layers, mask=both.mask))
+    states = model.hidden_states(text, both.mask)
+    return worst(
+        max(
+            difference(taken.weights[place][:, rows], their_weights[layer][:, rows]),
+            difference(states[layer + 1][rows], their_states[layer + 1][rows]),
+        )
+        for place, layer in enumerate(both.layers)
+    )
 
 
 # --- all of them ----------------------------------------------------------------------------------------
@@ -231,17 +228,20 @@ class Check(NamedTuple):
 WAYS: dict[str, Check] = {
     "tokens": Check("beside transformers' own tokenizer", tokens, "exact"),
     "together": Check("texts of mixed lengths, all layers", together),
-    "one layer": Check("-l N, each alone", one_layer),
-    "one head": Check("-l N -H M, one of each layer alone", one_head_alone),
-    "one head of all": Check("-H M in all layers", one_head_of_all),
+    "one layer": Check("-l N", one_layer),
+    "some heads": Check("-l N -H 3,1", some_heads),
+    "some heads of all": Check("-H 3,1", some_heads_of_all),
     "pair": Check("--pair", pair),
-    "[PAD]": Check("--pad-to: as without [PAD]", padding),
+    "[PAD]": Check("--pad-to: as without [PAD], of many texts", padding),
     **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "hidden") for name in MASKS},
     "formula": Check("MultiHeadAttention.forward", formula),
+    "without": Check("--without", without, "hidden"),
     "records": Check("what is printed is what was computed", records, "exact"),
     "vectors": Check("--vectors: q and k, and softmax(q·k / √d)", vectors, "vectors"),
+    "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors"),
     "norms": Check("--measure norm", norms, "norms"),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
+    "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "gradients"),
     "sums": Check("stats", sums, "sums"),
     "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),
     "distances": Check("stats --distances", distances, "sums", single=True),

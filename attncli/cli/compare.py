@@ -58,10 +58,11 @@ def compare(
     """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
-    strongest key is the same. Then, beside transformers, where [PAD]'s own rows count in float64 only, every other
-    way in which numbers are made here, on at most 3 texts. Exit code 1 when a difference is more than rounding: in
-    float32 and float64, 32 x eps x layers x the size of the numbers; in half precision, errors that are larger than
-    transformers' own, both held against float32. Rows in which transformers gives NaN are told.
+    strongest key is the same. Then, beside transformers, where [PAD]'s own rows count in float64 only, the same on at
+    most 3 texts by way of options: some layers or heads, --pair, [PAD], masks, --without, vectors, norms, gradients and
+    statistics. Exit code 1 when a difference is more than rounding: in float32 and float64, 32 x eps x layers x the
+    size of the numbers; in half precision, errors that are larger than transformers' own, both held against float32.
+    Rows in which transformers gives NaN are told.
 
     \b
     Examples:
@@ -81,6 +82,7 @@ def compare(
     from dataclasses import replace
 
     from attncli.checks import agreement
+    from attncli.checks.beside import fitting_threads
     from attncli.models.transformers_peer import load_reference
     from attncli.record.selection import select
 
@@ -96,13 +98,14 @@ def compare(
         reference = load_reference(loaded.place.path, loaded.device, loaded.dtype)
     if reference is not None:
         reference.silence(loaded.config, loaded.network.silenced)
-    found = agreement.compare(loaded, one_by_one(texts, len(texts)), mask, layers, reference)
+    with fitting_threads(loaded.config, texts):
+        found = agreement.compare(loaded, one_by_one(texts, len(texts)), mask, layers, reference)
     if reference is not None:
         from attncli.checks.beside import Both
         from attncli.checks.lost import merge_lost
         from attncli.checks.ways import WAYS, by_every_way
 
-        with progress(len(WAYS), "ways") as advance:
+        with progress(len(WAYS), "ways") as advance, fitting_threads(loaded.config, texts):
             both = Both(loaded, reference, inputs, texts, pad_to, mask, layers)
             ways = tuple(by_every_way(both, advance))
             found = replace(found, ways=ways, lost=merge_lost([*found.lost, *both.lost]))

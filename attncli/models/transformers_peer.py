@@ -101,16 +101,25 @@ class Reference:
         """Of one text: every layer's weights `[head, query, key]`, and the vectors `[token, hidden_size]` after
         the embeddings and after every layer.
         """
+        with torch.inference_mode():
+            made = self.made_of(tokens, mask)
+        return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
+
+    def made_of(self, tokens: Tokens, mask: str) -> Any:
+        """Run the network on one text. Returns what transformers returns, with all weights and vectors."""
         ids = torch.tensor([tokens.ids], device=self.device)
         others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
         if self.knows_segments:
             others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
-        with torch.inference_mode(), self.told(others):
-            made = self.network(ids, output_attentions=True, output_hidden_states=True, **others)
-        return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
+        with self.told(others):
+            return self.network(ids, output_attentions=True, output_hidden_states=True, **others)
 
-    def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> None:
-        """From now on 0 stands in place of what these heads, (layer, head), give to the projection that joins them."""
+    def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> list[Any]:
+        """From now on 0 stands in place of what these heads, (layer, head), give to the projection that joins them.
+
+        Returns the hooks that put it there; whoever removes them ends it.
+        """
+        hooks = []
         places = [config.source(f"layers.{layer}.attention.output").names for layer in range(config.layers)]
         for layer, head in heads:
             columns = slice(head * config.head_dim, (head + 1) * config.head_dim)
@@ -126,7 +135,8 @@ class Reference:
                 return (joined, *inputs[1:])
 
             for name in places[layer]:
-                self.network.get_submodule(name).register_forward_pre_hook(zero)
+                hooks.append(self.network.get_submodule(name).register_forward_pre_hook(zero))
+        return hooks
 
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:

@@ -1,20 +1,23 @@
-"""Every way in which numbers are made: right everywhere, and wrong where somebody makes a mistake."""
+"""The ways in which numbers are made: right everywhere, and wrong where somebody makes a mistake."""
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from checkpoints import FAMILIES, PECULIAR
 
 from attncli import RequestError, load_model
-from attncli.attention import MASKS, multihead
+from attncli.attention import MASKS, Window, multihead
 from attncli.checks import ways
-from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare
+from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways import WAYS, Check, by_every_way
 from attncli.corpus import batch_sums
-from attncli.models import attending, kernels, norms, rows, walk
+from attncli.effects import gradients
+from attncli.models import attending, kernels, model, norms, rows, walk
+from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
 from attncli.text.tokenizer import Tokenizer
@@ -24,9 +27,9 @@ INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too")
 
 
 def both_of(directory, dtype="float64", **more):
-    model = load_model(str(directory), device="cpu", dtype=dtype)
-    whole = list(model.tokenize(INPUTS, more.get("pad_to")))
-    return Both(model, load_reference(model.place.path, model.device, model.dtype), INPUTS, whole, **more)
+    loaded = load_model(str(directory), device="cpu", dtype=dtype)
+    whole = list(loaded.tokenize(INPUTS, more.get("pad_to")))
+    return Both(loaded, load_reference(loaded.place.path, loaded.device, loaded.dtype), INPUTS, whole, **more)
 
 
 def differing(both):
@@ -155,12 +158,108 @@ def padding_forgotten(monkeypatch):
     monkeypatch.setitem(MASKS, "padding", ())
 
 
+def heads_in_order(monkeypatch):
+    places_of = attending.places_of
+
+    def wrong(heads, asked):
+        here, where = places_of(heads, asked)
+        return here, sorted(where)
+
+    monkeypatch.setattr(attending, "places_of", wrong)
+
+
+def head_beside_silenced(monkeypatch):
+    without = Model.without
+    wrong = lambda self, heads: without(self, [(layer, (head + 1) % self.config.heads) for layer, head in heads])  # noqa: E731
+    monkeypatch.setattr(Model, "without", wrong)
+
+
+def mask_forgotten_in_gradients(monkeypatch):
+    monkeypatch.setattr(
+        gradients, "attend_terms", lambda q, k, v, mask, *more: kernels.attend_terms(q, k, v, None, *more)
+    )
+
+
+def masks_of_the_first_texts(monkeypatch):
+    """Where texts of one run are attended to in several parts, all parts get the mask of the first one."""
+    attend_to_all, attend_into, masks = attending.attend_to_all, attending.attend_into, []
+
+    def all_of(heads, weights=None):
+        masks.clear()
+        return attend_to_all(heads, weights)
+
+    def some(weights, query, key, value, mask, *more):
+        masks.append(mask)
+        return attend_into(
+            weights,
+            query,
+            key,
+            value,
+            None if mask is None else masks[0][: len(query)].expand(len(query), -1, -1, -1),
+            *more,
+        )
+
+    monkeypatch.setattr(attending, "attend_to_all", all_of)
+    monkeypatch.setattr(attending, "attend_into", some)
+
+
+def later_rows_in_another_order(monkeypatch):
+    def wrong(function, *rows):
+        first, *others = [function(*part) for part in zip(*(one.split(walk.CACHED_ROWS) for one in rows), strict=True)]
+        return torch.cat([first, *(part.flip(0) for part in others)])
+
+    monkeypatch.setattr(walk, "by_rows", wrong)
+
+
+def maps_in_half_precision(monkeypatch):
+    monkeypatch.setattr(model, "map_dtype", lambda like: like.dtype)
+
+
 @pytest.mark.parametrize(
     ("mistake", "found_by"),
     [
-        (swapped_at_the_end, {"one layer", "one head", "together", "sums"}),
+        (heads_in_order, {"some heads of all", "norms"}),
+        (head_beside_silenced, {"without"}),
+        (mask_forgotten_in_gradients, {"gradients"}),
+        (masks_of_the_first_texts, {"[PAD]"}),
+        (later_rows_in_another_order, {"[PAD]"}),
+        (maps_in_half_precision, {"half precision"}),
+    ],
+)
+def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, found_by, monkeypatch):
+    mistake(monkeypatch)
+    assert found_by == set(differing(both_of(tiny(max_position_embeddings=64))))
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
+    """ModernBERT's layers see 64 tokens to each side; the texts that are compared are shorter."""
+    both = both_of(tiny("modernbert", local_attention=128, max_position_embeddings=300))
+    assert max(map(len, both.texts)) < 64 < max(map(len, both.beyond_windows))
+    monkeypatch.setattr(ways, "WAYS", {name: WAYS[name] for name in ("one layer", "some heads", "mask none")})
+    assert differing(both) == []
+    monkeypatch.setattr(rows, "Window", lambda reach: Window(reach + more))
+    assert differing(both) == ["one layer"]
+
+
+@pytest.mark.parametrize("terms", ["bert", "mpnet"])
+def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatch):
+    """Where positions add to the scores the formula has the gradients, else the fused kernel."""
+    both = both_of(tiny(terms, max_position_embeddings=64))
+    monkeypatch.setattr(ways, "WAYS", {"gradients": WAYS["gradients"]})
+    name, right = (
+        ("attend_terms", kernels.attend_terms) if terms == "mpnet" else ("attend_output", kernels.attend_output)
+    )
+    monkeypatch.setattr(attending, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
+    assert differing(both) == ["gradients"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found_by"),
+    [
+        (swapped_at_the_end, {"one layer", "some heads", "together", "sums"}),
         pytest.param(swapped_in_sums, {"sums", "sums of norms", "distances"}, marks=pytest.mark.slow),
-        pytest.param(keys_for_values, {"one layer", "one head of all"}, marks=pytest.mark.slow),
+        pytest.param(keys_for_values, {"one layer", "some heads of all"}, marks=pytest.mark.slow),
         (mask_forgotten, {"mask causal"}),
         (unscaled, {"formula"}),
         (transposed, {"norms", "sums of norms"}),
@@ -180,7 +279,7 @@ def test_a_mistake_is_found(tiny, mistake, found_by, monkeypatch):
 def test_what_does_not_go_that_way_is_right(tiny, mistake, monkeypatch):
     """Each of these mistakes is in one way only: the others say that they are the same."""
     mistake(monkeypatch)
-    assert not {"one layer", "one head", "mask causal"} & set(differing(both_of(tiny(max_position_embeddings=64))))
+    assert not {"one layer", "some heads", "mask causal"} & set(differing(both_of(tiny(max_position_embeddings=64))))
 
 
 # --- what can't be compared -----------------------------------------------------------------------------
@@ -212,9 +311,23 @@ def test_layers_that_are_not_compared_may_differ(tiny, monkeypatch):
 @pytest.mark.slow
 def test_long_texts_and_many_go_as_far_as_they_must(tiny):
     directory = tiny(max_position_embeddings=200)
-    model = load_model(str(directory), device="cpu", dtype="float64")
+    loaded = load_model(str(directory), device="cpu", dtype="float64")
     inputs = [Input("the cat " * 80)] * 5
-    whole = list(model.tokenize(inputs, None))
-    both = Both(model, load_reference(directory, model.device, model.dtype), inputs, whole)
+    whole = list(loaded.tokenize(inputs, None))
+    both = Both(loaded, load_reference(directory, loaded.device, loaded.dtype), inputs, whole)
     assert [len(one) for one in both.texts] == [TOKENS] * TEXTS
     assert differing(both) == []
+
+
+def test_short_texts_are_computed_on_one_thread(tiny):
+    loaded, threads = load_model(str(tiny()), device="cpu"), torch.get_num_threads()
+    text, large = loaded.tokenizer.encode("the cat"), replace(loaded.config, intermediate_size=2**24)
+    torch.set_num_threads(2)
+    try:
+        with fitting_threads(loaded.config, [text]):
+            assert torch.get_num_threads() == 1
+        with fitting_threads(large, [text]):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
