@@ -10,30 +10,57 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.effects import LEVEL, Answer
-from attncli.analysis.verdict import verdict
+from attncli.analysis.luck import is_at_most, sign_test
+from attncli.analysis.verdict import NOTHING, verdict
 from attncli.base.arrays import Doubles
 from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
 from attncli.text.tokens import Tokens
 
 MEASURES = ("comprehensiveness", "sufficiency")
+SLACK = 1e-9  # a share that equals the level is rounded to either side of it
 
 
 @dataclass(frozen=True, repr=False)
 class Shuffles(Brief):
     """Effects of other weights: in all heads of all layers at once, then in all heads of each layer.
 
-    permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
+    permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`. reordered: the control, `[permutation]`, with weights
+    permuted in all layers and the tokens in another order each time; `[0]` where they have no other order.
     """
 
     permuted: Doubles
     uniform: Doubles
+    reordered: Doubles
 
     @property
     def medians(self) -> Doubles:
         """Of the size of what permuting changes, `[1 + layer]`."""
         found: Doubles = np.median(np.abs(self.permuted), axis=1)
         return found
+
+    @property
+    def larger(self) -> tuple[int, int]:
+        """In how many draws permuting changes the text more than its reordered tokens, and in how many less."""
+        apart = np.abs(self.permuted[0]) - np.abs(self.reordered) if len(self.reordered) else np.zeros(0)
+        return int(np.count_nonzero(apart > NOTHING)), int(np.count_nonzero(apart < -NOTHING))
+
+    @property
+    def matters_more(self) -> bool | None:
+        """Whether permuting changes the text more than its reordered tokens, or less; None where no difference is told.
+
+        By the sign test over the draws, two-sided at 5%.
+        """
+        more, less = self.larger
+        return more > less if 2 * sign_test(max(more, less), min(more, less)) <= LEVEL else None
+
+    def control(self) -> dict[str, Any] | None:
+        """Return what the document has of reordered tokens."""
+        if not len(self.reordered):
+            return None
+        sizes = np.abs(self.reordered)
+        more, less = self.larger
+        return {"permuted": float(np.median(sizes)), "interval": middle(sizes), "more": more, "less": less}
 
     def document(self) -> list[dict[str, Any]]:
         entries = []
@@ -83,6 +110,7 @@ class Trust:
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
     taus: Kendall's tau of each ranking, by what with: a way of erasing one token, "gradient".
     beam: chains that were kept in the search for limits; 0 where all were tried, None where none were.
+    exact: the share of all orders of the tokens with as large a gap, `[method]`, where all sets were tried.
     """
 
     model: ModelInfo
@@ -96,6 +124,7 @@ class Trust:
     taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
     beam: int | None
+    exact: Doubles | None = None
 
     def __repr__(self) -> str:
         rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
@@ -115,13 +144,29 @@ class Trust:
 
     @property
     def as_good(self) -> Doubles:
-        """The share of random rankings whose gap is as large, `[method]`: (1 + those) / (1 + all), with itself as one.
+        """The share of all orders, or else of random rankings, whose gap is as large, `[method]`.
 
-        Of a ranking that is random itself it is at most p with a probability of at most p.
+        Of random rankings it is (1 + those) / (1 + all), with itself as one. Of a ranking that is random itself either
+        is at most p with a probability of at most p.
         """
-        count = len(self.methods)
-        random = self.gaps[count:]
-        return np.array([(1 + np.count_nonzero(random >= gap)) / (1 + len(random)) for gap in self.gaps[:count]])
+        return (1 + self.hits) / (1 + self.random) if self.exact is None else self.exact
+
+    @property
+    def random(self) -> int:
+        """The number of random rankings."""
+        return len(self.gaps) - len(self.methods)
+
+    @property
+    def hits(self) -> Doubles:
+        """How many random rankings have as large a gap, up to rounding, `[method]`."""
+        count, gaps = len(self.methods), self.gaps
+        found: Doubles = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
+        return found
+
+    @property
+    def rounding(self) -> float:
+        """By how much changes of the output may differ and count as equal."""
+        return NOTHING * max(1.0, abs(self.answer.value))
 
     @property
     def level(self) -> float:
@@ -129,16 +174,32 @@ class Trust:
         return LEVEL / len(self.methods)
 
     @property
+    def beats(self) -> list[bool | None]:
+        """Whether each method beats random rankings; None where those that were drawn leave it open."""
+        if self.exact is not None:
+            return [bool(share <= self.level * (1 + SLACK)) for share in self.exact]
+        return [is_at_most(self.level, int(hits), self.random) for hits in self.hits]
+
+    @property
     def better(self) -> list[str]:
         """The methods that beat random rankings."""
-        return [name for name, share in zip(self.methods, self.as_good, strict=True) if share <= self.level]
+        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats]
+
+    @property
+    def open(self) -> list[str]:
+        """The methods of which the random rankings that were drawn leave it open."""
+        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats is None]
 
     @property
     def tellable(self) -> bool:
-        """Whether the best ranking would beat random ones: few tokens have few orders, and the best is drawn too."""
-        kept, random = pairwise([0, *self.sizes]), len(self.gaps) - len(self.methods)
-        chains = math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
-        return (1 + random / chains) / (1 + random) <= self.level
+        """Whether the best ranking would beat random ones: few tokens have few orders, and the best is one of them."""
+        return 1 / self.chains <= self.level * (1 + SLACK)
+
+    @property
+    def chains(self) -> int:
+        """The number of orders that can score differently: chains of nested sets of tokens."""
+        kept = pairwise([0, *self.sizes])
+        return math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
 
     @property
     def most_erased(self) -> float:
@@ -149,7 +210,13 @@ class Trust:
         """What --json prints."""
         count = len(self.methods)
         rankings = [
-            {"by": name, "as_good": float(self.as_good[place]), **self.scores(place), "importance": importance.tolist()}
+            {
+                "by": name,
+                "as_good": float(self.as_good[place]),
+                "beats": self.beats[place],
+                **self.scores(place),
+                "importance": importance.tolist(),
+            }
             for place, (name, importance) in enumerate(self.importances.items())
         ]
         ends: dict[str, Callable[[Doubles], Any]] = {
@@ -167,9 +234,10 @@ class Trust:
             "sizes": list(self.sizes),
             "permutations": self.shuffles.permuted.shape[1],
             "weights": self.shuffles.document(),
+            "reordered": self.shuffles.control(),
             "alone": {one.way: one.alone.tolist() for one in self.erased},
             "rankings": rankings,
-            "random": {"rankings": len(self.gaps) - count, **random},
+            "random": {"rankings": self.random, "exact": self.exact is not None, **random},
             "limits": {one.way: {name: list(ends) for name, ends in one.limits.items()} for one in self.erased},
             "beam": self.beam,
             "level": self.level,

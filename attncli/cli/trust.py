@@ -27,10 +27,20 @@ def trust(
     at: options.At = None,
     task: options.Task = None,
     permutations: Annotated[
-        int, options.option(options.MODEL, "--permutations", metavar="N", min=1, help="Of the weights.")
+        int,
+        options.option(
+            options.MODEL, "--permutations", metavar="N", min=1, help="Of the weights, and orders of the tokens."
+        ),
     ] = 100,
     rankings: Annotated[
-        int, options.option(options.MODEL, "--rankings", metavar="N", min=120, help="Random ones, as control.")
+        int,
+        options.option(
+            options.MODEL,
+            "--rankings",
+            metavar="N",
+            min=120,
+            help="Random ones, as control; more where they leave a verdict open.",
+        ),
     ] = 200,
     beam: Annotated[
         int | None,

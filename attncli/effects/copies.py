@@ -47,17 +47,22 @@ class Unchanged:
             return run.tokens(last)
 
 
-def under(texts: Sequence[Unchanged], changes: Sequence[Change]) -> Iterator[tuple[list[int], list[Tensor]]]:
+def under(
+    texts: Sequence[Unchanged], changes: Sequence[Change], others: Sequence[Change] | None = None
+) -> Iterator[tuple[list[int], list[Tensor]]]:
     """What comes out of the last layer under each change: the numbers of some changes, and for each text its copies
     `[change, token, hidden_size]`; until all changes were made.
 
-    Those that begin at the same layer go together, as many as the model takes tokens at once.
+    others: the changes of all texts but the first, to the same heads; by default the same changes. Those that begin at
+    the same layer go together, as many as the model takes tokens at once.
     """
     begins: dict[int, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         begins[min(layer for layer, _ in change.heads)].append(number)
+    by_text = [changes, *[changes if others is None else others] * (len(texts) - 1)]
     together = max(1, min(text.model.batch_tokens // len(text.tokens) for text in texts))
     for layer, numbers in sorted(begins.items()):
         for start in range(0, len(numbers), together):
             some = numbers[start : start + together]
-            yield some, [text.copies(layer, [changes[number] for number in some]) for text in texts]
+            made = [[one[number] for number in some] for one in by_text]
+            yield some, [text.copies(layer, its) for text, its in zip(texts, made, strict=True)]

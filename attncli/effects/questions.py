@@ -10,6 +10,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -94,34 +95,48 @@ class Question(ABC):
         with torch.inference_mode():
             return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
 
+    def of_another(self, text: Unchanged) -> "Question":
+        """Ask the same of another text of as many tokens in place of the first, at the same places."""
+        other = copy(self)
+        for name in ("value", "before"):  # what is kept of the first text
+            vars(other).pop(name, None)
+        other.texts = [text, *self.texts[1:]]
+        return other
+
     def effects(
         self,
         changes: Sequence[Change],
         changed: Sequence[Unchanged] | None = None,
         advance: Callable[[], None] = lambda: None,
+        others: Sequence[Change] | None = None,
     ) -> Doubles:
         """The effect of each change by itself, `[change]`.
 
         changed: the texts under the changes, in place of the first of its own; without it all of these. Others stay as
         they are. What is unchanged is asked beside them: in a product of other size it might be rounded to another
-        number. advance: is called for each change that was made.
+        number. advance: is called for each change that was made. others: the changes of all texts but the first, in
+        place of the same ones.
 
         Raises RequestError where it is no number.
         """
         changed = self.texts if changed is None else changed
         found = np.empty(len(changes))
-        for numbers, last in under(changed, changes):
+        for numbers, last in under(changed, changes, others):
             with torch.inference_mode():
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
                 asked = self(both)
-            if not bool(asked.isfinite().all()):
-                model = self.texts[0].model
-                raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
+            self.check_finite(asked)
             found[numbers] = (asked[:-1] - asked[-1]).cpu().numpy()
             for _ in numbers:
                 advance()
         return found
+
+    def check_finite(self, asked: Tensor) -> None:
+        """Raises RequestError where an answer is no number."""
+        if not bool(asked.isfinite().all()):
+            model = self.texts[0].model
+            raise RequestError(f"{self.about} is no number in {model.dtype_name}: another --dtype has more room")
 
 
 class Distance(Question):
@@ -210,7 +225,11 @@ class Divergence(Question):
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
         words = [place for place, special in enumerate(text.tokens.special) if not special]
         self.held = () if places is None or list(places) == words else places
-        self.before = self.log_probabilities(text.last)
+
+    @cached_property
+    def before(self) -> Tensor:
+        """What is predicted without any change."""
+        return self.log_probabilities(self.texts[0].last)
 
     @property
     def reads(self) -> Sequence[int]:

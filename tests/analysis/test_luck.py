@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.luck import LEVEL, fewest_words, sign_test, wilson
+from attncli.analysis.luck import LEVEL, at_most, fewest_draws, fewest_words, is_at_most, sign_test, wilson
 
 COUNTS = st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 
@@ -43,3 +43,30 @@ def test_an_interval_has_the_share_in_it_about_as_often_as_it_says(share):
 def test_of_fewer_words_nothing_can_be_said(of, words):
     assert fewest_words(of) == words
     assert of * 0.5**words <= LEVEL < of * 0.5 ** (words - 1)
+
+
+@given(COUNTS, st.sampled_from([0.05 / 6, 0.05, 0.5]))
+def test_what_draws_settle_is_by_scipys_exact_interval(of, share):
+    stats = pytest.importorskip("scipy.stats")
+    found, count = of
+    assert at_most(found, count, share) == pytest.approx(stats.binom.cdf(found, count, share), rel=1e-6, abs=1e-12)
+    interval = stats.binomtest(found, count).proportion_ci(0.95, method="exact")
+    if min(abs(interval.low - share), abs(interval.high - share)) > 1e-6:
+        expected = True if interval.high < share else False if interval.low > share else None
+        assert is_at_most(share, found, count) is expected
+
+
+def test_the_fewest_draws_settle_and_one_less_does_not():
+    for share in (0.05 / 6, 0.01, 0.05):
+        count = fewest_draws(share)
+        assert is_at_most(share, 0, count) is True and is_at_most(share, 0, count - 1) is None
+    assert fewest_draws(0.05 / 6) == 441
+
+
+def test_two_seeds_seldom_settle_the_same_share_differently():
+    """Of a share close to the level on either side, no more than 1 in 40 draws settles it wrongly."""
+    level, numbers = 0.05 / 6, np.random.default_rng(0)
+    for share in (0.2 * level, 0.99 * level, 1.01 * level, 3 * level):
+        told = [is_at_most(level, int(found), 441) for found in numbers.binomial(441, share, 2000)]
+        wrong = told.count(share > level)
+        assert wrong <= 75, share  # of 2,000, where 50 are expected at most: more come by chance in 1 of 1,000

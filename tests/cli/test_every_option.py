@@ -180,7 +180,7 @@ WAYS = {
     "trust": [
         f"trust {M} --permutations 3 --rankings 120 the,big,cat",
         "trust -m classes --permutations 3 --rankings 120 --json the,big,cat",
-        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 -o a.csv the,big,cat",
+        "trust -m classes --target LABEL_1 --permutations 3 --rankings 120 --beam 1 -o a.csv the,big,cat",
         f"trust {M} -o a.svg the,big,cat",
     ],
     "similar": [

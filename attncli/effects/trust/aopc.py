@@ -5,10 +5,13 @@
 
 k is 1, 5, 10, 20 and 50 % of the tokens that may be erased, rounded up; counts that come to the same are counted once.
 AOPC is the mean over k (section 4.2 there; Samek et al. 2017, "area over the perturbation curve").
+
+The first k of every ranking are a chain of nested sets. Where all sets are known, so is the score of every chain.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -45,3 +48,44 @@ def aopc(erasing: Erasing, orders: Sequence[Ints]) -> tuple[Doubles, Doubles]:
     changes = erasing.changes([*first, *(every - places for places in first)])
     comprehensiveness, sufficiency = changes.reshape(2, len(orders), len(counts)).mean(axis=-1)
     return comprehensiveness, sufficiency
+
+
+def as_good(erasings: Sequence[Erasing], orders: Sequence[Ints], room: float) -> Doubles:
+    """Return the exact share of all orders of the tokens whose gap is as large as a ranking's, `[ranking]`.
+
+    The gap is comprehensiveness minus sufficiency, mean over the ways of erasing. Every set is tried that is not known.
+    room: what a gap may be smaller by and count as equal, since numbers are rounded.
+    """
+    erasable = erasings[0].erasable
+    counts = sizes(len(erasable))
+    steps = [gaps(erasings, size) for size in counts]
+    own = np.zeros(len(orders))
+    for (sets, values), size in zip(steps, counts, strict=True):
+        firsts = [bits(ranked[:size]) for ranked in orders]
+        own += values[np.searchsorted(sets, firsts)]
+    chains, sums = np.zeros(1, dtype=np.int64), np.zeros(1)  # of all sizes but the last
+    for sets, values in steps[:-1]:
+        inner, outer = np.nonzero((chains[:, None] & sets) == chains[:, None])
+        chains, sums = sets[outer], sums[inner] + values[outer]
+    good, every = np.zeros(len(orders)), 0
+    sets, values = steps[-1]
+    for chain_end in np.unique(chains):
+        last, before = np.sort(values[(sets & chain_end) == chain_end]), sums[chains == chain_end]
+        less = np.searchsorted(last, (own - room * len(counts))[:, None] - before)
+        good += (len(last) - less).sum(axis=1)
+        every += len(last) * len(before)
+    return good / every
+
+
+def gaps(erasings: Sequence[Erasing], size: int) -> tuple[Ints, Doubles]:
+    """Return all sets of so many tokens as numbers, ascending, and what each adds to the gap of an order."""
+    erasable = erasings[0].erasable
+    chosen = sorted(combinations(range(len(erasable)), size), key=bits)
+    every, sets = frozenset(erasable), [frozenset(erasable[place] for place in some) for some in chosen]
+    found = [one.changes(sets) - one.changes([every - places for places in sets]) for one in erasings]
+    return np.array([bits(some) for some in chosen], dtype=np.int64), np.mean(found, axis=0)
+
+
+def bits(places: Iterable[int]) -> int:
+    """Return a set of places as a number, with a bit a place."""
+    return sum(1 << int(place) for place in places)

@@ -1,12 +1,13 @@
 """Is attention an explanation of one output of one text? Everything that is measured of it, put together."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attncli.analysis.effects import Answer
+from attncli.analysis.effects import LEVEL, Answer
 from attncli.analysis.kendall import tau
+from attncli.analysis.luck import fewest_draws
 from attncli.analysis.trust import MEASURES, Erased, Shuffles, Trust, widened
 from attncli.base.arguments import check_instance
 from attncli.base.arrays import Doubles
@@ -15,10 +16,10 @@ from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Divergence, Question, Target
 from attncli.effects.trust import limits
-from attncli.effects.trust.aopc import aopc, order, sizes
+from attncli.effects.trust.aopc import aopc, as_good, order, sizes
 from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
-from attncli.effects.trust.shuffling import shuffled
+from attncli.effects.trust.shuffling import reordered, shuffled
 from attncli.models.engine import Engine, check_model
 from attncli.models.outputs.output import SIGMOID
 
@@ -27,8 +28,9 @@ LEAST_TOKENS = 2  # of fewer there is no order
 
 @dataclass(frozen=True)
 class Controls:
-    """permutations: of the weights; rankings: random ones; beam: chains that the search for limits keeps, as
-    `limits.width` takes it; seed: of all that is drawn.
+    """permutations: of the weights, and orders of the tokens; rankings: random ones, of which more are drawn where they
+    leave a verdict open; beam: chains that the search for limits keeps, as `limits.width` takes it; seed: of all that
+    is drawn.
     """
 
     permutations: int = 100
@@ -88,23 +90,38 @@ def trust(
     width = limits.width(len(places), counts, controls.beam)
     searches = 0 if width is None else len(MEASURES) * limits.steps(counts, width)
     found = {name: values[places] for name, values in importances(asked).items()}
-    ranked = [*found.values(), *drawn(len(places), controls.rankings, controls.seed)]
-    with progress(1 + model.config.layers + len(erasings) * (1 + searches), "steps") as advance:
-        shuffles = Shuffles(*shuffled(asked, controls.permutations, controls.seed, advance))
+    most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
+    random = drawn(len(places), most, controls.seed)
+    with progress(3 + model.config.layers + len(erasings) * (1 + searches), "steps") as advance:
+        shuffles = Shuffles(
+            *shuffled(asked, controls.permutations, controls.seed, advance),
+            reordered(asked, places, controls.permutations, controls.seed),
+        )
+        advance()
+        ranked = [*found.values(), *random[: controls.rankings]]
         erased = [erase(one, ranked, width, advance) for one in erasings]
-    return Trust(
-        model=model.info,
-        answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
-        tokens=asked.texts[0].tokens,
-        read=read(asked),
-        erasable=places,
-        sizes=counts,
-        shuffles=shuffles,
-        importances=found,
-        taus=taus(ranked, erased, found),
-        erased=erased,
-        beam=width,
-    )
+        made = Trust(
+            model=model.info,
+            answer=Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask),
+            tokens=asked.texts[0].tokens,
+            read=read(asked),
+            erasable=places,
+            sizes=counts,
+            shuffles=shuffles,
+            importances=found,
+            taus=taus(ranked, erased, found),
+            erased=erased,
+            beam=width,
+        )
+        if width == 0:
+            shares = as_good(erasings, [order(importance) for importance in found.values()], made.rounding)
+            made = replace(made, exact=shares)
+        elif made.open:
+            ranked = [*found.values(), *random]
+            more = [rank(one, ranked, before) for one, before in zip(erasings, erased, strict=True)]
+            made = replace(made, taus=taus(ranked, more, found), erased=more)
+        advance()
+    return made
 
 
 def likeliest(asked: Question, asking: Asking) -> Question:
@@ -121,7 +138,7 @@ def likeliest(asked: Question, asking: Asking) -> Question:
 def erase(erasing: Erasing, ranked: list[Doubles], width: int | None, advance: Callable[[], None]) -> Erased:
     """What the rankings are worth by one way of erasing."""
     every = frozenset(erasing.erasable)
-    found = aopc(erasing, [order(importance) for importance in ranked])
+    worth = rank(erasing, ranked, Erased(erasing.way, leave_one_out(erasing), {}, {}))
     advance()
 
     def others(kept: Sequence[Places]) -> Doubles:
@@ -132,7 +149,13 @@ def erase(erasing: Erasing, ranked: list[Doubles], width: int | None, advance: C
         for measure, changes in zip(MEASURES, (erasing.changes, others), strict=True):
             sought = limits.limits(changes, erasing.erasable, sizes(len(every)), width, advance)
             ends[measure] = (sought.least, sought.most)
-    return widened(Erased(erasing.way, leave_one_out(erasing), dict(zip(MEASURES, found, strict=True)), ends))
+    return widened(replace(worth, limits=ends))
+
+
+def rank(erasing: Erasing, ranked: list[Doubles], erased: Erased) -> Erased:
+    """Measure these rankings in place of others, and leave the rest as it is."""
+    found = aopc(erasing, [order(importance) for importance in ranked])
+    return widened(replace(erased, aopc=dict(zip(MEASURES, found, strict=True))))
 
 
 def taus(ranked: list[Doubles], erased: list[Erased], found: Mapping[str, Doubles]) -> dict[str, Doubles]:

@@ -1,33 +1,45 @@
-"""Other weights in place of a network's own: permuted ones, and the same for everything.
+"""Other weights in place of a network's own: permuted ones, and the same for everything; and a control for them.
 
 Permuted: Jain and Wallace 2019, "Attention is not Explanation", section 4.2.1. A control on what was trained: nothing
 is trained with the new weights. Uniform weights put in afterwards are a control of ours; Wiegreffe and Pinter 2019,
 "Attention is not not Explanation", section 3.2, train a network with them, which asks something else.
+
+Reordered: permuted weights in a text of the same tokens in random order. A network that breaks under permuted weights
+breaks in that text too. What the weights do for this text is what permuting changes here beyond that.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.base.arrays import Doubles
-from attncli.effects.changes import Change, Head, Reweigh, uniform
+from attncli.effects.changes import Change, Changed, Head, Reweigh, uniform
+from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Question
 from attncli.models.walk import Heads
+from attncli.text.tokens import Tokens
+
+OWN, OTHER, REORDERED = range(3)  # texts, each with permutations of its own
+SEEDS = 2**32  # that torch's generator on a CPU tells apart
+APART = SEEDS // 4  # between the seeds of these texts
 
 
 @dataclass(frozen=True)
 class Permuted:
     """A rule of `Reweigh`: every row's weights permuted over the keys that the query may attend to, in every layer,
-    head and row by itself. The same seed draws the same permutations.
+    head and row by itself. The same seed and text draw the same permutations.
+
+    text: OWN, OTHER or REORDERED. Without it two texts of equal length would get the same permutations.
     """
 
     seed: int
+    text: int = OWN
 
     def __call__(self, heads: Heads, weights: Tensor) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed * 1009 + heads.layer)
+        generator = torch.Generator().manual_seed((self.seed * 1009 + heads.layer + self.text * APART) % SEEDS)
         order = torch.rand(weights.shape, generator=generator).to(weights.device)
         hidden = torch.zeros_like(order)
         if (allowed := heads.allowed()) is not None:
@@ -47,12 +59,55 @@ def shuffled(
     layers = [[(layer, head) for head in range(config.heads)] for layer in range(config.layers)]
     permuted, flat = [], []
     for heads in ([head for layer in layers for head in layer], *layers):
-        found = asked.effects([*changes(heads, permutations, seed), Reweigh(heads, uniform)])
+        own, other = ([*changes(heads, permutations, seed, text), Reweigh(heads, uniform)] for text in (OWN, OTHER))
+        found = asked.effects(own, others=other)
         permuted.append(found[:-1])
         flat.append(found[-1])
         advance()
     return np.array(permuted), np.array(flat)
 
 
-def changes(heads: Sequence[Head], permutations: int, seed: int) -> list[Change]:
-    return [Reweigh(heads, Permuted(seed * permutations + draw)) for draw in range(permutations)]
+def changes(heads: Sequence[Head], permutations: int, seed: int, text: int) -> list[Change]:
+    return [Reweigh(heads, Permuted(seed * permutations + draw, text)) for draw in range(permutations)]
+
+
+def reordered(asked: Question, places: Sequence[int], permutations: int, seed: int) -> Doubles:
+    """Return the effects of weights permuted in all layers, in as many texts of the same tokens in random order.
+
+    Tokens move among these places of the first text; others stay. There is no effect, `[0]`, where all are the same.
+    """
+    text, *others = asked.texts
+    texts = orders(text.tokens, places, permutations, seed)
+    heads = [(layer, head) for layer in range(text.model.config.layers) for head in range(text.model.config.heads)]
+    permuted, beside = (changes(heads, permutations, seed, one) for one in (REORDERED, OTHER))
+    together = max(1, min(one.model.batch_tokens // len(one.tokens) for one in asked.texts))
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(texts), together):
+            some = slice(start, start + together)
+            plain = text.model.last_hidden(texts[some], text.mask)
+            changed = text.model.last_hidden(texts[some], text.mask, Changed(permuted[some]))
+            copies = [one.copies(0, beside[some]) for one in others]
+            for place, (tokens, before, after) in enumerate(zip(texts[some], plain, changed, strict=True)):
+                same = asked.of_another(Unchanged(text.model, tokens, text.mask, [before]))
+                pairs = [torch.stack([after, before])]
+                pairs += [torch.stack([copy[place], one.last[0]]) for copy, one in zip(copies, others, strict=True)]
+                numbers = same(pairs)
+                same.check_finite(numbers)
+                found.append(float(numbers[0] - numbers[1]))
+    return np.array(found)
+
+
+def orders(tokens: Tokens, places: Sequence[int], count: int, seed: int) -> list[Tokens]:
+    """Draw texts in which the tokens at these places stand in another order; none where no order reads differently."""
+    generator, found = np.random.default_rng([seed, REORDERED]), list[Tokens]()
+    several = len({tokens.ids[place] for place in places}) > 1
+    while several and len(found) < count:
+        source = list(range(len(tokens)))
+        for place, taken in zip(places, generator.permutation(places).tolist(), strict=True):
+            source[place] = taken
+        names = ("ids", "text", "shown")
+        moved = {name: [getattr(tokens, name)[place] for place in source] for name in names}
+        if moved["ids"] != tokens.ids:
+            found.append(replace(tokens, **moved))
+    return found

@@ -12,9 +12,14 @@ CHANGE = {
 def weights_note(found: Trust) -> str:
     """What the table of other weights has."""
     count = found.shuffles.permuted.shape[1]
-    return (
+    note = (
         f"permuted: size of what permuting every row's weights changes, median of {count}, and where 95% of them are; "
         f"uniform: {found.answer.kind} with the same weight for every key minus without; put in afterwards, not trained"
+    )
+    if not len(found.shuffles.reordered):
+        return note
+    return (
+        f"{note}; random order: all layers permuted, with the text's tokens in another order in each of {count} draws"
     )
 
 
@@ -46,8 +51,11 @@ def tau_note(found: Trust) -> str:
 
 
 def random_note(found: Trust) -> str:
-    count = len(found.gaps) - len(found.methods)
-    return (
-        f"random as good: share of {count} random rankings with as large a compr. minus suff. (mean of the ways of "
+    orders = f"{found.random} random rankings" if found.exact is None else f"all {found.chains:,} orders, exactly,"
+    note = (
+        f"random as good: share of {orders} with as large a compr. minus suff. (mean of the ways of "
         f"erasing); at most {found.level:.1%} is better than random, 5% over all rankings here"
     )
+    if found.exact is None:
+        return f"{note}; it counts as better, or not better, where its 95% interval lies on one side of that"
+    return note

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.analysis.trust import MEASURES, Trust
+from attncli.analysis.verdict import percent
 from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import answered
 from attncli.render.captions.records import model_name
@@ -21,7 +22,7 @@ RANDOM = {"mean": "random, mean", "low": "random, 95% from", "high": "random, 95
 
 
 def trust_view(found: Trust, canvas: Canvas) -> list[RenderableType]:
-    """What is asked, a row a layer, a row a ranking, and one sentence."""
+    """What is asked, a row a layer, a row a ranking, and the verdict."""
     document = found.document()
     size = f"{len(found.tokens)} tokens"
     return [
@@ -43,6 +44,9 @@ def weights_table(found: Trust) -> Table:
         where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
         sizes = (figure(size) for size in (entry["permuted"], *entry["interval"]))
         table.add_row(where, *sizes, f"{entry['uniform']:+.3g}")
+    if (control := found.shuffles.control()) is not None:
+        table.add_section()
+        table.add_row("random order", *map(figure, (control["permuted"], *control["interval"])), "")
     return table
 
 
@@ -63,7 +67,7 @@ def rankings_table(found: Trust, document: dict[str, Any], canvas: Canvas) -> Ta
     for entry in document["rankings"]:
         first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]
         tokens = [canvas.within(visible(found.tokens.shown[found.erasable[place]]), 10) for place in first]
-        add(table, entry["by"], entry, scores, taus, f"{entry['as_good']:.1%}", " ".join(tokens))
+        add(table, entry["by"], entry, scores, taus, percent(entry["as_good"]), " ".join(tokens))
     table.add_section()
     for name, label in RANDOM.items():
         add(table, label, document["random"][name], scores, taus, "", "")

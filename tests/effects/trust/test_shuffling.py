@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from invented import embedding_model
 
 from attncli import load_model
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Reweigh, uniform
 from attncli.effects.copies import Unchanged
-from attncli.effects.trust.shuffling import Permuted, shuffled
+from attncli.effects.trust.erasing import erasable
+from attncli.effects.trust.shuffling import OTHER, REORDERED, Permuted, orders, reordered, shuffled
 from attncli.models.attending import attend_heads
 
 TEXT = "the cat sat on it, the big cat"
@@ -74,3 +76,75 @@ def test_effects_are_those_of_a_network_that_has_these_weights(model):
     assert permuted.shape == (5, 3) and flat.shape == (5,)
     [alone] = asked.effects([Reweigh([(2, head) for head in range(4)], uniform)])
     assert flat[3] == pytest.approx(alone)
+
+
+def test_two_texts_have_permutations_of_their_own(tmp_path):
+    """The cosine of a text with itself stays 1 where both are permuted in the same way."""
+    model = embedding_model(tmp_path)
+    asked = question(model, TEXT, Asking(similar_to=TEXT))
+    permuted, _ = shuffled(asked, 5, seed=3)
+    assert asked.value == pytest.approx(1) and (permuted < -1e-9).all()
+    one, other = asked.texts
+    for draw in range(5):
+        last = Unchanged.of(model, one.tokens, attend=Watch(Permuted(3 * 5 + draw))).last
+        beside = Unchanged.of(model, other.tokens, attend=Watch(Permuted(3 * 5 + draw, OTHER))).last
+        assert permuted[0, draw] == pytest.approx(float(asked([last, beside])[0]) - asked.value, abs=1e-10)
+
+
+def test_no_two_texts_or_draws_have_one_permutation():
+    class Blocks:
+        layer = 0
+
+        def allowed(self):
+            return None
+
+    weights = torch.arange(40.0).view(1, 1, 1, 40)
+    rules = [Permuted(seed, text) for seed in (0, 1, 2, 10**15) for text in range(3)]
+    assert len({tuple(rule(Blocks(), weights).flatten().tolist()) for rule in rules}) == len(rules)
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        Asking(kind="distance"),
+        Asking(kind="distance", mask="causal"),
+        Asking(kind="divergence"),
+        Asking(target="LABEL_0", kind="logit"),
+    ],
+)
+def test_effects_on_reordered_tokens_are_those_of_texts_that_read_so(model, asking):
+    asked = question(model, TEXT, asking)
+    value = asked.value  # is kept, of this text only
+    found = reordered(asked, erasable(asked), 4, seed=2)
+    assert asked.value == value and asked.of(asked.texts) == value
+    [text] = asked.texts
+    for draw, tokens in enumerate(orders(text.tokens, erasable(asked), 4, seed=2)):
+        words = [tokens.text[place] for place in erasable(asked)]
+        own = question(model, " ".join(words), asking)
+        assert own.texts[0].tokens.ids == tokens.ids
+        rule = Watch(Permuted(2 * 4 + draw, REORDERED))
+        last = Unchanged.of(model, tokens, asking.mask, rule).last
+        assert found[draw] == pytest.approx(float(own([last])[0]) - own.value, abs=1e-10)
+
+
+def test_both_texts_of_a_cosine_are_permuted_where_the_first_is_reordered(tmp_path):
+    model = embedding_model(tmp_path)
+    asking = Asking(similar_to="a cat is big")
+    asked = question(model, TEXT, asking)
+    found = reordered(asked, erasable(asked), 3, seed=1)
+    for draw, tokens in enumerate(orders(asked.texts[0].tokens, erasable(asked), 3, seed=1)):
+        own = question(model, " ".join(tokens.text[1:-1]), asking)
+        last = Unchanged.of(model, tokens, attend=Watch(Permuted(3 + draw, REORDERED))).last
+        beside = Unchanged.of(model, own.texts[1].tokens, attend=Watch(Permuted(3 + draw, OTHER))).last
+        assert found[draw] == pytest.approx(float(own([last, beside])[0]) - own.value, abs=1e-10)
+
+
+def test_another_order_has_the_same_tokens_elsewhere_and_never_reads_the_same(model):
+    tokens = question(model, "the the the cat", Asking(kind="distance")).texts[0].tokens
+    drawn = orders(tokens, [1, 2, 3, 4], 40, seed=0)
+    assert len(drawn) == 40
+    for one in drawn:
+        assert sorted(one.ids) == sorted(tokens.ids) and one.ids != tokens.ids
+        assert (one.text[0], one.text[-1]) == ("[CLS]", "[SEP]") and one.special == tokens.special
+    assert {one.text.index("cat") for one in drawn} == {1, 2, 3}
+    assert orders(tokens, [1, 2, 3], 40, seed=0) == []
