@@ -27,8 +27,8 @@ class Mistake(NamedTuple):
 MISTAKES = (
     Mistake(
         "mask never used where no map is kept",
-        "return attend_output(heads.query, heads.key, heads.value, mask, heads.scale)",
-        "return attend_output(heads.query, heads.key, heads.value, None, heads.scale)",
+        "attend_output(some.query, some.key, some.value, some.allowed(), some.scale)",
+        "attend_output(some.query, some.key, some.value, None, some.scale)",
         known="mask never used",
     ),
     Mistake(
@@ -55,8 +55,8 @@ MISTAKES = (
     ),
     Mistake(
         "ablate: a copy has its neighbour's change",
-        "change = self.changes[text]",
-        "change = self.changes[text - 1]",
+        "of_layer.get(text, (None",
+        "of_layer.get(text - 1, (None",
     ),
     Mistake(
         "ablate: copies begin a layer late",
@@ -85,8 +85,8 @@ MISTAKES = (
     ),
     Mistake(
         "--without silences the next layer's head",
-        "if (number, head) in network.silenced]",
-        "if (number + 1, head) in network.silenced]",
+        "Gates(dict.fromkeys(network.silenced, 0.0))",
+        "Gates({(layer + 1, head): 0.0 for layer, head in network.silenced})",
     ),
     Mistake(
         "similar: the bias of Dense is forgotten",
@@ -203,16 +203,14 @@ MISTAKES = (
     Mistake(
         "permuted weights reach hidden keys", "hidden.masked_fill(~allowed, 2.0)", "hidden.masked_fill(~allowed, 0.0)"
     ),
-    Mistake(
-        "every layer has the same permutation", "manual_seed(self.seed * 1009 + heads.layer)", "manual_seed(self.seed)"
-    ),
+    Mistake("every layer has the same permutation", "self.seed * 1009 + block.layer", "self.seed * 1009"),
     Mistake("ALTI forgets the residual", "queries.start] += of_queries", "queries.start] += 0 * of_queries"),
     Mistake("relevance below 0 counts", "weights.double()).clamp(min=0).mean", "weights.double()).mean"),
     Mistake("sufficiency erases what it is to keep", "*(every - places for places in first)", "*first"),
     Mistake(
         "a ranking is not counted among the random ones",
-        "(1 + np.count_nonzero(random >= gap)) / (1 + len(random))",
-        "np.count_nonzero(random >= gap) / len(random)",
+        "(1 + self.hits) / (1 + self.random)",
+        "self.hits / self.random",
     ),
     Mistake("limits mix chains", "sums[inner] for inner in smaller(one, within)", "sums[inner] for inner in sums"),
     Mistake("a beam counts every step", "(values[one] if size in counts else 0.0)", "values[one]"),
@@ -234,8 +232,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "q and k swapped in stats",
-        "within = heads.some_queries(block.queries)",
-        "within = heads._replace(query=heads.key, key=heads.query).some_queries(block.queries)",
+        "within = block.some_queries(counted.queries)",
+        "within = block._replace(query=block.key, key=block.query).some_queries(counted.queries)",
         known="q and k swapped",
     ),
     Mistake(
@@ -288,19 +286,19 @@ FOR_COMPARE = (
     ),
     Mistake(
         "scale a ten thousandth too large",
-        "return self.score.scale(self.query.shape[-1])",
-        "return 1.0001 * self.score.scale(self.query.shape[-1])",
+        "scale=layer.score.scale(query.shape[-1])",
+        "scale=1.0001 * layer.score.scale(query.shape[-1])",
     ),
     Mistake(
         "scale a tenth too large in bfloat16",
-        "return self.score.scale(self.query.shape[-1])",
-        "return 1.1 * self.score.scale(self.query.shape[-1])",
+        "scale=layer.score.scale(query.shape[-1])",
+        "scale=1.1 * layer.score.scale(query.shape[-1])",
         dtype="bfloat16",
     ),
     Mistake(
         "scale a fiftieth too large in bfloat16",
-        "return self.score.scale(self.query.shape[-1])",
-        "return 1.02 * self.score.scale(self.query.shape[-1])",
+        "scale=layer.score.scale(query.shape[-1])",
+        "scale=1.02 * layer.score.scale(query.shape[-1])",
         dtype="bfloat16",
     ),
     # masks
@@ -374,13 +372,8 @@ FOR_COMPARE = (
     # heads in another order, silenced heads, gradients, many texts
     Mistake(
         "heads given out of order are kept in order",
-        "            kept[:, where] = room\n",
-        "            kept[:, sorted(where)] = room\n",
-    ),
-    Mistake(
-        "heads given out of order are projected in order where the walk ends",
-        "return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]",
-        "return by_head if needed == own else by_head[:, sorted(needed.index(one) for one in own)]",
+        "kept[:, where, part.queries, part.keys] = of_dtype(",
+        "kept[:, sorted(where), part.queries, part.keys] = of_dtype(",
     ),
     Mistake(
         "heads given out of order are taken in order where the walk ends",
@@ -389,31 +382,24 @@ FOR_COMPARE = (
     ),
     Mistake(
         "--without silences the head before",
-        "if (number, head) in network.silenced]",
-        "if (number, head + 1) in network.silenced]",
+        "Gates(dict.fromkeys(network.silenced, 0.0))",
+        "Gates({(layer, head - 1): 0.0 for layer, head in network.silenced})",
     ),
     Mistake(
         "--without silences the next layer's head",
-        "if (number, head) in network.silenced]",
-        "if (number + 1, head) in network.silenced]",
+        "Gates(dict.fromkeys(network.silenced, 0.0))",
+        "Gates({(layer + 1, head): 0.0 for layer, head in network.silenced})",
     ),
     Mistake(
-        "mask never used in gradients by weights",
-        "return attend_terms(heads.query, heads.key, heads.value, heads.allowed(), heads.scale",
-        "return attend_terms(heads.query, heads.key, heads.value, None, heads.scale",
-        known="mask never used",
-    ),
-    Mistake(
-        "mask never used in gradients by gates",
-        "made = attend_terms(heads.query, heads.key, heads.value, mask, heads.scale",
-        "made = attend_terms(heads.query, heads.key, heads.value, None, heads.scale",
-        "mpnet",
+        "mask never used in gradients",
+        "made = attend_terms(part.query, part.key, part.value, mask, part.scale",
+        "made = attend_terms(part.query, part.key, part.value, None, part.scale",
         known="mask never used",
     ),
     Mistake(
         "texts beyond the cache get the first texts' mask",
-        "shown = mask if mask is None or len(mask) == 1 else mask[start : start + together]",
-        "shown = mask if mask is None or len(mask) == 1 else mask[: len(some.query)]",
+        "self.mask.some_texts(texts)",
+        "self.mask.some_texts(slice(0, len(self.query[texts])))",
     ),
     Mistake(
         "rows beyond the cache come first",
@@ -427,8 +413,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "maps are kept in half precision",
-        "STORAGE.empty((len(run.texts), len(layers), len(heads), run.length, run.length), like) for run",
-        "STORAGE.empty((len(run.texts), len(layers), len(heads), run.length, run.length), like.half()) for run",
+        "STORAGE.empty(shape, map_like)",
+        "STORAGE.empty(shape, map_like.half())",
     ),
     Mistake(
         "maps of half-precision vectors are made in half precision",
@@ -436,20 +422,20 @@ FOR_COMPARE = (
         "return like.dtype",
     ),
     # vectors, norms, one head
-    Mistake("keys are kept for queries", "= heads.query[:, place]\n", "= heads.key[:, place]\n"),
+    Mistake("keys are kept for queries", "= block.query[:, place]\n", "= block.key[:, place]\n"),
     Mistake(
         "transposed W in norms: W_O",
-        "output = attention.output.weight.unflatten",
-        "output = attention.output.weight.T.unflatten",
+        "projection = layer.attention.output.weight.unflatten",
+        "projection = layer.attention.output.weight.T.unflatten",
         known="transposed W",
     ),
-    Mistake("norms with another head's W_O", "output[:, head].T).norm", "output[:, place].T).norm"),
+    Mistake("norms with another head's W_O", "block.projection[:, head].T", "block.projection[:, place - 1].T"),
     Mistake(
         "one head: another head's rows of W",
         "slice(at * attention.head_dim, (at + 1)",
         "slice((at + 1) * attention.head_dim, (at + 2)",
     ),
-    Mistake("one head: another head's values", "heads.value[:, heads.numbers.index(self.head)]", "heads.value[:, 0]"),
+    Mistake("one head: another head's values", "block.value[:, block.numbers.index(self.head)]", "block.value[:, 0]"),
     # sums and records
     Mistake("entropy without its minus", "entropy = -logarithms.log_()", "entropy = logarithms.log_()"),
     Mistake(
@@ -462,8 +448,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "sums of the first text for every text",
-        "np.ix_(run.texts[heads.texts],",
-        "np.ix_(run.texts[:1],",
+        "np.ix_(part.text_numbers,",
+        "np.ix_(part.run.texts[:1] * len(sums),",
     ),
     Mistake(
         "distances of the first layer only",

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Mistake, Projections, Seen, with_mistakes
 from attncli.attention.mistakes.known import DROPOUT
-from attncli.models import attending
+from attncli.models import meeting
+from attncli.models.block import Block
 from attncli.models.network import Network
-from attncli.models.walk import Heads
 
 # How a mask comes to the formula, beside the mask's name: as rules, or as what is allowed.
 HANDED: tuple[tuple[str, Callable[[Tensor], Seen]], ...] = (
@@ -23,17 +23,21 @@ HANDED: tuple[tuple[str, Callable[[Tensor], Seen]], ...] = (
 def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Seen]) -> None:
     """In all layers. seen: what the formula is told of a mask, which is bool `[text, 1, 1 or query, key]`."""
 
-    def attend(heads: Heads, weights: Tensor | None = None) -> Tensor:
-        x, attention, allowed = heads.given, heads.attention, heads.allowed()
-        parts = (attention.query, attention.key, attention.value)
-        projections = Projections(*(Linear(part.weight, part.bias) for part in parts), None)
+    def results(block: Block) -> tuple[Tensor, Tensor]:
+        x, attention, allowed = block.given, network.layer(block.layer).attention, block.allowed()
+        projections = Projections(
+            *(Linear(part.weight, part.bias) for part in (attention.query, attention.key, attention.value)), None
+        )
         result = formula(Inputs(x, x, x, attention.heads, projections, Seen() if allowed is None else seen(allowed)))
-        if weights is not None:
-            weights.copy_(result.weights[:, heads.numbers])
-        output = attention.split_heads(result.output)[:, heads.numbers]
-        return output[..., : heads.value.shape[-1]]  # of width 0 where nobody needs them
+        output = attention.split_heads(result.output)[:, block.numbers]
+        return output[..., : block.value.shape[-1]], result.weights[:, block.numbers]
 
-    patch.setattr(attending, "attend_to_all", attend)
+    def weigh(part: Block, room: Tensor | None = None, *_: bool) -> tuple[Tensor, Tensor]:
+        output, weights = results(part)
+        return output, weights if room is None else room.copy_(weights)
+
+    patch.setattr(meeting, "weigh", weigh)
+    patch.setattr(meeting, "attend_unseen", lambda block, formula=False: results(block)[0])
     for number in range(len(network.layers)):
         attention = network.layer(number).attention
         right = Linear(attention.output.weight, attention.output.bias)

@@ -7,10 +7,10 @@ import torch
 from checkpoints import make_config, make_network
 from torch import Tensor
 
-from attncli.models.attending import KeepMaps, KeepVectors
 from attncli.models.config import ModelConfig
 from attncli.models.network import Network, empty_network
 from attncli.models.rows import as_rows
+from attncli.models.taps import Maps, QueriesAndKeys
 from attncli.models.transformers_peer import Reference
 from attncli.models.walk import Ending, walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes, load_parameters
@@ -76,9 +76,9 @@ def walked(
     like = next(network.parameters()).new_empty(0)
     with torch.inference_mode():
         rows = as_rows(texts, config, mask, CPU, positions)
-        kept = KeepVectors(rows, vectors, like, config.head_dim)
-        maps = KeepMaps(rows, layers, heads, like, kept)
-        states = list(walk(network, rows, maps, None if whole else Ending(max(layers), heads)))
+        kept = QueriesAndKeys(rows, vectors, config.head_dim, like.new_empty)
+        maps = Maps(rows, layers, heads, like.new_empty)
+        states = list(walk(network, rows, [kept, maps], None if whole else Ending(max(layers), heads)))
     parts = [rows.texts(state) for state in states]
     return Walked(
         rows.in_order(maps.kept),

@@ -20,11 +20,10 @@ from attncli.checks.contestants import EAGER, PEERS, Contestants, Shape, padded,
 from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
 from attncli.checks.timing import Run, finish
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig
 from attncli.models.random import architecture
 from attncli.models.room import available
-from attncli.models.walk import Heads, walk
 
 OURS = "attncli"
 PROGRAMS = (OURS, *PEERS)
@@ -33,17 +32,20 @@ SCORES = 3  # copies of a layer's scores that eager attention has room for: it n
 NUMBER = 4  # bytes of one in float32
 
 
-class Timed:
+class Timed(Tap):
     """What the attention of every layer takes, in seconds, by whether it has a window."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.begun = 0.0
         self.taken: dict[bool, list[float]] = {True: [], False: []}
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        begun = clock(self.device)
-        output = attend_heads(heads, weights)
-        self.taken[heads.window is not None].append(clock(self.device) - begun)
+    def begin(self, block: Block) -> Block:
+        self.begun = clock(self.device)
+        return block
+
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        self.taken[block.window is not None].append(clock(self.device) - self.begun)
         return output
 
     def median(self, windowed: bool) -> float | None:
@@ -103,7 +105,7 @@ def measured(contestants: Contestants, length: int, done: Callable[[], None]) ->
 
     def ours() -> None:
         with torch.inference_mode():
-            for _ in walk(model.network, model.rows(texts, "padding"), timed):
+            for _ in model.walk(model.rows(texts, "padding"), [timed]):
                 pass
 
     given = padded(texts, 1, contestants.config.pad_id, model.device)

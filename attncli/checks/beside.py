@@ -19,7 +19,7 @@ from attncli.checks.lost import Lost, lost_rows
 from attncli.checks.passes import is_half
 from attncli.checks.rounding import LARGEST
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
-from attncli.models.attending import LEAST_QUERIES
+from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source
 from attncli.models.model import Model

@@ -18,14 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from attncli.checks.timing import Run
-from attncli.models.attending import attend_heads
 from attncli.models.config import ModelConfig
 from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.models.random import random_model
 from attncli.models.rows import batches
 from attncli.models.transformers_peer import has_sdpa, peer
-from attncli.models.walk import walk
 from attncli.record import Request
 from attncli.text.tokens import Tokens
 
@@ -114,7 +112,7 @@ def last_states(model: Model, texts: Sequence[Tokens]) -> list[Tensor]:
     with torch.inference_mode():
         for numbers in batches(texts, model.batch_tokens):
             rows = model.rows([texts[number] for number in numbers], "padding")
-            for x in walk(model.network, rows, attend_heads):
+            for x in model.walk(rows):
                 last = x
             states.update(zip(numbers, rows.texts(last), strict=True))
     return [states[number] for number in range(len(texts))]

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from attncli.attention import MultiHeadAttention
 from attncli.base.errors import RequestError
 from attncli.checks.lost import Lost, run_finite
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference
-from attncli.models.walk import Heads
 from attncli.record import Request
 from attncli.text.tokens import Tokens
 
@@ -95,8 +94,8 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
     exact = [copy.deepcopy(one).float() for one in theirs] if is_half(model.dtype) else None
 
     def both(tokens: Tokens) -> Passes:
-        ours = KeepAttention()
-        [taken] = model.take([tokens], Request(list(layers), mask=mask), ours)
+        ours = AttentionInputs(model)
+        [taken] = model.take([tokens], Request(list(layers), mask=mask), [ours])
 
         def made_by(modules: Sequence[nn.MultiheadAttention]) -> Pass:
             made = [
@@ -106,7 +105,7 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
             return Pass([weights for weights, _ in made], [output for _, output in made])
 
         with torch.inference_mode():
-            outputs = [ours.output(layer) for layer in layers]
+            outputs = [ours.joined(layer) for layer in layers]
             return Passes(
                 Pass(list(taken.weights), outputs), made_by(theirs), None if exact is None else made_by(exact)
             )
@@ -114,25 +113,29 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
     return both
 
 
-class KeepAttention:
-    """Keeps what every layer's attention is given, and what it makes of it, of one text."""
+class AttentionInputs(Tap):
+    """Keeps what every layer's attention is given on one text, and the outputs of its heads.
 
-    def __init__(self) -> None:
+    given: by layer `[1, token, hidden_size]`; made: by layer `[1, head, token, head_dim]`.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.network = model.network
         self.given: dict[int, Tensor] = {}
-        self.made: dict[int, tuple[MultiHeadAttention, Tensor]] = {}
+        self.made: dict[int, Tensor] = {}
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        output = attend_heads(heads, weights)
-        self.given[heads.layer], self.made[heads.layer] = heads.given, (heads.attention, output)
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        self.given[block.layer], self.made[block.layer] = block.given, output
         return output
 
     def attention(self, layer: int) -> MultiHeadAttention:
-        return self.made[layer][0]
+        """Return a layer's attention."""
+        return self.network.layer(layer).attention
 
-    def output(self, layer: int) -> Tensor:
-        """Of its attention: `[token, hidden_size]`."""
-        attention, output = self.made[layer]
-        made: Tensor = attention.output(attention.join_heads(output))
+    def joined(self, layer: int) -> Tensor:
+        """Return the output of a layer's attention, `[token, hidden_size]`."""
+        attention = self.attention(layer)
+        made: Tensor = attention.output(attention.join_heads(self.made[layer]))
         return made[0]
 
 

@@ -20,12 +20,12 @@ from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, pad_some
-from attncli.checks.passes import KeepAttention
+from attncli.checks.passes import AttentionInputs
 from attncli.checks.ways_of_gradients import gradients
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.checks.ways_of_vectors import half_precision, norms, taken_apart, vectors
-from attncli.models.attending import CACHED, attend_heads
 from attncli.models.checkpoint_files import VOCABULARY_FILES
+from attncli.models.meeting import CACHED
 from attncli.models.taken import as_record, take_batch
 from attncli.models.transformers_peer import peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
@@ -127,7 +127,7 @@ def padding(both: Both) -> float:
     model, texts = both.model, crowd(both)
     layer = next((layer for layer in both.layers if layer > 0), both.layers[0])
     request = Request([layer])
-    taken = take_batch(model, [long for _, long in texts], model.asked(request), request, attend_heads)
+    taken = take_batch(model, [long for _, long in texts], model.asked(request), request, [])
     differences = []
     for (plain, _), one in zip(texts, taken, strict=True):
         expected = both.theirs(plain, "padding").weights[[layer]]
@@ -178,8 +178,8 @@ def formula(both: Both) -> float:
     """`MultiHeadAttention.forward`, which the tutorials write, on what goes into each layer; under every mask."""
     differences = []
     for text, mask in product(padded(both)[:1], MASKS):
-        kept = KeepAttention()
-        [one] = both.model.take([text], Request(both.layers, mask=mask), kept)
+        kept = AttentionInputs(both.model)
+        [one] = both.model.take([text], Request(both.layers, mask=mask), [kept])
         expected, rows = both.theirs(text, mask).weights, both.rows(text)
         for layer, allowed in zip(both.layers, one.masks, strict=True):
             with torch.inference_mode():
@@ -238,7 +238,7 @@ WAYS: dict[str, Check] = {
     "without": Check("--without", without, "hidden"),
     "records": Check("what is printed is what was computed", records, "exact"),
     "vectors": Check("--vectors: q and k, and softmax(q·k / √d)", vectors, "vectors"),
-    "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors"),
+    "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
     "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "gradients"),

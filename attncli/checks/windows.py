@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from attncli.checks.laws import Law, tolerance
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
 from attncli.models.engine import Engine
 from attncli.models.model import Model
-from attncli.models.walk import Attend, Heads, walk
 from attncli.text.tokens import Tokens
 
 NAME = "window"
@@ -60,17 +59,16 @@ class Windows:
         }
 
 
-class Turned:
+class Turned(Tap):
     """Turns what one token takes from one layer around, of all heads."""
 
-    def __init__(self, layer: int, token: int, inside: Attend = attend_heads) -> None:
+    def __init__(self, layer: int, token: int) -> None:
         self.layer = layer
         self.token = token
-        self.inside = inside
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        output = self.inside(heads, weights)
-        if heads.layer == self.layer:
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        if block.layer == self.layer:
+            output = output.clone()
             output[:, :, self.token] *= -1
         return output
 
@@ -116,7 +114,7 @@ def changed(model: Model, tokens: Tokens, layer: int) -> list[Tensor]:
         ids[CHANGED] = next((one for one in ids if one != ids[CHANGED]), 0)
         return model.hidden_states(replace(tokens, ids=ids))
     with torch.inference_mode():
-        return list(walk(model.network, model.rows([tokens], "padding"), Turned(layer - 1, CHANGED)))
+        return list(model.walk(model.rows([tokens], "padding"), [Turned(layer - 1, CHANGED)]))
 
 
 def measured(one: Reach, before: Tensor, after: Tensor) -> Reach:

@@ -58,11 +58,9 @@ def compare(
     """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
-    strongest key is the same. Then, beside transformers, where [PAD]'s own rows count in float64 only, the same on at
-    most 3 texts by way of options: some layers or heads, --pair, [PAD], masks, --without, vectors, norms, gradients and
-    statistics. Exit code 1 when a difference is more than rounding: in float32 and float64, 32 x eps x layers x the
-    size of the numbers; in half precision, errors that are larger than transformers' own, both held against float32.
-    Rows in which transformers gives NaN are told.
+    strongest key is the same. Then, beside transformers, on at most 3 texts: single layers, heads, pairs, masks,
+    --without, vectors, norms, gradients, stats. [PAD]'s own rows count in float64. Exit code 1 beyond rounding:
+    32 x eps x layers x the size of the numbers; in half precision, errors larger than transformers' own.
 
     \b
     Examples:

@@ -18,13 +18,14 @@ from attncli.analysis.statistics import FIGURES, LINEAR, Counting
 from attncli.analysis.window_sums import Part
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import Block, divide_rows, reduced
+from attncli.corpus.sums import Counted, divide_rows, reduced
 from attncli.corpus.units import Units
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
+from attncli.models.meeting import weigh
 from attncli.models.model import Model
-from attncli.models.norms import transformed_lengths
 from attncli.models.rows import Rows, as_rows
-from attncli.models.walk import Attend, Ending, Heads, walk
+from attncli.models.taps import transformed_lengths
+from attncli.models.walk import Ending
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 
@@ -33,34 +34,35 @@ TOKENS_A_CORE = 1024  # of a batch on a CPU, where every core has one of its own
 
 
 class Memory(threading.local):
-    """Two tensors of any shape, in memory that every block uses again: new blocks would leave gaps in it.
+    """Some tensors of any shape, in memory that every part uses again: new memory would leave gaps.
 
     Each thread has its own.
     """
 
-    def __init__(self, size: int, like: Tensor) -> None:
-        self.two = like.new_empty(2, size)
+    def __init__(self, size: int, like: Tensor, tensors: int) -> None:
+        self.all = like.new_empty(tensors, size)
 
-    def room(self, *shape: int) -> tuple[Tensor, Tensor]:
+    def room(self, *shape: int) -> list[Tensor]:
         count = math.prod(shape)
-        if count > self.two.shape[1]:
-            self.two = self.two.new_empty(2, count)
-        return self.two[0, :count].view(shape), self.two[1, :count].view(shape)
+        if count > self.all.shape[1]:
+            self.all = self.all.new_empty(len(self.all), count)
+        return [one[:count].view(shape) for one in self.all]
 
 
 class BatchSums:
     """What adds up the weights of batches; several threads may, each a batch of its own.
 
     block_weights: weights that are there at once, save that a single query, or the pieces of one word, are never
-    divided. inside: what happens where queries meet keys, beside the adding up.
+    divided. taps: read or change the blocks before they are counted.
     """
 
-    def __init__(self, model: Model, counting: Counting, block_weights: int, inside: Attend = attend_heads) -> None:
+    def __init__(self, model: Model, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
         self.model = model
         self.counting = counting
         self.block_weights = block_weights
-        self.inside = inside
-        self.memory = Memory(block_weights, torch.empty(0, dtype=model.map_dtype, device=model.device))
+        self.taps = taps
+        like = torch.empty(0, dtype=model.map_dtype, device=model.device)
+        self.memory = Memory(block_weights, like, 3 if counting.measure == "norm" else 2)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -73,8 +75,9 @@ class BatchSums:
         with torch.inference_mode():
             rows = as_rows(texts, config, self.counting.mask, self.model.device, together=self.together)
             sums = BlockSums(self, batch, rows)
-            ending = Ending(config.layers - 1, range(config.heads), values=sums.norm or self.inside is not attend_heads)
-            for _ in walk(self.model.network, rows, sums, ending):
+            taps = [*self.taps, sums]
+            values = any(tap.needs_values for tap in taps)
+            for _ in self.model.walk(rows, taps, Ending(config.layers - 1, range(config.heads), values)):
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
@@ -96,38 +99,38 @@ class BatchSums:
 
 
 class Met(NamedTuple):
-    """The heads of a layer on a run of texts, and the lengths of their transformed values where norms are asked for."""
+    """The heads of a layer on a run of texts, and the lengths of their transformed values if norms are asked for."""
 
-    heads: Heads
+    block: Block
     lengths: Tensor | None
 
     def text(self, place: int) -> "Met":
         """The same for one of the texts."""
         one = slice(place, place + 1)
-        return Met(self.heads.some_texts(one), None if self.lengths is None else self.lengths[one])
+        return Met(self.block.some_texts(one), None if self.lengths is None else self.lengths[one])
 
 
-class BlockSums:
-    """Adds up the figures of a batch's weights, a block of queries after the other (an `attncli.models.walk.Attend`).
-
-    Whoever it is inside of may give it some heads after the other, but a run's texts and queries all at once.
+class BlockSums(Tap):
+    """Adds up the figures of a batch's weights, a part of a block after the other.
 
     windows: as their queries are counted, of tokens or of words; totals: `[window, layer, head, figure]`.
     """
 
     def __init__(self, sums: BatchSums, batch: Sequence[Window], rows: Rows) -> None:
         config, counting = sums.model.config, sums.counting
-        self.inside = sums.inside
         self.memory = sums.memory
         self.block_weights = sums.block_weights
         self.words, self.norm, self.distances = counting.words, counting.measure == "norm", counting.distances
+        self.needs_values = self.norm
         self.batch = batch
         self.rows = rows
         self.windows = [window.in_words if self.words else window for window in batch]
         self.totals = np.zeros((len(batch), config.layers, config.heads, len(FIGURES)))
         self.units: list[Units] = []
-        self.blocks: list[list[Block] | None] = []  # those of a run whose weights are there at once, made once
+        self.blocks: list[list[Counted] | None] = []  # those of a run whose weights exist together, made once
         self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each, where its maps are needed again
+        self.lengths: Tensor | None = None  # of the block that is being computed
+        self.part: tuple[Counted, list[Tensor]] | None = None  # the part that is being computed, and memory for it
         for run in rows.runs:
             fewest = min(QUERIES, self.block_weights // run.length)
             block = max(fewest, self.block_weights // (config.heads * run.length))
@@ -135,32 +138,40 @@ class BlockSums:
             self.units.append(units)
             self.blocks.append(list(units.counted()) if units.whole else None)
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        run, units = heads.run, self.units[heads.run.number]
-        lengths = transformed_lengths(heads.attention, heads.value, heads.numbers) if self.norm else None
-        output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
-        sums = torch.zeros(*heads.query.shape[:2], len(FIGURES), dtype=torch.float64)  # on the CPU: mps has no doubles
-        for block in self.blocks_of(run.number, heads.window):
-            within = heads.some_queries(block.queries).some_keys(block.keys)
-            if weights is not None:
-                weights[:, :, block.queries] = 0
-            for places in self.together(within):
-                some = within.some_heads(places)
-                room, logarithms = self.memory.room(*some.query.shape[:3], some.key.shape[2])
-                output[:, places, block.queries] = self.inside(some, room)
-                if weights is not None:
-                    weights[:, places, block.queries, block.keys] = room
-                shares = None if lengths is None else lengths[:, places, block.keys]
-                counted = self.counted(units, room, block.queries, shares)
-                if counted.shape != logarithms.shape:
-                    logarithms = torch.empty_like(counted)
-                sums[:, places] += reduced(counted, logarithms, block.factors, block.counts).cpu()
-        self.totals[np.ix_(run.texts[heads.texts], [heads.layer], heads.numbers)] = sums.numpy()[:, None]
+    def begin(self, block: Block) -> Block:
+        self.lengths = transformed_lengths(block) if self.norm else None
         if self.distances:
-            self.met[run.number].append(Met(heads.bare, lengths))
-        return output
+            self.met[block.run.number].append(Met(block.bare, self.lengths))
+        return block
 
-    def blocks_of(self, run: int, reach: Reach | None) -> Iterable[Block]:
+    def places(self, block: Block) -> Sequence[int]:
+        return range(len(block.numbers))
+
+    def parts(self, block: Block) -> Iterator[Block]:
+        """Divide a block into queries that are counted together, and into heads as memory asks for it."""
+        for counted in self.blocks_of(block.run.number, block.window):
+            within = block.some_queries(counted.queries).some_keys(counted.keys)
+            for places in self.together(within):
+                part = within.some_heads(places)
+                self.part = counted, self.memory.room(*part.query.shape[:3], part.key.shape[2])
+                yield part
+
+    def room(self, part: Block) -> Tensor:
+        """The memory that every part uses again."""
+        assert self.part is not None
+        return self.part[1][0]
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        assert self.part is not None
+        counted, (_, logarithms, *spare) = self.part
+        lengths = None if self.lengths is None else self.lengths[:, list(part.numbers), part.keys]
+        rows = self.counted(self.units[part.run.number], weights, part.queries, lengths, spare)
+        if rows.shape != logarithms.shape:
+            logarithms = torch.empty_like(rows)
+        sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
+        self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
+
+    def blocks_of(self, run: int, reach: Reach | None) -> Iterable[Counted]:
         """The queries of a run, some after the other; in a layer that sees no further than `reach`, of one long window,
         with the keys that they can see.
         """
@@ -171,17 +182,19 @@ class BlockSums:
             return units.counted()
         return units.near(reach)
 
-    def together(self, heads: Heads) -> Iterator[slice]:
+    def together(self, block: Block) -> Iterator[slice]:
         """As many of these heads after the other as have no more weights than may be there at once."""
-        count = len(heads.numbers)
-        some = max(1, self.block_weights // (len(heads.query) * heads.query.shape[2] * heads.key.shape[2]))
+        count = len(block.numbers)
+        some = max(1, self.block_weights // (len(block.query) * block.query.shape[2] * block.key.shape[2]))
         yield from (slice(start, min(start + some, count)) for start in range(0, count, some))
 
-    def counted(self, units: Units, weights: Tensor, block: slice, lengths: Tensor | None) -> Tensor:
-        """A block's weights as they are counted: between words, as shares of norms. What was given is written over."""
+    def counted(
+        self, units: Units, weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
+    ) -> Tensor:
+        """A part's weights as they are counted: between words, as shares of norms. spare: memory for norms."""
         if lengths is not None:
-            weights.mul_(lengths[..., None, :])
-        weights = units.merged(weights, block)
+            weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
+        weights = units.merged(weights, queries)
         if lengths is not None:
             divide_rows(weights)
         return weights
@@ -220,9 +233,9 @@ class BlockSums:
         for block in units.blocks():
             made: dict[tuple[int, int], Tensor] = {}
             for some, lengths in met:
-                room, _ = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
-                attend_heads(some.some_queries(block), room)
-                counted = self.counted(units, room, block, lengths)[0].float().cpu().clone()
+                room, _, *spare = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
+                weigh(some.some_queries(block), room)
+                counted = self.counted(units, room, block, lengths, spare)[0].float().cpu().clone()
                 made.update(zip(product([some.layer], some.numbers), counted, strict=True))
             maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
             total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])

@@ -8,7 +8,7 @@ from torch import Tensor
 LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
 
 
-class Block(NamedTuple):
+class Counted(NamedTuple):
     """Some queries of a run, the keys that they may see, and what their weights count for.
 
     factors: what weights are multiplied with (`attncli.analysis.statistics.factors`), `[window, figure, query, key]`.
@@ -30,7 +30,7 @@ def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor
     """The figures' sums over a block of queries: `[window, head, figure]`, in the order of FIGURES.
 
     weights `[window, head, query, key]`, and room for their logarithms; factors `[window, figure, query, key]` and
-    counts `[window, 1, query]` as in a Block.
+    counts `[window, 1, query]` as in a Counted.
     """
     if weights.dtype.itemsize < 4:  # half a precision is not enough to add up in
         weights, logarithms = weights.float(), logarithms.float()

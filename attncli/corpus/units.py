@@ -9,8 +9,8 @@ from torch import Tensor
 from attncli.analysis.statistics import EVERY, LINEAR, factors
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import Block, weighted_sums
-from attncli.models.attending import bands
+from attncli.corpus.sums import Counted, weighted_sums
+from attncli.models.block import bands
 from attncli.models.rows import LayerMask
 from attncli.text.windows import Window
 
@@ -50,18 +50,18 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self) -> Iterator[Block]:
+    def counted(self) -> Iterator[Counted]:
         """The blocks, and what their weights count for."""
         for block in self.blocks():
-            yield Block(block, slice(0, self.length), self.factors(block), self.counts(block))
+            yield Counted(block, slice(0, self.length), self.factors(block), self.counts(block))
 
-    def near(self, reach: Reach) -> Iterator[Block]:
+    def near(self, reach: Reach) -> Iterator[Counted]:
         """The same of the tokens of one long window, in a layer that sees no further than `reach`: without keys that no
         query of a block sees.
         """
         every = slice(0, self.length)
         for queries, keys in bands(reach, every, every):
-            yield Block(queries, keys, self.factors(queries, keys), self.counts(queries))
+            yield Counted(queries, keys, self.factors(queries, keys), self.counts(queries))
 
     def rows(self, block: slice) -> slice:
         """The places, among tokens or words, of a block of queries."""
@@ -109,7 +109,7 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def alike(self, mask: LayerMask | None, blocks: Iterable[Block]) -> tuple[Doubles, Doubles]:
+    def alike(self, mask: LayerMask | None, blocks: Iterable[Counted]) -> tuple[Doubles, Doubles]:
         """The sums over each window's queries of what a head has that looks at everything alike: its entropy, which is
         ln(how many keys the query may attend to), `[window]`, and its figures in LINEAR, `[window, figure]`.
 

@@ -1,4 +1,4 @@
-"""What can be done to some heads of one text where queries meet keys, and what does it: `Changed`, an `Attend`.
+"""What can be done to some heads of one text where queries meet keys, and the tap that does it: `Changed`.
 
 A change says which heads it is of, and makes other outputs of theirs: ones that are put there (`Put`), those of other
 weights (`Reweigh`), or those where queries see less (`Hide`). Many changes go through the network side by side, each on
@@ -7,64 +7,39 @@ its own copy of a text.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
 from attncli.models.rows import LayerMask
-from attncli.models.walk import Attend, Heads
 
 Head = tuple[int, int]  # (layer, head)
 Edge = tuple[int, int]  # (query, key), places in the text
-Rule = Callable[[Heads, Tensor], Tensor]
-
-
-class Change(Protocol):
-    """What is done to some heads, (layer, head), of one text."""
-
-    @property
-    def heads(self) -> Sequence[Head]: ...
-
-    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        """The outputs that these heads of a layer get, all its own, on one text: `[1, head, query, head_dim]`.
-
-        inside: what gives them as they are.
-        """
+Rule = Callable[[Block, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Put:
-    """Puts outputs in place of heads': by head a number, a vector `[head_dim]`, or one a query
-    `[query, head_dim]`, of which there may be more than there are queries.
+    """Puts outputs in place of heads': by head a number, a vector `[head_dim]`, or one per query `[query, head_dim]`.
+
+    There may be more of these than there are queries.
     """
 
     outputs: Mapping[Head, Tensor | float]
 
     @property
-    def heads(self) -> list[Head]:
+    def heads(self) -> Sequence[Head]:
         return list(self.outputs)
-
-    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        made = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
-        for place, number in enumerate(heads.numbers):
-            output = torch.as_tensor(self.outputs[heads.layer, number])
-            made[:, place] = output[heads.queries] if output.dim() == 2 else output
-        return made
 
 
 @dataclass(frozen=True)
 class Reweigh:
-    """Makes other weights of heads' weights: rule(heads, weights) -> weights, `[1, head, query, key]` both."""
+    """Makes other weights of heads' weights: rule(block, weights) -> weights, `[1, head, query, key]` both."""
 
     heads: Sequence[Head]
     rule: Rule
-
-    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        weights = heads.query.new_empty(*heads.query.shape[:3], heads.key.shape[2])
-        inside(heads.bare, weights)
-        return self.rule(heads, weights) @ heads.value
 
 
 @dataclass(frozen=True)
@@ -76,38 +51,63 @@ class Hide:
     heads: Sequence[Head]
     edges: Sequence[Edge]
 
-    def __call__(self, heads: Heads, inside: Attend) -> Tensor:
-        if not self.edges:
-            return inside(heads)
-        mask, shown = heads.mask or LayerMask(None, None), ~among(self.edges, heads.run.length, heads.query.device)
-        shown = shown if mask.shown is None else shown & mask.shown
-        return inside(heads._replace(mask=LayerMask(shown, mask.window)))
+
+Change = Put | Reweigh | Hide
+C = TypeVar("C", Put, Reweigh, Hide)
 
 
-def apply(change: Change, heads: Heads, output: Tensor, inside: Attend) -> None:
-    """Write what a change makes of some of these heads, on one text, into their outputs."""
-    ours = [place for place, number in enumerate(heads.numbers) if (heads.layer, number) in change.heads]
-    if len(ours) == len(heads.numbers):  # copying them would take longer than a short text's attention
-        output.copy_(change(heads, inside))
-    elif ours:
-        output[:, ours] = change(heads.only(ours), inside).to(output.dtype)
-
-
-class Changed:
+class Changed(Tap):
     """Does to each text of a batch what its change says, by the text's number; nothing to one whose change is None."""
 
-    def __init__(self, changes: Sequence[Change | None], inside: Attend = attend_heads) -> None:
-        self.changes = changes
-        self.layers = [{layer for layer, _ in change.heads} if change is not None else set() for change in changes]
-        self.inside = inside
+    def __init__(self, changes: Sequence[Change | None]) -> None:
+        self.changes_weights = any(isinstance(change, Reweigh) for change in changes)
+        self.of_layers: dict[int, dict[int, tuple[Change, set[int]]]] = {}  # by layer and text, its change and heads
+        for text, change in enumerate(changes):
+            if change is None:
+                continue
+            for layer, head in change.heads:
+                self.of_layers.setdefault(layer, {}).setdefault(text, (change, set()))[1].add(head)
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        output = self.inside(heads, weights)
-        for place, text in enumerate(heads.run.texts[heads.texts]):
-            change = self.changes[text]
-            if change is not None and heads.layer in self.layers[text]:
-                one = slice(place, place + 1)
-                apply(change, heads.some_texts(one), output[one], self.inside)
+    def found(self, block: Block, kind: type[C]) -> list[tuple[int, C, list[int]]]:
+        """Find the changes of a kind in a block: the place of the text, the change, and the places of its heads."""
+        of_layer, found = self.of_layers.get(block.layer, {}), []
+        for place, text in enumerate(block.text_numbers) if of_layer else ():
+            change, numbers = of_layer.get(text, (None, set[int]()))
+            if isinstance(change, kind):
+                heads = [at for at, number in enumerate(block.numbers) if number in numbers]
+                if heads:
+                    found.append((place, change, heads))
+        return found
+
+    def begin(self, block: Block) -> Block:
+        hiding = [one for one in self.found(block, Hide) if one[1].edges]
+        if not hiding:
+            return block
+        length, device = block.run.length, block.query.device
+        shown = torch.ones(*block.query.shape[:2], length, length, dtype=torch.bool, device=device)
+        for place, change, heads in hiding:
+            shown[place, heads] = ~among(change.edges, length, device)[0]
+        mask = block.mask or LayerMask(None, None)
+        return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
+
+    def places(self, block: Block) -> Sequence[int]:
+        return sorted({place for _, _, heads in self.found(block, Reweigh) for place in heads})
+
+    def weights(self, part: Block, weights: Tensor) -> Tensor | None:
+        changes = self.found(part, Reweigh)
+        if not changes:
+            return None
+        weights = weights.clone()
+        for place, change, heads in changes:
+            one = part.some_texts(slice(place, place + 1)).only(heads)
+            weights[place, heads] = change.rule(one, weights[place : place + 1, heads])[0].to(weights.dtype)
+        return weights
+
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        for place, change, heads in self.found(block, Put):
+            for at in heads:
+                put_there = torch.as_tensor(change.outputs[block.layer, block.numbers[at]])
+                output[place, at] = put_there[block.queries] if put_there.dim() == 2 else put_there
         return output
 
 
@@ -121,10 +121,10 @@ def silence(heads: Sequence[Head]) -> Put:
     return Put(dict.fromkeys(heads, 0.0))
 
 
-def uniform(heads: Heads, weights: Tensor) -> Tensor:
+def uniform(block: Block, weights: Tensor) -> Tensor:
     """The same weight for everything that a query may attend to."""
     allowed = torch.ones_like(weights, dtype=torch.bool)
-    if (mask := heads.allowed()) is not None:
+    if (mask := block.allowed()) is not None:
         allowed &= mask
     return allowed.to(weights) / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
 
@@ -143,8 +143,8 @@ class Without:
 
     edges: Sequence[Edge]
 
-    def __call__(self, heads: Heads, weights: Tensor) -> Tensor:
+    def __call__(self, block: Block, weights: Tensor) -> Tensor:
         if not self.edges:
             return weights
-        gone = among(self.edges, heads.run.length, weights.device)
-        return weights.masked_fill(gone[:, :, heads.queries, heads.keys], 0.0)
+        gone = among(self.edges, block.run.length, weights.device)
+        return weights.masked_fill(gone[:, :, block.queries, block.keys], 0.0)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attncli.effects.changes import Change, Changed
-from attncli.models.attending import attend_heads
+from attncli.models.block import Tap
 from attncli.models.model import Model
-from attncli.models.walk import Attend, Beginning, walk
+from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
 
@@ -27,10 +27,10 @@ class Unchanged:
     states: list[Tensor]
 
     @classmethod
-    def of(cls, model: Model, tokens: Tokens, mask: str = "padding", attend: Attend = attend_heads) -> "Unchanged":
+    def of(cls, model: Model, tokens: Tokens, mask: str = "padding", taps: Sequence[Tap] = ()) -> "Unchanged":
         """Raises RequestError for an unknown mask."""
         with torch.inference_mode():
-            return cls(model, tokens, mask, [state for [state] in model.states([tokens], mask, attend)])
+            return cls(model, tokens, mask, [state for [state] in model.states([tokens], mask, taps)])
 
     @property
     def last(self) -> Tensor:
@@ -42,7 +42,7 @@ class Unchanged:
         rows = self.model.rows([self.tokens] * len(changes), self.mask)
         x = self.states[layer].repeat(len(changes), 1)
         with torch.inference_mode():
-            *_, last = walk(self.model.network, rows, Changed(changes), beginning=Beginning(layer, x))
+            *_, last = self.model.walk(rows, [Changed(changes)], beginning=Beginning(layer, x))
             [run] = rows.runs
             return run.tokens(last)
 

@@ -26,9 +26,9 @@ from torch.autograd import forward_ad
 
 from attncli.base.errors import RequestError
 from attncli.effects.copies import Unchanged
-from attncli.effects.gradients import attend_by_formula
+from attncli.effects.gradients import ByFormula
 from attncli.models.outputs.output import Output
-from attncli.models.walk import Beginning, walk
+from attncli.models.walk import Beginning
 
 LEAST_STEPS = 4
 
@@ -95,7 +95,7 @@ def embedded(text: Unchanged, output: Output, x: Tensor) -> Tensor:
     rows = text.model.rows(copies, text.mask)
     with torch.no_grad():
         beginning = Beginning(0, x.flatten(0, 1))
-        *_, last = walk(text.model.network, rows, attend_by_formula, beginning=beginning)
+        *_, last = text.model.walk(rows, [ByFormula()], beginning=beginning)
         [run] = rows.runs
         return unit(torch.stack(output(list(run.tokens(last).double()), copies)))
 

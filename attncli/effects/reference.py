@@ -10,27 +10,13 @@ from torch import Tensor
 
 from attncli.base.errors import Notice
 from attncli.corpus.usual import lines
-from attncli.models.attending import attend_heads
 from attncli.models.model import Model
 from attncli.models.rows import batches
-from attncli.models.walk import Attend, Heads, walk
+from attncli.models.taps import Outputs
 from attncli.record.request import Input
 from attncli.text.tokens import Tokens
 
 MOST_TOKENS = 2**14  # of a reference: more change a mean by less than texts differ
-
-
-class KeepOutputs:
-    """Keeps the outputs of all heads: of each layer by the text's number `[head, token, head_dim]`."""
-
-    def __init__(self, layers: int, inside: Attend = attend_heads) -> None:
-        self.kept: list[dict[int, Tensor]] = [{} for _ in range(layers)]
-        self.inside = inside
-
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        output = self.inside(heads, weights)
-        self.kept[heads.layer].update(zip(heads.run.texts[heads.texts], output, strict=True))
-        return output
 
 
 @dataclass(frozen=True)
@@ -71,13 +57,13 @@ def usual_reference(model: Model, mask: str = "padding") -> Reference:
 
 def of_batch(model: Model, batch: Sequence[Tokens], mask: str) -> Tensor:
     """`[layer, token, head, head_dim]`, without [PAD]."""
-    keep = KeepOutputs(model.config.layers)
+    keep = Outputs()
     with torch.inference_mode():
-        for _ in walk(model.network, model.rows(batch, mask), keep):
+        for _ in model.walk(model.rows(batch, mask), [keep]):
             pass
         real = [[not padding for padding in text.padding] for text in batch]
         layers = [
             torch.cat([kept[number].transpose(0, 1)[real[number]] for number in range(len(batch))])
-            for kept in keep.kept
+            for _, kept in sorted(keep.kept.items())
         ]
         return torch.stack(layers)

@@ -17,8 +17,8 @@ from attncli.record import AttentionRecord
 from attncli.record.request import Input, Request
 
 if TYPE_CHECKING:
+    from attncli.models.block import Tap
     from attncli.models.engine import Engine
-    from attncli.models.walk import Attend
 
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
@@ -114,8 +114,8 @@ class Session:
 
         engine = self.engine(asked.model, asked.without)
         request = asked.request if asked.vectors else no_vectors(asked.request)
-        inside = watching(engine, asked, watch)
-        [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, inside=inside)
+        taps = watching(engine, asked, watch)
+        [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
         return records
 
     def keep(self, asked: Asked, records: list[AttentionRecord]) -> None:
@@ -170,14 +170,14 @@ def no_vectors(request: Request) -> Request:
     return request if request.vectors is not None else replace(request, vectors="none")
 
 
-def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> "Attend":
-    """What happens where queries meet keys; with a long text one of our own networks tells how far it is."""
-    from attncli.models.attending import Told, attend_heads
+def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
+    """Return the taps that tell how far one of our own networks is with a long text; none for the rest."""
     from attncli.models.model import Model
+    from attncli.models.taps import Progress
 
     if watch is None or not isinstance(engine, Model) or tokens_at_least(asked.text) < LONG:
-        return attend_heads
-    return Told(share_of(watch, engine.config.layers, len(asked.masks)))
+        return []
+    return [Progress(share_of(watch, engine.config.layers, len(asked.masks)))]
 
 
 def tokens_at_least(text: Input) -> int:

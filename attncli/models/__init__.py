@@ -2,7 +2,8 @@
 
 A name becomes a directory (`hub`, and `fetched` for addresses), its config.json a `ModelConfig` (`config`) by what its
 family says (`families`), its checkpoint (`weights`) a `Network` (`network`). Texts become `rows`; `walk` takes them
-through the network, and what happens on the way where queries meet keys is in `attending`. `Model` (`model`) puts all
-that together and yields records. `transformers_peer` is the same checkpoint in transformers, to compare with; `random`
-an architecture without its published weights.
+through the network. In every layer queries meet keys in one place (`meeting`), which offers each `block` to taps
+(`taps`, `grouping`). An `Encoder` (`encoder`) holds all of these; a `Model` (`model`) is one that yields records.
+`transformers_peer` is the same checkpoint in transformers, to compare with; `random` an architecture without its
+published weights.
 """

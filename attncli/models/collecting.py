@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from attncli.base.errors import RequestError
-from attncli.models.attending import attend_heads
+from attncli.models.block import Tap
 from attncli.models.engine import Engine
 from attncli.models.model import Model
-from attncli.models.walk import Attend
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.selection import select
 from attncli.text.tokens import Tokens
@@ -24,12 +23,12 @@ def under_masks(
     masks: Sequence[str],
     most: float,
     copies: float = 0,
-    inside: Attend = attend_heads,
+    taps: Sequence[Tap] = (),
 ) -> Iterator[list[AttentionRecord]]:
     """Every text's records, one a mask, in the order of `masks`; a text is cut into tokens once.
 
     Of weights for which the request names no vectors, those heads bring theirs that `vectors_within` finds. Norms have
-    none, nor has another engine. inside: as `Model.take` has it.
+    none, nor has another engine. taps: as for `Model.take`.
 
     Raises RequestError as the engine does, and for several masks of a model that transformers runs: what it hides
     from a decoder it hides under any of them.
@@ -40,7 +39,7 @@ def under_masks(
         if request.vectors is None and request.measure == "weight":
             request = replace(request, vectors=vectors_within(engine, texts, request, most, len(masks)))
         texts = list(engine.fitting([texts], request, len(masks), copies))
-        runs = [engine.attend_tokens(texts, replace(request, mask=mask), inside) for mask in masks]
+        runs = [engine.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
     elif len(masks) > 1:
         raise RequestError("transformers takes one --mask a page: give padding or none")
     else:

@@ -24,8 +24,7 @@ from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from attncli.models.model import Model
-    from attncli.models.outputs.output import Output
-    from attncli.models.outputs.predicting import Numbers, Prediction
+    from attncli.models.outputs.output import Numbers, Output, Prediction
 
 DTYPE_BYTES = {"float64": 8}  # of a map as it is computed; half precision is made in float32 on a CPU
 FORMER = "neurons"  # what vectors were called before version 0.2

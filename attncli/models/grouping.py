@@ -1,91 +1,70 @@
-"""What is kept of a walk where not every token of a text is to stand along the axes of its maps: maps between words, or
-stretches, or some of the tokens (`attncli.record.grouping`), made of some queries after the other.
+"""Maps between words, stretches or some of the tokens (`attncli.record.grouping`), made of blocks of queries.
 
-Neither a map of all tokens nor its mask is ever there.
+Neither a map of all tokens nor its mask exists at any time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.base.arrays import Ints
-from attncli.models.attending import attend_heads, places_of
-from attncli.models.norms import transformed_lengths
-from attncli.models.rows import LayerMask, Rows
-from attncli.models.walk import Attend, Heads
+from attncli.models.arrays import Array, add_columns, like, stack, widened
+from attncli.models.block import Block, Tap, chosen
+from attncli.models.rows import LayerMask
+from attncli.models.taps import transformed_lengths
 from attncli.record.grouping import Axes, Axis
 
-BLOCK = 2**22  # weights that are there at a time, and are made into fewer then
+BLOCK = 2**22  # weights that exist at a time, before they are merged into fewer
 
 
-class KeepGrouped:
+class GroupedMaps(Tap):
     """Keeps the maps of some heads of some layers between the units of each text's axes.
 
-    kept: of each text, by its number in the batch, `[layer, head, unit, unit]`. norms: of weight times the length of
-    the transformed value (`attncli.models.norms`).
+    kept: for each text, by its number in the batch, `[layer, head, unit, unit]`, from `zeros(shape)`. norms: weights
+    times the lengths of the transformed values instead of weights.
     """
+
+    most_weights = BLOCK
 
     def __init__(
         self,
-        rows: Rows,
         axes: Sequence[Axes],
         layers: Sequence[int],
         heads: Sequence[int],
-        like: Tensor,
+        zeros: Callable[[Sequence[int]], Array],
         norms: bool = False,
-        inside: Attend = attend_heads,
     ) -> None:
         self.axes = axes
         self.layers = list(layers)
         self.heads = list(heads)
         self.norms = norms
-        self.like = like
-        self.inside = inside
-        exact = like.new_empty(0, dtype=torch.promote_types(like.dtype, torch.float32))  # sums of halves lose too much
-        self.kept = [exact.new_zeros(len(layers), len(heads), len(one.queries), len(one.keys)) for one in axes]
+        self.needs_values = norms
+        self.kept = [widened(zeros((len(layers), len(heads), len(one.queries), len(one.keys)))) for one in axes]
+        self.lengths: dict[int, Array] = {}  # by head, [text, token], of the block that is being computed
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        ours, where = places_of(heads, self.heads)
-        if heads.layer not in self.layers or not ours:
-            return self.inside(heads, weights)
-        chosen = heads.only(ours)
-        lengths = transformed_lengths(heads.attention, chosen.value, chosen.numbers) if self.norms else None
-        if weights is not None:  # somebody else looks at all of them
-            output = self.inside(heads, weights)
-            for queries in blocks(chosen):
-                self.add(chosen.some_queries(queries), where, weights[:, ours, queries], lengths)
-            return output
-        output = heads.value.new_empty(*heads.query.shape[:3], heads.value.shape[-1])
-        if others := [place for place in range(len(heads.numbers)) if place not in ours]:
-            output[:, others] = self.inside(heads.only(others))
-        for queries in blocks(chosen):
-            some = chosen.some_queries(queries)
-            room = self.like.new_empty(*some.query.shape[:3], some.key.shape[2])
-            output[:, ours, queries] = self.inside(some, room)
-            self.add(some, where, room, lengths)
-        return output
+    def places(self, block: Block) -> Sequence[int]:
+        return chosen(block, self.heads)[0] if block.layer in self.layers else ()
 
-    def add(self, heads: Heads, where: Sequence[int], weights: Tensor, lengths: Tensor | None) -> None:
-        """Some queries' weights `[text, head, query, key]`, of which a window leaves some keys only."""
-        if heads.window is not None:
-            seen = heads.window.seen(heads.queries, heads.keys)
-            weights, heads = weights[..., seen], heads.some_keys(seen)
-            lengths = None if lengths is None else lengths[..., seen]
-        if lengths is not None:
-            weights = weights * lengths[..., None, :]
-        weights = weights.to(self.kept[0].dtype)
-        layer = self.layers.index(heads.layer)
-        for text, of_text in zip(heads.run.texts[heads.texts], weights, strict=True):
-            units, sums = between_units(self.axes[text], heads.queries, heads.keys, of_text)
+    def begin(self, block: Block) -> Block:
+        if self.norms and (ours := self.places(block)):
+            lengths = transformed_lengths(block.only(ours))
+            self.lengths = {block.numbers[place]: lengths[:, number] for number, place in enumerate(ours)}
+        return block
+
+    def weights(self, part: Block, weights: Array) -> None:
+        ours, where = chosen(part, self.heads)
+        if part.layer not in self.layers or not ours:
+            return
+        weights = weights[:, ours]
+        if self.norms:
+            heads = [self.lengths[part.numbers[place]][part.texts, part.keys] for place in ours]
+            weights = weights * stack(heads, axis=1)[..., None, :]
+        layer = self.layers.index(part.layer)
+        for text, of_text in zip(part.text_numbers, widened(weights), strict=True):
+            units, sums = between_units(self.axes[text], part.queries, part.keys, of_text)
             self.kept[text][layer, where, units] += sums
-
-
-def blocks(heads: Heads) -> Iterator[slice]:
-    """Queries, as many together as have BLOCK weights."""
-    texts, count, queries, _ = heads.query.shape
-    return some_of(queries, texts * count * heads.key.shape[2])
 
 
 def some_of(queries: int, weights: int) -> Iterator[slice]:
@@ -95,34 +74,34 @@ def some_of(queries: int, weights: int) -> Iterator[slice]:
         yield slice(start, min(start + together, queries))
 
 
-def between_units(axes: Axes, queries: slice, keys: slice, rows: Tensor) -> tuple[slice, Tensor]:
-    """What the rows `[..., query, key]` of some queries to some keys of a text, neighbours each, add to the map between
-    its units: of these units along the queries `[..., unit, unit]`. What has rows in two blocks is added up of both.
+def between_units(axes: Axes, queries: slice, keys: slice, rows: Array) -> tuple[slice, Array]:
+    """Return what some rows `[..., query, key]` of a text add to the map between its units.
+
+    queries, keys: the neighbouring tokens that the rows lead from and to. Returns the units that the queries belong to,
+    and their rows `[..., unit, unit]`. A unit whose rows are in two blocks is added up from both.
     """
     sums = to_units(axes.keys, keys, rows)
     taken, units = within(axes.queries, queries)
     first, last = (int(units[0]), int(units[-1]) + 1) if len(units) else (0, 0)
-    sums = sums[..., counted_from(queries.start, axes.queries.places[taken], rows.device), :]
+    sums = sums[..., counted_from(queries.start, axes.queries.places[taken]), :]
     if axes.queries.shares is not None:
         shares = np.zeros((last - first, len(units)))
         shares[units - first, np.arange(len(units))] = axes.queries.shares[taken]
-        sums = torch.from_numpy(shares).to(sums.device, sums.dtype) @ sums
+        sums = like(sums, shares) @ sums
     return slice(first, last), sums
 
 
-def to_units(axis: Axis, keys: slice, rows: Tensor) -> Tensor:
-    """Of rows `[..., query, key]` to some keys, neighbours, those to all units of an axis, to which they add up."""
+def to_units(axis: Axis, keys: slice, rows: Array) -> Array:
+    """Add up rows `[..., query, key]` to neighbouring keys to those to all units of an axis, `[..., query, unit]`."""
     taken, units = within(axis, keys)
-    some = rows[..., counted_from(keys.start, axis.places[taken], rows.device)]
-    sums = rows.new_zeros(*rows.shape[:-1], len(axis))
-    return sums.index_add_(-1, torch.from_numpy(units).to(rows.device), some)
+    return add_columns(rows[..., counted_from(keys.start, axis.places[taken])], len(axis), units)
 
 
-def counted_from(first: int, places: Ints, device: torch.device) -> Tensor | slice:
-    """These places among those from the first on; a slice, which copies nothing, where they are neighbours."""
+def counted_from(first: int, places: Ints) -> list[int] | slice:
+    """Count places from `first` on; neighbours become a slice, which copies nothing."""
     if len(places) and places[-1] - places[0] == len(places) - 1:
         return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
-    return torch.from_numpy(places - first).to(device)
+    return [int(place) - first for place in places]
 
 
 def within(axis: Axis, tokens: slice) -> tuple[slice, Ints]:

@@ -7,9 +7,9 @@ import torch
 
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
-from attncli.models.attending import KeepHead
 from attncli.models.engine import Engine
 from attncli.models.taken import as_record
+from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
 
@@ -56,8 +56,8 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str) ->
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
     model = model.require_own()
     request = Request([layer], [head], mask, vectors=[(layer, head)])
-    parts = KeepHead(layer, head)
-    [taken] = model.take([tokens], request, parts)
+    parts = Given(layer, head)
+    [taken] = model.take([tokens], request, [parts])
     x, value = parts.kept[0]
     attention = model.network.layer(layer).attention
     score = model.network.layer(layer).score

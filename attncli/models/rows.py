@@ -28,7 +28,7 @@ AHEAD_TOKENS, AHEAD_WEIGHTS = 2**14, 2**26  # what is read ahead, unless more go
 class LayerMask:
     """What the queries of a layer may attend to, on texts of one length: what its texts show, and its window.
 
-    shown: bool `[1 or text, 1, 1 or query, key]`, True = may attend, which layers share; None where it is everything.
+    shown: bool `[1 or text, 1 or head, 1 or query, key]`, True = may attend, which layers share; None for everything.
     window: the layer's own, which is made for as many queries and keys as are asked for and never whole; None where it
     sees everything.
     """
@@ -37,7 +37,7 @@ class LayerMask:
     window: Window | None
 
     def of(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor | None:
-        """For some queries and keys: bool `[1 or text, 1, 1 or query, key]`; None where nothing is hidden."""
+        """For some queries and keys: bool `[1 or text, 1 or head, 1 or query, key]`; None where nothing is hidden."""
         shown = self.shown
         if shown is not None:
             shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]
@@ -51,6 +51,12 @@ class LayerMask:
         if self.shown is None or len(self.shown) == 1:
             return self
         return LayerMask(self.shown[texts], self.window)
+
+    def some_heads(self, places: Sequence[int] | slice) -> "LayerMask":
+        """The same for some of the heads."""
+        if self.shown is None or self.shown.shape[1] == 1:
+            return self
+        return LayerMask(self.shown[:, places], self.window)
 
 
 @dataclass(frozen=True)

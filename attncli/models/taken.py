@@ -1,7 +1,7 @@
 """What a walk takes of texts: what is asked of it, by numbers, and the tensors that records are made of."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,18 +9,19 @@ from torch import Tensor
 
 from attncli.attention import RotaryScore
 from attncli.base.arrays import Floats
-from attncli.models.attending import KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
-from attncli.models.grouping import KeepGrouped, grouped_masks
+from attncli.models.block import Tap
+from attncli.models.encoder import Encoder
+from attncli.models.grouping import GroupedMaps, grouped_masks
+from attncli.models.outputs.predicting import answering, said
 from attncli.models.rows import Rows, Run, of_layers
-from attncli.models.walk import Attend, Ending, walk
+from attncli.models.storage import STORAGE
+from attncli.models.taps import Lengths, Maps, QueriesAndKeys, Terms
+from attncli.models.walk import Ending
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of
 from attncli.record.parts import Turning
 from attncli.record.prediction import Said
 from attncli.text.tokens import Tokens
-
-if TYPE_CHECKING:
-    from attncli.models.model import Model
 
 
 class Asked(NamedTuple):
@@ -54,72 +55,87 @@ class Taken(NamedTuple):
         return self.axes.queries.tokens
 
 
-def take_batch(model: "Model", batch: Sequence[Tokens], asked: Asked, request: Request, inside: Attend) -> list[Taken]:
-    """What is asked of texts that go through the network together, in one walk, which ends where nothing more is asked
-    for.
-    """
-    norms, speaks = request.measure == "norm", False
-    if request.predict:
-        from attncli.models.outputs.predicting import answering, said
+def take_batch(
+    model: Encoder, batch: Sequence[Tokens], asked: Asked, request: Request, taps: Sequence[Tap]
+) -> list[Taken]:
+    """Take what is asked of texts that go through the network together, in one walk.
 
-        speaks = any(answering(model, tokens) for tokens in batch)
-    ending = None if speaks else Ending(max(asked.layers), asked.heads, norms or inside is not attend_heads)
-    model.need(model.config.layers if ending is None else ending.layer + 1)
-    rows = model.rows(batch, request.mask)
+    The walk ends where nothing more is asked for. taps: come before the request's own.
+    """
+    speaks = request.predict and any(answering(model, tokens) for tokens in batch)
     axes = [axes_of(request.grouping, one) for one in batch]
     if not all(one.apart for one in axes):  # several tokens have no q and k together
         asked = asked._replace(vectors=[])
-    like = torch.empty(0, dtype=model.dtype, device=model.device)
-    vectors = KeepVectors(rows, asked.vectors, like, model.config.head_dim, inside)
-    terms = KeepTerms(rows, asked.vectors, like, vectors)
-    maps = Maps(rows, axes, asked, norms, like.to(model.map_dtype), terms)
+    rows = model.rows(batch, request.mask)
+    own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
+    every = [*taps, *own.taps]
+    needs_values = any(tap.needs_values for tap in every)
+    ending = None if speaks else Ending(max(asked.layers), asked.heads, needs_values)
+    model.need(model.config.layers if ending is None else ending.layer + 1)
     with torch.inference_mode():
-        for x in walk(model.network, rows, maps.attend, ending):
+        for x in model.walk(rows, every, ending):
             last = x
         spoken = said(model, batch, rows.texts(last)) if speaks else [None] * len(batch)
-        taken = []
-        for run in rows.runs:
-            added = terms.kept[run.number]
-            of_each = [{name: term[place] for name, term in added.items()} for place in range(len(run.texts))]
-            kept = zip(maps.of_run(run), vectors.kept[run.number].transpose(0, 1), of_each, strict=True)
-            taken.append(
-                [
-                    Taken(axes[text], asked, weights, both, named, masks, spoken[text])
-                    for text, ((weights, masks), both, named) in zip(run.texts, kept, strict=True)
-                ]
-            )
-    return rows.in_order(taken)
+        return rows.in_order([own.taken(run, spoken) for run in rows.runs])
 
 
-class Maps:
-    """What keeps the maps of a batch: whole ones, or between the units of each text's axes."""
+class RequestTaps:
+    """The taps that a request needs, and no others: maps of tokens or of units, norms, vectors and terms."""
 
-    def __init__(
-        self, rows: Rows, axes: Sequence[Axes], asked: Asked, norms: bool, like: Tensor, inside: Attend
-    ) -> None:
-        self.axes, self.asked, self.norms, self.device = axes, asked, norms, like.device
-        self.attend: KeepMaps | KeepGrouped
+    def __init__(self, model: Encoder, rows: Rows, axes: Sequence[Axes], asked: Asked, norms: bool) -> None:
+        self.axes, self.asked, self.device = axes, asked, model.device
+        self.like = torch.empty(0, dtype=model.dtype, device=model.device)
+        map_like = self.like.to(model.map_dtype)
+        self.maps: Maps | None = None
+        self.grouped: GroupedMaps | None = None
+        self.lengths: Lengths | None = None
+        self.vectors: QueriesAndKeys | None = None
+        self.terms: Terms | None = None
         if all(one.whole for one in axes):
-            self.lengths = KeepLengths(rows, asked.layers if norms else [], asked.heads, like, inside)
-            self.attend = KeepMaps(rows, asked.layers, asked.heads, like, self.lengths)
+            self.maps = Maps(rows, asked.layers, asked.heads, lambda shape: STORAGE.empty(shape, map_like))
+            self.lengths = Lengths(rows, asked.layers, asked.heads, map_like.new_empty) if norms else None
         else:
-            self.attend = KeepGrouped(rows, axes, asked.layers, asked.heads, like, norms, inside)
+            self.grouped = GroupedMaps(axes, asked.layers, asked.heads, map_like.new_zeros, norms)
+        if asked.vectors:
+            self.vectors = QueriesAndKeys(rows, asked.vectors, model.config.head_dim, self.like.new_empty)
+            self.terms = Terms(rows, asked.vectors, self.like.new_zeros)
 
-    def of_run(self, run: Run) -> Iterable[tuple[Tensor, Tensor]]:
-        """The weights and the masks of its texts, `[layer, query, ...]`."""
+    @property
+    def taps(self) -> list[Tap]:
+        """The taps in the order in which they are offered a block."""
+        every = (self.maps, self.grouped, self.lengths, self.vectors, self.terms)
+        return [tap for tap in every if tap is not None]
+
+    def taken(self, run: Run, spoken: Sequence[Said | None]) -> list[Taken]:
+        """Return what was taken of each text of a run. spoken: what the model says, by the text's number."""
+        return [
+            Taken(self.axes[text], self.asked, weights, *self.vectors_of(run, place), masks, spoken[text])
+            for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
+        ]
+
+    def vectors_of(self, run: Run, place: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return queries and keys, `[2, head, token, head_dim]`, and terms by name, of the text at a place in a run."""
+        if self.vectors is None or self.terms is None:
+            return self.like.new_empty(2, 0, run.length, 0), {}
+        terms = self.terms.kept[run.number]
+        return self.vectors.kept[run.number][:, place], {name: term[place] for name, term in terms.items()}
+
+    def maps_of(self, run: Run) -> Iterable[tuple[Tensor, Tensor]]:
+        """Return each text's weights and masks, `[layer, query, ...]`."""
         masks = [run.masks[layer] for layer in self.asked.layers]
-        if isinstance(self.attend, KeepMaps):
-            weights = self.attend.kept[run.number]
-            if self.norms:
+        if self.maps is not None:
+            weights = self.maps.kept[run.number]
+            if self.lengths is not None:
                 weights *= self.lengths.kept[run.number][..., None, :]
             return zip(weights, of_layers(masks, len(run.texts), run.length, self.device), strict=True)
-        kept, axes = self.attend.kept, self.axes
+        assert self.grouped is not None
+        kept, axes = self.grouped.kept, self.axes
         return [
             (kept[text], grouped_masks(masks, axes[text], place, self.device)) for place, text in enumerate(run.texts)
         ]
 
 
-def as_record(model: "Model", taken: Taken, request: Request) -> AttentionRecord:
+def as_record(model: Encoder, taken: Taken, request: Request) -> AttentionRecord:
     """Raises RequestError when the numbers are no numbers."""
     weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
     heads = taken.asked.vectors
@@ -149,7 +165,7 @@ def as_record(model: "Model", taken: Taken, request: Request) -> AttentionRecord
     )
 
 
-def turning_of(model: "Model", heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
+def turning_of(model: Encoder, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
     """How the queries and keys of these heads were turned, if they were: in a network all in the same pairs."""
     scores = [model.network.layer(layer).score for layer, _ in heads]
     turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
@@ -163,7 +179,7 @@ def turning_of(model: "Model", heads: Sequence[tuple[int, int]], tokens: int) ->
     return Turning(rates, pairs, places, places)
 
 
-def check_finite(model: "Model", what: str, weights: Floats, asked: Asked) -> None:
+def check_finite(model: Encoder, what: str, weights: Floats, asked: Asked) -> None:
     """Raises RequestError when the weights are no numbers: a row of them that is NaN is so at its first key."""
     bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
     if len(bad):
@@ -171,7 +187,7 @@ def check_finite(model: "Model", what: str, weights: Floats, asked: Asked) -> No
         raise model.too_large(what, asked.layers[layer], asked.heads[head])
 
 
-def check_vectors_finite(model: "Model", arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
+def check_vectors_finite(model: Encoder, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
     """Raises RequestError when a query, a key or a term of theirs, `[head, ...]` each, is no number: at a token
     that the mask hides, no weight says so.
     """

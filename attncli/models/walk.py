@@ -6,136 +6,30 @@
       x ──► yielded ──► layer.before ──► query, key, value of every head
       ▲                                     │ run by run (texts of one length)
       │                                     ▼
-      └── layer.after ◄── heads joined ◄── attend(Heads)      <- what happens here is handed in
+      └── layer.after ◄── heads joined ◄── meet(block, taps)
 
-What happens there is an `Attend`: a function of the heads that gives their outputs. The plain one is `attend_heads`;
-those of `attncli.models.attending` keep or change something and leave the rest to the one inside them, so that they
-compose. Nothing else walks a network.
+`attncli.models.meeting.meet` is that place; taps (`attncli.models.block.Tap`) read or change what it computes. Nothing
+else walks a network.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncli.attention import MultiHeadAttention, PositionalScore, Where, Window
+from attncli.attention import MultiHeadAttention, PositionalScore, Where
 from attncli.attention.positional import Turning
+from attncli.models.arrays import Array
+from attncli.models.block import Block, Tap
+from attncli.models.meeting import meet
 from attncli.models.network import Network
-from attncli.models.rows import LayerMask, Rows, Run
+from attncli.models.rows import Rows
+from attncli.models.taps import Gates
 
 CACHED_ROWS = 2048  # whose vectors, between the parts of a layer, a processor's cache holds
-
-
-class Heads(NamedTuple):
-    """Some heads of a layer on a run of texts, where their queries meet their keys.
-
-    layer; numbers: of the heads along the second axis; run, and which of its texts, of their queries and of their keys
-    these are: all, save where something takes some after the other.
-    query `[text, head, query, head_dim]`; key and value `[text, head, key, head_dim]`, values of width 0 where nobody
-    needs them; mask: what all queries of these texts may attend to, None where nothing is hidden.
-    given: what the layer's projections were given, `[text, token, hidden_size]`; attention: the layer's; score: what
-    its queries and keys are scored by, beside having been turned already.
-    """
-
-    layer: int
-    numbers: Sequence[int]
-    run: Run
-    texts: slice
-    queries: slice
-    keys: slice
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: LayerMask | None
-    given: Tensor
-    attention: MultiHeadAttention
-    score: PositionalScore
-
-    @property
-    def scale(self) -> float:
-        """What the dot product of a query and a key is multiplied with."""
-        return self.score.scale(self.query.shape[-1])
-
-    @property
-    def has_terms(self) -> bool:
-        """Whether positions add anything to that."""
-        return self.run.ordered and self.score.has_terms
-
-    @property
-    def window(self) -> Window | None:
-        """The layer's own; None where it sees everything."""
-        return None if self.mask is None else self.mask.window
-
-    def allowed(self) -> Tensor | None:
-        """What these queries may attend to of these keys: bool `[1 or text, 1, 1 or query, key]`; None for all."""
-        return None if self.mask is None else self.mask.of(self.queries, self.keys, self.query.device)
-
-    def terms(self) -> dict[str, Tensor]:
-        """What they add, by name; each broadcasts to `[text, head, query, key]`."""
-        if not self.has_terms:
-            return {}
-        return self.score.terms(self.query, self.key, Where(self.numbers, self.queries, self.keys))
-
-    def only(self, places: Sequence[int]) -> "Heads":
-        """Those at these places of `numbers`."""
-        return self._replace(
-            numbers=[self.numbers[place] for place in places],
-            query=self.query[:, places],
-            key=self.key[:, places],
-            value=self.value[:, places],
-        )
-
-    def some_heads(self, places: slice) -> "Heads":
-        """Those at these places of `numbers`, nothing copied."""
-        return self._replace(
-            numbers=self.numbers[places],
-            query=self.query[:, places],
-            key=self.key[:, places],
-            value=self.value[:, places],
-        )
-
-    def some_texts(self, texts: slice) -> "Heads":
-        """The same for some of these texts."""
-        return self._replace(
-            texts=within(self.texts, texts),
-            query=self.query[texts],
-            key=self.key[texts],
-            value=self.value[texts],
-            mask=None if self.mask is None else self.mask.some_texts(texts),
-            given=self.given[texts],
-        )
-
-    def some_queries(self, queries: slice) -> "Heads":
-        """The same for some of these queries."""
-        return self._replace(queries=within(self.queries, queries), query=self.query[:, :, queries])
-
-    def some_keys(self, keys: slice) -> "Heads":
-        """The same for some of these keys."""
-        return self._replace(keys=within(self.keys, keys), key=self.key[:, :, keys], value=self.value[:, :, keys])
-
-    @property
-    def bare(self) -> "Heads":
-        """What makes the weights, and no more: values, and what the projections were given, of width 0."""
-        return self._replace(value=self.key[..., :0], given=self.key[:, 0, :, :0])
-
-
-def within(whole: slice, some: slice) -> slice:
-    """Some of what a slice takes, as what it is a slice of counts them."""
-    count = whole.stop - whole.start
-    start, stop, _ = some.indices(count)
-    return slice(whole.start + start, whole.start + stop)
-
-
-class Attend(Protocol):
-    """What happens where queries meet keys."""
-
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        """The outputs of these heads, `[text, head, query, head_dim]`.
-
-        weights: room for the heads' weights `[text, head, query, key]`, where whoever calls wants to look at them.
-        """
 
 
 class Ending(NamedTuple):
@@ -157,13 +51,20 @@ class Beginning(NamedTuple):
 
 
 def walk(
-    network: Network, rows: Rows, attend: Attend, ending: Ending | None = None, beginning: Beginning | None = None
+    network: Network,
+    rows: Rows,
+    taps: Sequence[Tap] = (),
+    ending: Ending | None = None,
+    beginning: Beginning | None = None,
 ) -> Iterator[Tensor]:
     """Go through the network. Yields x `[row, hidden_size]` before the first layer and after every one.
 
-    With an `ending`, not after that layer; with a `beginning`, what goes into that one first. The caller says whether
+    taps: read or change each layer's blocks, in their order; heads that the network silences are silenced last.
+    With an `ending`, nothing is yielded after that layer; with a `beginning`, its x first. The caller says whether
     gradients are wanted (`torch.inference_mode`).
     """
+    if network.silenced:
+        taps = [*taps, Gates(dict.fromkeys(network.silenced, 0.0))]
     first = 0 if beginning is None else beginning.layer
     x = network.embeddings(rows.ids, rows.segments, rows.positions) if beginning is None else beginning.x
     positions = rows.positions
@@ -185,27 +86,27 @@ def walk(
             if "value" in layer.score.turned and value.shape[-1]:
                 value = turn(value)
         numbers = range(layer.attention.heads) if last is None else last.heads
-        silent = [place for place, head in enumerate(numbers) if (number, head) in network.silenced]
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
+        projection = layer.attention.output.weight.unflatten(1, (-1, layer.attention.head_dim))
         for run in rows.runs:
-            heads = Heads(
+            every = slice(0, run.length)
+            block = Block(
                 layer=number,
                 numbers=numbers,
                 run=run,
                 texts=slice(0, len(run.texts)),
-                queries=slice(0, run.length),
-                keys=slice(0, run.length),
+                queries=every,
+                keys=every,
                 query=run.heads(query),
                 key=run.heads(key),
                 value=run.heads(value),
                 mask=run.masks[number],
+                scale=layer.score.scale(query.shape[-1]),
+                positional=partial(terms, layer.score) if run.ordered and layer.score.has_terms else None,
                 given=run.tokens(given),
-                attention=layer.attention,
-                score=layer.score,
+                projection=projection,
             )
-            output = attend(heads)  # [text, head, token, head_dim]
-            if silent:
-                output = output.index_fill(1, torch.tensor(silent, device=output.device), 0.0)
+            output = meet(block, taps)  # [text, head, token, head_dim]
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
         if last is not None:
             return
@@ -218,6 +119,11 @@ def walk(
         if number == len(network.layers) - 1 and network.final_norm is not None:
             x = network.final_norm(x)
         yield x
+
+
+def terms(score: PositionalScore, block: Block) -> dict[str, Array]:
+    """Return what a score adds for the positions of a block, by name; each broadcasts to `[text, head, query, key]`."""
+    return score.terms(block.query, block.key, Where(block.numbers, block.queries, block.keys))
 
 
 def by_rows(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from attncli import load_model
 from attncli.attention import attend, dot, scaled_dot
 from attncli.checks import claims as claiming
 from attncli.checks.claims import check_claims
-from attncli.models import model
+from attncli.models import encoder
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -245,8 +245,8 @@ def test_a_map_that_the_projections_do_not_give_is_found():
 
 def test_a_model_that_adds_positions_all_the_same_knows_the_order(minilm, trained, monkeypatch):
     assert claiming.order_is_unknown_without_positions(minilm, trained(), 0).holds
-    rows_of = model.as_rows
-    monkeypatch.setattr(model, "as_rows", lambda *asked: rows_of(*asked[:4]))
+    rows_of = encoder.as_rows
+    monkeypatch.setattr(encoder, "as_rows", lambda *asked: rows_of(*asked[:4]))
     assert not claiming.order_is_unknown_without_positions(minilm, trained(), 0).holds
 
 

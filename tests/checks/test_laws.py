@@ -7,7 +7,7 @@ from foreign_checkpoints import DECODERS, ENCODER_DECODERS
 
 from attncli import load_model
 from attncli.checks.laws import check_laws, moved, pad_some
-from attncli.models import model, rows
+from attncli.models import encoder, rows
 
 NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
 
@@ -45,8 +45,8 @@ def test_a_model_that_ignores_its_masks_breaks_them(minilm, monkeypatch):
 
 
 def test_a_model_that_adds_positions_all_the_same_breaks_the_last(minilm, monkeypatch):
-    rows_of = model.as_rows
-    monkeypatch.setattr(model, "as_rows", lambda *asked: rows_of(*asked[:4]))
+    rows_of = encoder.as_rows
+    monkeypatch.setattr(encoder, "as_rows", lambda *asked: rows_of(*asked[:4]))
     laws = laws_of(minilm)
     assert laws["permutation"].holds is False
     assert laws["padding"].holds is True

@@ -12,7 +12,7 @@ from attncli import RequestError, load_model
 from attncli.analysis.masking import total_variation
 from attncli.attention.mistakes import MISTAKES
 from attncli.checks.looks import HeadInLayer
-from attncli.checks.passes import KeepAttention
+from attncli.checks.passes import AttentionInputs
 from attncli.checks.planted import formula_of, inputs_of, planted
 from attncli.models.head import one_head
 from attncli.record import Request
@@ -63,10 +63,10 @@ def shown(found):
 
 def output_of(model, head) -> Tensor:
     """What the model's own walk makes of the layer's attention, `[token, hidden_size]`."""
-    kept, [layer] = KeepAttention(), head.record.layers
+    kept, [layer] = AttentionInputs(model), head.record.layers
     with torch.inference_mode():
-        list(model.take([head.record.tokens], Request("all", mask=head.record.mask_name), kept))
-        return kept.output(layer)
+        list(model.take([head.record.tokens], Request("all", mask=head.record.mask_name), [kept]))
+        return kept.joined(layer)
 
 
 @pytest.mark.parametrize(("mask", "pad_to"), [("padding", None), ("padding", 38), ("causal", 38), ("none", 38)])
@@ -167,11 +167,11 @@ def test_the_change_of_the_output_is_that_of_the_layer_s(small):
     head = head_of(small, pad_to=38)
     found = by_name(planted(small, head))
     attention, real = small.network.layer(1).attention, ~torch.tensor(head.record.tokens.padding)
-    kept = KeepAttention()
+    kept = AttentionInputs(small)
     with torch.inference_mode():
-        list(small.take([head.record.tokens], Request("all"), kept))
-        joined = attention.join_heads(kept.made[1][1])[0]
-    output = kept.output(1)
+        list(small.take([head.record.tokens], Request("all"), [kept]))
+        joined = attention.join_heads(kept.made[1])[0]
+    output = kept.joined(1)
     changed = (joined - output)[real].norm() / output[real].norm()
     assert found["no W_O"].moved.output == pytest.approx(float(changed), rel=1e-4)
 

@@ -15,8 +15,8 @@ from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways import WAYS, Check, by_every_way
 from attncli.corpus import batch_sums
-from attncli.effects import gradients
-from attncli.models import attending, kernels, model, norms, rows, walk
+from attncli.models import encoder, grouping, kernels, meeting, rows, taps, walk
+from attncli.models.block import chosen
 from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference
 from attncli.record import Input
@@ -99,20 +99,19 @@ def swapped_at_the_end(monkeypatch):
 
 
 def swapped_in_sums(monkeypatch):
-    call = batch_sums.BlockSums.__call__
-    swapped = lambda self, heads, weights=None: call(self, heads._replace(query=heads.key, key=heads.query), weights)  # noqa: E731
-    monkeypatch.setattr(batch_sums.BlockSums, "__call__", swapped)
+    swapped = lambda self, block: block._replace(query=block.key, key=block.query)  # noqa: E731
+    monkeypatch.setattr(batch_sums.BlockSums, "begin", swapped)
 
 
 def keys_for_values(monkeypatch):
     monkeypatch.setattr(
-        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, k, mask, scale)
+        meeting, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, k, mask, scale)
     )
 
 
 def mask_forgotten(monkeypatch):
     monkeypatch.setattr(
-        attending, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, v, None, scale)
+        meeting, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, v, None, scale)
     )
 
 
@@ -125,11 +124,12 @@ def unscaled(monkeypatch):
 
 
 def transposed(monkeypatch):
-    def wrong(attention, value, heads):
-        output = attention.output.weight.T.unflatten(1, (-1, attention.head_dim))
-        return torch.stack([(value[:, place] @ output[:, head].T).norm(dim=-1) for place, head in enumerate(heads)], 1)
+    def wrong(block):
+        projection = block.projection.flatten(1).T.unflatten(1, block.projection.shape[1:])
+        return right(block._replace(projection=projection))
 
-    for module in (attending, batch_sums, norms):
+    right = taps.transformed_lengths
+    for module in (batch_sums, grouping, taps):
         monkeypatch.setattr(module, "transformed_lengths", wrong)
 
 
@@ -159,13 +159,11 @@ def padding_forgotten(monkeypatch):
 
 
 def heads_in_order(monkeypatch):
-    places_of = attending.places_of
-
-    def wrong(heads, asked):
-        here, where = places_of(heads, asked)
+    def wrong(part, asked):
+        here, where = chosen(part, asked)
         return here, sorted(where)
 
-    monkeypatch.setattr(attending, "places_of", wrong)
+    monkeypatch.setattr(taps, "chosen", wrong)
 
 
 def head_beside_silenced(monkeypatch):
@@ -176,17 +174,17 @@ def head_beside_silenced(monkeypatch):
 
 def mask_forgotten_in_gradients(monkeypatch):
     monkeypatch.setattr(
-        gradients, "attend_terms", lambda q, k, v, mask, *more: kernels.attend_terms(q, k, v, None, *more)
+        meeting, "attend_terms", lambda q, k, v, mask, *more: kernels.attend_terms(q, k, v, None, *more)
     )
 
 
 def masks_of_the_first_texts(monkeypatch):
     """Where texts of one run are attended to in several parts, all parts get the mask of the first one."""
-    attend_to_all, attend_into, masks = attending.attend_to_all, attending.attend_into, []
+    weigh, attend_into, masks = meeting.weigh, meeting.attend_into, []
 
-    def all_of(heads, weights=None):
+    def all_of(*part, **more):
         masks.clear()
-        return attend_to_all(heads, weights)
+        return weigh(*part, **more)
 
     def some(weights, query, key, value, mask, *more):
         masks.append(mask)
@@ -199,8 +197,8 @@ def masks_of_the_first_texts(monkeypatch):
             *more,
         )
 
-    monkeypatch.setattr(attending, "attend_to_all", all_of)
-    monkeypatch.setattr(attending, "attend_into", some)
+    monkeypatch.setattr(meeting, "weigh", all_of)
+    monkeypatch.setattr(meeting, "attend_into", some)
 
 
 def later_rows_in_another_order(monkeypatch):
@@ -212,7 +210,7 @@ def later_rows_in_another_order(monkeypatch):
 
 
 def maps_in_half_precision(monkeypatch):
-    monkeypatch.setattr(model, "map_dtype", lambda like: like.dtype)
+    monkeypatch.setattr(encoder, "map_dtype", lambda like: like.dtype)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +248,7 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
     name, right = (
         ("attend_terms", kernels.attend_terms) if terms == "mpnet" else ("attend_output", kernels.attend_output)
     )
-    monkeypatch.setattr(attending, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
+    monkeypatch.setattr(meeting, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
     assert differing(both) == ["gradients"]
 
 

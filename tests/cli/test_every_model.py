@@ -73,6 +73,7 @@ REFUSED_ALL_THE_SAME = {
     "flow": "cross-attention leads into another text",
     "diff": "maps of one size are compared",
     "probe": "in no sentence that the model can read",
+    "check": "depend on positions",
 }
 NOT_TRIED = {"model", "device", "open_it", "on", "workers", "worker_gpus"}  # who computes, and where; a browser
 

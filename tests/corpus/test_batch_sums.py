@@ -15,7 +15,7 @@ from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import FIGURES, Counting
 from attncli.analysis.words import merge_words
 from attncli.corpus.reducer import Pace, Reducer
-from attncli.models import attending
+from attncli.models import meeting
 
 TEXTS = [
     "The cat sat on the mat, and the dog did not.",
@@ -159,8 +159,8 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
         made.append(weights.numel())
         return attend_into(weights, *others)
 
-    attend_into = attending.attend_into
-    monkeypatch.setattr(attending, "attend_into", watched)
+    attend_into = meeting.attend_into
+    monkeypatch.setattr(meeting, "attend_into", watched)
     sums_of(
         Reducer(model, Counting(distances=True), Pace.on("cpu", block_weights=20_000)),
         corpus(model, ["the cat " * 190]),

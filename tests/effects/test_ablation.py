@@ -18,7 +18,7 @@ from attncli.effects.changes import silence
 from attncli.effects.copies import Unchanged
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.reference import reference
-from attncli.models.attending import Gates
+from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
 SAMPLES = Path(__file__).parents[2] / "sample_inputs"
@@ -66,7 +66,7 @@ def test_importance_is_the_slope_that_finite_differences_find(tmp_path, family):
     slopes, step = gate_gradients(asked), 1e-5
     [text] = asked.texts
     for head in [(0, 0), (1, 3), (2, 2), (3, 1)]:
-        ends = [Unchanged.of(model, text.tokens, attend=Gates({head: 1 + side * step})).last for side in (1, -1)]
+        ends = [Unchanged.of(model, text.tokens, taps=[Gates({head: 1 + side * step})]).last for side in (1, -1)]
         more, less = (float(asked([end])[0]) for end in ends)
         assert slopes[head].item() == pytest.approx((more - less) / (2 * step), rel=1e-5, abs=1e-9)
 
@@ -78,7 +78,7 @@ def test_the_effect_of_a_head_is_what_a_network_without_it_gives(minilm):
     asked = question(minilm, "The cat sat on the mat.", asking)
     assert found.answer.value == pytest.approx(asked.value)
     for place, head in enumerate((3, 11)):
-        without = [Unchanged.of(minilm, text.tokens, attend=Gates({(5, head): 0.0})).last for text in asked.texts]
+        without = [Unchanged.of(minilm, text.tokens, taps=[Gates({(5, head): 0.0})]).last for text in asked.texts]
         effect = float(asked(without)[0]) - asked.value
         assert found.effects[0, 0, 0, place] == pytest.approx(effect, abs=1e-6)
     assert found.ranked()[0] == (5, 11)

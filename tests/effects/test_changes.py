@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attncli import load_model
 from attncli.effects.changes import Changed, Put, Reweigh, silence, uniform
 from attncli.effects.copies import Unchanged, under
-from attncli.models.attending import Gates
+from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
 TEXT, PAIR = "the cat sat on it, un believ able", "the big cat"
@@ -99,7 +99,7 @@ def test_uniform_weights_are_equal_over_what_may_be_attended_to(tiny):
 def test_a_gate_of_0_is_silence_and_of_1_is_nothing(minilm):
     tokens = minilm.tokenizer.encode("The cat sat on the mat.")
     text = Unchanged.of(minilm, tokens)
-    gated = Unchanged.of(minilm, tokens, attend=Gates({(2, 3): 0.0}))
+    gated = Unchanged.of(minilm, tokens, taps=[Gates({(2, 3): 0.0})])
     torch.testing.assert_close(gated.last[0], changed(text, [silence([(2, 3)])])[0], atol=1e-6, rtol=0)
-    same = Unchanged.of(minilm, tokens, attend=Changed([None], Gates({(2, 3): 1.0})))
+    same = Unchanged.of(minilm, tokens, taps=[Gates({(2, 3): 1.0}), Changed([None])])
     assert torch.equal(same.last, text.last)

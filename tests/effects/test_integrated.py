@@ -13,7 +13,6 @@ from attncli.effects import integrated as module
 from attncli.effects.copies import Unchanged
 from attncli.effects.embedding_parts import in_float64
 from attncli.effects.integrated import embedded, integrated, nodes, reference, rule, slopes
-from attncli.models.attending import attend_heads
 from attncli.models.loading import load_own
 from attncli.models.walk import walk
 
@@ -111,7 +110,7 @@ def test_the_reference_is_the_text_with_padding_in_place_of_its_words(asked):
     model, tokens = text.model, text.tokens
     ids = [tokens.ids[0], *[model.tokenizer.pad_id] * (len(tokens) - 2), tokens.ids[-1]]
     rows = replace(model.rows([tokens], "padding"), ids=torch.tensor(ids))
-    expected = next(walk(model.network, rows, attend_heads))
+    expected = next(walk(model.network, rows))
     torch.testing.assert_close(reference(text), expected)
 
 

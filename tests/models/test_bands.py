@@ -15,11 +15,11 @@ from attncli.attention import MASKS, Window
 from attncli.checks.memory import peak_added
 from attncli.corpus.batch_sums import BlockSums, Memory
 from attncli.corpus.units import Units
-from attncli.models import attending
-from attncli.models.attending import KeepLengths, KeepMaps, KeepVectors, attend_heads, attend_to_all
+from attncli.models import block, meeting
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.rows import LayerMask, as_rows
+from attncli.models.taps import Lengths, Maps, QueriesAndKeys
 from attncli.models.walk import walk
 from attncli.text.windows import Window as Stretch
 
@@ -43,24 +43,24 @@ def with_reach(network, reach):
 class Sums:
     """What `BlockSums` asks of a `BatchSums`."""
 
-    def __init__(self, network, counting, block_weights, inside):
-        self.model, self.counting, self.inside = network, counting, inside
-        self.block_weights, self.memory = block_weights, Memory(0, torch.empty(0, dtype=torch.float64))
+    def __init__(self, network, counting, block_weights):
+        self.model, self.counting = network, counting
+        self.block_weights, self.memory = block_weights, Memory(0, torch.empty(0, dtype=torch.float64), 2)
 
 
-def everything_kept(network, config, texts, mask, inside):
+def everything_kept(network, config, texts, mask):
     """Maps, vectors, lengths and sums of a walk, and what is after every layer."""
     rows, like = as_rows(texts, config, mask, CPU), torch.empty(0, dtype=torch.float64)
     with torch.inference_mode():
         batch = [Stretch.whole(one) for one in texts]
-        sums = BlockSums(Sums(network, Counting(mask), 60, inside), batch, rows)
+        sums = BlockSums(Sums(network, Counting(mask), 60), batch, rows)
         heads = [(1, 2), (3, 0), (0, 1)]
-        vectors = KeepVectors(rows, heads, like, config.head_dim, sums)
-        lengths = KeepLengths(rows, [3, 0], [2, 1], like, vectors)
-        maps = KeepMaps(rows, [1, 0, 3], [3, 1], like, lengths)
-        states = list(walk(network, rows, maps))
-        alone = KeepMaps(rows, [3], [0, 1, 2, 3], like, inside)
-        states += list(walk(network, rows, alone))
+        vectors = QueriesAndKeys(rows, heads, config.head_dim, like.new_empty)
+        lengths = Lengths(rows, [3, 0], [2, 1], like.new_empty)
+        maps = Maps(rows, [1, 0, 3], [3, 1], like.new_empty)
+        states = list(walk(network, rows, [maps, lengths, vectors, sums]))
+        alone = Maps(rows, [3], [0, 1, 2, 3], like.new_empty)
+        states += list(walk(network, rows, [alone]))
         limits = [torch.from_numpy(one) for one in sums.alike()]
     return [*states, *maps.kept, *alone.kept, *vectors.kept, *lengths.kept, torch.from_numpy(sums.totals), *limits]
 
@@ -76,10 +76,11 @@ def test_bands_are_squares(network, data, reach, mask, together):
         texts.append(made_up(ids, data.draw(st.lists(st.booleans(), min_size=length, max_size=length))))
     config = with_reach(network, reach)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attending, "LEAST_QUERIES", together)
-        bands = everything_kept(network, config, texts, mask, attend_heads)
+        patched.setattr(block, "LEAST_QUERIES", together)
+        bands = everything_kept(network, config, texts, mask)
         patched.setattr(Units, "near", lambda self, reach: self.counted())
-        squares = everything_kept(network, config, texts, mask, attend_to_all)
+        patched.setattr(meeting, "steps", lambda block: [(slice(None), slice(None))])
+        squares = everything_kept(network, config, texts, mask)
     *bands, alike = bands
     *squares, alike_in_squares = squares
     for band, square in zip(bands, squares, strict=True):
@@ -113,7 +114,7 @@ def test_no_square_is_made_for_a_layer_with_a_window(network):
 
     def through():
         with torch.inference_mode():
-            for _ in walk(wide, as_rows(text, config, "padding", CPU), attend_heads):
+            for _ in walk(wide, as_rows(text, config, "padding", CPU)):
                 pass
 
     through()

@@ -10,7 +10,7 @@ from attncli.base.errors import RequestError
 from attncli.checks import agreement
 from attncli.corpus.shards.where import Where
 from attncli.corpus.statistics import corpus_statistics, count_files
-from attncli.models.attending import Gates
+from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
 TEXT, HEADS = "the cat sat on it, un believ able", [(0, 1), (0, 2), (2, 3)]
@@ -35,7 +35,7 @@ def test_it_shares_weights_and_leaves_the_model_as_it_was(tiny):
     model = load_model(str(tiny("bert")), device="cpu")
     before = model.attend(TEXT).weights.copy()
     changed = model.without([(0, 1), (0, 2)]).without("2.3")
-    gated = next(model.take([model.tokenizer.encode(TEXT)], inside=Gates(dict.fromkeys(HEADS, 0.0))))
+    gated = next(model.take([model.tokenizer.encode(TEXT)], taps=[Gates(dict.fromkeys(HEADS, 0.0))]))
     np.testing.assert_allclose(changed.attend(TEXT).weights, gated.weights, atol=1e-6)
     np.testing.assert_array_equal(model.attend(TEXT).weights, before)
     assert changed.network.layer(0).attention.query.weight is model.network.layer(0).attention.query.weight
@@ -72,7 +72,7 @@ def test_gradients_pass_a_silenced_head_by(tiny):
     model = load_model(str(tiny("bert")), device="cpu").without("1.0")
     gate = torch.ones((), requires_grad=True)
     for heads, reached in (({(1, 0): gate}, False), ({(1, 1): gate}, True)):
-        [last] = model.last_hidden([model.tokenizer.encode(TEXT)], attend=Gates(heads))
+        [last] = model.last_hidden([model.tokenizer.encode(TEXT)], taps=[Gates(heads)])
         [slope] = torch.autograd.grad(last.sum(), gate)
         assert bool(slope != 0) == reached
 

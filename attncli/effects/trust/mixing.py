@@ -11,42 +11,47 @@ stands before the block (pre-norm), nothing stands there. Shares of a row sum to
 without a share for the residual connection, which is in T. The feed-forward part is passed over.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from attncli.analysis.rollout import rollout
 from attncli.base.arrays import Doubles
 from attncli.effects.copies import Unchanged
-from attncli.models.attending import attend_heads
+from attncli.models.block import Block, Tap
 from attncli.models.network import Layer
-from attncli.models.walk import Attend, Heads, walk
 
 TOGETHER = 2**24  # elements of the vectors that are made at once
 
 
-class KeepMixing:
-    """Keeps what a text's heads mix, of each layer: weights `[head, query, key]` and values `[head, key, head_dim]`."""
+class Mixing(Tap):
+    """Keeps what heads of one text mix: by layer weights `[head, query, key]` and values `[head, key, head_dim]`."""
 
-    def __init__(self, inside: Attend = attend_heads) -> None:
-        self.kept: list[tuple[Tensor, Tensor]] = []
-        self.inside = inside
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def __call__(self, heads: Heads, weights: Tensor | None = None) -> Tensor:
-        if weights is None:
-            weights = heads.query.new_empty(*heads.query.shape[:3], heads.key.shape[2])
-        output = self.inside(heads, weights)
-        self.kept.append((weights[0], heads.value[0]))
-        return output
+    def places(self, block: Block) -> Sequence[int]:
+        return range(len(block.numbers))
+
+    def begin(self, block: Block) -> Block:
+        room = block.query.new_zeros(*block.query.shape[1:3], block.key.shape[2])
+        self.kept[block.layer] = room, block.value[0]
+        return block
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        self.kept[part.layer][0][:, part.queries, part.keys] = weights[0]
 
 
 def alti(text: Unchanged) -> Doubles:
     """Shares of the input tokens in every token of every layer, `[layer, token, input token]`, rows sum to 1."""
-    keep, network = KeepMixing(), text.model.network
+    keep, network = Mixing(), text.model.network
     with torch.inference_mode():
-        for _ in walk(network, text.model.rows([text.tokens], text.mask), keep):
+        for _ in text.model.walk(text.model.rows([text.tokens], text.mask), [keep]):
             pass
         steps = [
-            contributions(network.layer(number), text.states[number], *mixed) for number, mixed in enumerate(keep.kept)
+            contributions(network.layer(number), text.states[number], *mixed)
+            for number, mixed in sorted(keep.kept.items())
         ]
     return rollout(torch.stack(steps).double().cpu().numpy())
 

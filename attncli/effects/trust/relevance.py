@@ -16,9 +16,9 @@ from torch import Tensor
 
 from attncli.base.arrays import Doubles
 from attncli.effects.copies import Unchanged
-from attncli.effects.gradients import ByFormula
+from attncli.effects.gradients import ByFormula, Weights
 from attncli.effects.questions import Question
-from attncli.models.walk import Beginning, walk
+from attncli.models.walk import Beginning
 
 
 class Slopes(NamedTuple):
@@ -31,11 +31,11 @@ class Slopes(NamedTuple):
 def slopes(asked: Question) -> Slopes:
     """Of a number that has a gradient: neither a divergence nor a distance. Of its first text."""
     text, *others = asked.texts
-    keep = ByFormula()
+    keep = Weights()
     with torch.enable_grad():
         x = text.states[0].clone().requires_grad_()
         rows = text.model.rows([text.tokens], text.mask)
-        *_, last = walk(text.model.network, rows, keep, beginning=Beginning(0, x))
+        *_, last = text.model.walk(rows, [keep], beginning=Beginning(0, x))
         number = asked([last[None], *(other.last.clone() for other in others)])[0]
         of_input, *of_weights = torch.autograd.grad(number, [x, *keep.kept])
     inputs = (of_input * x).detach().double().sum(dim=-1)
@@ -69,7 +69,7 @@ def input_slopes(text: Unchanged) -> Doubles:
             for copy, place in enumerate(some):
                 direction[copy * count + place] = text.states[0][place]
             rows = model.rows([text.tokens] * len(some), text.mask)
-            *_, last = walk(model.network, rows, ByFormula(), beginning=Beginning(0, x))
+            *_, last = model.walk(rows, [ByFormula()], beginning=Beginning(0, x))
             back = torch.zeros_like(last, requires_grad=True)
             [pulled] = torch.autograd.grad(last, x, back, create_graph=True)
             [pushed] = torch.autograd.grad(pulled, back, direction)

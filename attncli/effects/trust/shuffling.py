@@ -19,7 +19,7 @@ from attncli.base.arrays import Doubles
 from attncli.effects.changes import Change, Changed, Head, Reweigh, uniform
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Question
-from attncli.models.walk import Heads
+from attncli.models.block import Block
 from attncli.text.tokens import Tokens
 
 OWN, OTHER, REORDERED = range(3)  # texts, each with permutations of its own
@@ -38,11 +38,11 @@ class Permuted:
     seed: int
     text: int = OWN
 
-    def __call__(self, heads: Heads, weights: Tensor) -> Tensor:
-        generator = torch.Generator().manual_seed((self.seed * 1009 + heads.layer + self.text * APART) % SEEDS)
+    def __call__(self, block: Block, weights: Tensor) -> Tensor:
+        generator = torch.Generator().manual_seed((self.seed * 1009 + block.layer + self.text * APART) % SEEDS)
         order = torch.rand(weights.shape, generator=generator).to(weights.device)
         hidden = torch.zeros_like(order)
-        if (allowed := heads.allowed()) is not None:
+        if (allowed := block.allowed()) is not None:
             hidden = hidden.masked_fill(~allowed, 2.0)  # those come last, drawn or not
         drawn = (order + hidden).argsort(dim=-1)
         plain = hidden.argsort(dim=-1, stable=True)
@@ -86,7 +86,7 @@ def reordered(asked: Question, places: Sequence[int], permutations: int, seed: i
         for start in range(0, len(texts), together):
             some = slice(start, start + together)
             plain = text.model.last_hidden(texts[some], text.mask)
-            changed = text.model.last_hidden(texts[some], text.mask, Changed(permuted[some]))
+            changed = text.model.last_hidden(texts[some], text.mask, [Changed(permuted[some])])
             copies = [one.copies(0, beside[some]) for one in others]
             for place, (tokens, before, after) in enumerate(zip(texts[some], plain, changed, strict=True)):
                 same = asked.of_another(Unchanged(text.model, tokens, text.mask, [before]))

@@ -1,17 +1,14 @@
 """The answers among the numbers that an output gives of a text: the best labels, words or spans."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attncli.models.outputs.output import Prediction
 from attncli.record.prediction import Answer
 from attncli.text.shown import Notation
 from attncli.text.tokens import Tokens
 from attncli.text.words import text_between
-
-if TYPE_CHECKING:
-    from attncli.models.outputs.predicting import Prediction
 
 MASKS = ("[MASK]", "<mask>", "<|mask|>")  # as vocabularies call the token whose word is to be found
 MOST = 20  # labels of a text
@@ -23,7 +20,7 @@ def masked(tokens: Tokens) -> list[int]:
     return [place for place, token in enumerate(tokens.text) if token in MASKS]
 
 
-def answers_of(made: "Prediction", rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
+def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
     """rows: the tokens whose values these are, where the output says something of each."""
     match made.kind:
         case "words":
@@ -36,12 +33,12 @@ def answers_of(made: "Prediction", rows: Sequence[int], tokens: Tokens, notation
             return classes(made)
 
 
-def classes(made: "Prediction") -> list[Answer]:
+def classes(made: Prediction) -> list[Answer]:
     """All labels of the text, the best first."""
     return [label_of(made, (number,)) for number in np.argsort(-made.values, kind="stable")[:MOST]]
 
 
-def words(made: "Prediction", rows: Sequence[int], notation: Notation) -> list[Answer]:
+def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
     """Of every [MASK] the best words."""
     found = []
     for row, place in enumerate(rows):
@@ -51,13 +48,13 @@ def words(made: "Prediction", rows: Sequence[int], notation: Notation) -> list[A
     return found
 
 
-def token_labels(made: "Prediction", tokens: Tokens) -> list[Answer]:
+def token_labels(made: Prediction, tokens: Tokens) -> list[Answer]:
     """Of every token of the text the best label."""
     places = [place for place, special in enumerate(tokens.special) if not special]
     return [label_of(made, (place, made.values[place].argmax()), None, place, place + 1) for place in places]
 
 
-def spans(made: "Prediction", tokens: Tokens) -> list[Answer]:
+def spans(made: Prediction, tokens: Tokens) -> list[Answer]:
     """The best spans within the second text, or the only one. Their probability is that of a start times that of an
     end, each over the tokens of that text, as transformers' pipeline for answering questions has it.
     """
@@ -77,7 +74,7 @@ def spans(made: "Prediction", tokens: Tokens) -> list[Answer]:
 
 
 def label_of(
-    made: "Prediction",
+    made: Prediction,
     place: tuple[int, ...],
     label: str | None = None,
     start: int | None = None,

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config, values_of
+from attncli.models.encoder import Encoder
 from attncli.models.families.family import whole
 from attncli.models.families.heads import EACH, FIRST, LATE, Head
 from attncli.models.families.heads import MEAN as MEAN_OF_ALL
@@ -17,9 +18,6 @@ from attncli.models.outputs.labels import function_of, labels_of
 from attncli.models.outputs.output import Output
 from attncli.models.outputs.pooling import CLS, MEAN
 from attncli.models.outputs.sentence import sentence_embedding
-
-if TYPE_CHECKING:
-    from attncli.models.model import Model
 
 READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
 
@@ -31,7 +29,15 @@ class Found(NamedTuple):
     refused: dict[str, str]
 
 
-def find_outputs(model: "Model") -> Found:
+def outputs_of(model: Encoder) -> Found:
+    """Return the outputs of a checkpoint, found when they are first asked for."""
+    if "outputs" not in model.known:
+        model.known["outputs"] = find_outputs(model)
+    found: Found = model.known["outputs"]
+    return found
+
+
+def find_outputs(model: Encoder) -> Found:
     """The heads that config.json names, a sentence embedding, then the heads that its tensors alone tell of."""
     found = Found({}, {})
     if not (model.place.path / CONFIG_FILE).is_file():  # an architecture without files
@@ -69,14 +75,14 @@ def is_named(head: Head, data: Mapping[str, Any]) -> bool:
     return any(name.endswith(head.architecture) for name in named)
 
 
-def has_own_scores(head: Head, model: "Model") -> bool:
+def has_own_scores(head: Head, model: Encoder) -> bool:
     """Whether there is a tensor that only such a head has."""
     own = (f"{head.scores.name}.weight", f"{head.scores.name}.bias", *(head.scores.biases or ()))
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     return any(name in model.checkpoint.shapes and name not in tables for name in own)
 
 
-def head_output(model: "Model", head: Head, data: Mapping[str, Any]) -> Output:
+def head_output(model: Encoder, head: Head, data: Mapping[str, Any]) -> Output:
     """Raises RequestError where tensors are missing or of another shape, or config.json does not say what they mean."""
     config = model.config
     named = None if head.kind == "words" else list(head.labels or labels_of(data))
@@ -94,7 +100,7 @@ def head_output(model: "Model", head: Head, data: Mapping[str, Any]) -> Output:
     )
 
 
-def load_head(model: "Model", network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
+def load_head(model: Encoder, network: HeadNetwork, sources: Mapping[str, str]) -> nn.Module:
     """The head with its parameters; the table of tokens is the network's own."""
     tables = {f"{name}.weight" for name in model.config.source(TABLE).names}
     read = {}
@@ -108,7 +114,7 @@ def load_head(model: "Model", network: HeadNetwork, sources: Mapping[str, str]) 
     return network.requires_grad_(False)
 
 
-def vocabulary(model: "Model") -> list[str]:
+def vocabulary(model: Encoder) -> list[str]:
     """The tokens by their numbers; "" for a number that no token has."""
     names = {number: token for token, number in model.tokenizer.backend.get_vocab().items()}
     return [names.get(number, "") for number in range(model.config.vocab_size)]

@@ -1,16 +1,20 @@
 """Output: what a checkpoint says, as a function of the last hidden states."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.brief import Brief
 from attncli.base.choices import Output as Kind
 from attncli.models.outputs.pooling import CLS, LAST, POOLINGS
 from attncli.text.tokens import Tokens
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
+Numbers = Floats | Doubles  # float64 of a model that computes in it
 
 
 class Output:
@@ -97,3 +101,20 @@ class Output:
         if self.function == SIGMOID:
             return logits.sigmoid()
         return logits.softmax(dim=0 if self.kind == "span" else -1)
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction(Brief):
+    """What an output says of a text.
+
+    output: its name; kind: what it says. labels: names along the last axis, where they have any.
+    values: before probabilities are made of them (logits): "classes" `[label]`; "words" and "tokens" `[token, label]`;
+    "span" `[token, 2]`, start and end; "embedding" `[size]`. probabilities: in the same shape, of a span's start and
+    end each over the tokens; None where there are none.
+    """
+
+    output: str
+    kind: Kind
+    labels: list[str]
+    values: Numbers
+    probabilities: Numbers | None

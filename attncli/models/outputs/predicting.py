@@ -1,56 +1,33 @@
 """Texts put to an output: numbers without torch, and the answers among them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attncli.base.arguments import each_text
-from attncli.base.arrays import Doubles, Floats
-from attncli.base.brief import Brief
-from attncli.base.choices import Output as Kind
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
+from attncli.models.encoder import Encoder
 from attncli.models.outputs.answers import answers_of, masked
-from attncli.models.outputs.output import SOFTMAX, Output
+from attncli.models.outputs.finding import outputs_of
+from attncli.models.outputs.output import SOFTMAX, Numbers, Output, Prediction
 from attncli.models.outputs.sentence_texts import manner_of
 from attncli.models.rows import batches
 from attncli.record.prediction import Said
 from attncli.text.tokens import Tokens
 
-if TYPE_CHECKING:
-    from attncli.models.model import Model
-
 TASKS = ("heads", "classes", "tokens", "span")  # what config.json names, and not only the tensors
-Numbers = Floats | Doubles  # float64 of a model that computes in it
 
 
-@dataclass(frozen=True, repr=False)
-class Prediction(Brief):
-    """What an output says of a text.
-
-    output: its name; kind: what it says. labels: names along the last axis, where they have any.
-    values: before probabilities are made of them (logits): "classes" `[label]`; "words" and "tokens" `[token, label]`;
-    "span" `[token, 2]`, start and end; "embedding" `[size]`. probabilities: in the same shape, of a span's start and
-    end each over the tokens; None where there are none.
-    """
-
-    output: str
-    kind: Kind
-    labels: list[str]
-    values: Numbers
-    probabilities: Numbers | None
-
-
-def output_of(model: "Model", name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
+def output_of(model: Encoder, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
     """The output of this name; without one, that of words where there is a [MASK], else what the model is for.
 
     Raises RequestError where the model has none, or not this one, with the reason where there is one.
     """
-    outputs, refused = model.found
+    outputs, refused = outputs_of(model)
     if name is None:
         name = "words" if "words" in outputs and any(map(masked, texts)) else next(iter(outputs), None)
     if name in outputs:
@@ -61,7 +38,7 @@ def output_of(model: "Model", name: str | None, texts: Sequence[Tokens] = ()) ->
     raise RequestError(f"{model.place.name} has no output{'' if name is None else f' {quoted(name)}'}: {there}")
 
 
-def predict(model: "Model", tokens: Tokens, name: str | None, mask: str) -> Prediction:
+def predict(model: Encoder, tokens: Tokens, name: str | None, mask: str) -> Prediction:
     """Raises RequestError as `output_of` does, for an unknown mask, and for logits that are no numbers."""
     name, output = output_of(model, name, [tokens])
     with torch.inference_mode():
@@ -69,7 +46,7 @@ def predict(model: "Model", tokens: Tokens, name: str | None, mask: str) -> Pred
         return prediction(model, name, output, values)
 
 
-def prediction(model: "Model", name: str, output: Output, values: Tensor) -> Prediction:
+def prediction(model: Encoder, name: str, output: Output, values: Tensor) -> Prediction:
     """Raises RequestError for values that are no numbers."""
     if not bool(values.isfinite().all()):
         raise RequestError(
@@ -80,30 +57,30 @@ def prediction(model: "Model", name: str, output: Output, values: Tensor) -> Pre
     return Prediction(name, output.kind, output.labels, as_array(values), None if found is None else as_array(found))
 
 
-def notices(model: "Model") -> Iterator[str]:
+def notices(model: Encoder) -> Iterator[str]:
     """Why there is no prediction of a task that config.json says the checkpoint is for."""
     for name in TASKS:
-        if name in model.found.refused:
-            yield f"no prediction: {model.found.refused[name]}"
+        if name in outputs_of(model).refused:
+            yield f"no prediction: {outputs_of(model).refused[name]}"
 
 
-def answering(model: "Model", tokens: Tokens) -> tuple[str, Output, list[int]] | None:
+def answering(model: Encoder, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
     """What a record holds the answers of: the output that is meant without a name, and the tokens that it is asked of.
     None where there is no such output, or it has no answer: an embedding, or words where there is no [MASK].
     """
-    if not model.found.outputs:
+    if not outputs_of(model).outputs:
         return None
     name, output = output_of(model, None, [tokens])
     rows = masked(tokens) if output.kind == "words" else list(range(len(tokens)))
     return None if output.kind == "embedding" or not rows else (name, output, rows)
 
 
-def said(model: "Model", texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
+def said(model: Encoder, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
     """These answers of every text, read off the last hidden states. Raises RequestError as `predict` does."""
     return [said_of(model, *one) for one in zip(texts, hidden, strict=True)]
 
 
-def said_of(model: "Model", tokens: Tokens, hidden: Tensor) -> Said | None:
+def said_of(model: Encoder, tokens: Tokens, hidden: Tensor) -> Said | None:
     """These answers. Raises RequestError as `predict` does."""
     found = answering(model, tokens)
     if found is None:
@@ -114,7 +91,7 @@ def said_of(model: "Model", tokens: Tokens, hidden: Tensor) -> Said | None:
     return Said(name, output.kind, output.function == SOFTMAX, answers)
 
 
-def embed(model: "Model", written: Sequence[str], mask: str = "padding") -> Numbers:
+def embed(model: Encoder, written: Sequence[str], mask: str = "padding") -> Numbers:
     """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
     manner = manner_of(model.place.path, model.tokenizer.max_tokens)

@@ -3,22 +3,20 @@
 import reprlib
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
+from attncli.models.encoder import Encoder
 from attncli.models.families.family import whole
 from attncli.models.linear import NO_ACTIVATION, Linear
 from attncli.models.outputs.modules import Module, modules_of
 from attncli.models.outputs.output import Output
 from attncli.models.outputs.pooling import CLS, MEAN, POOLINGS
 from attncli.models.weights import open_checkpoint
-
-if TYPE_CHECKING:
-    from attncli.models.model import Model
 
 # How config.json named poolings before version 6, in the order in which several are put after each other.
 FLAGS = {
@@ -41,7 +39,7 @@ class Normalize(nn.Module):
         return F.normalize(vectors, dim=-1)
 
 
-def sentence_embedding(model: "Model") -> Output:
+def sentence_embedding(model: Encoder) -> Output:
     """Raises RequestError where the files are garbled, or name what attncli does not do."""
     _, *modules = modules_of(model.place.path)
     pooling = modules[0] if modules else None
@@ -104,7 +102,7 @@ def empty_dense(module: Module, size: int) -> Linear:
         return Linear(size, module.size("out_features"), module.flag("bias", True), activation=ACTIVATIONS[name])
 
 
-def load_dense(model: "Model", module: Module, made: Linear) -> Linear:
+def load_dense(model: Encoder, module: Module, made: Linear) -> Linear:
     """Raises RequestError where its tensors are missing, damaged, or of another shape."""
     checkpoint = open_checkpoint(module.folder)
     read = {}

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from invented import embedding_model, first_word_reads, one_head_reads
 
-from attncli.analysis.trust import Trust
+from attncli.analysis.trust import Shuffles, Trust
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.trust.aopc import aopc, order
-from attncli.effects.trust.erasing import Erasing
+from attncli.effects.trust.erasing import Erasing, erasable
 from attncli.effects.trust.evidence import Controls, trust
 from attncli.effects.trust.rankings import drawn
+from attncli.effects.trust.shuffling import reordered, shuffled
 
 TEXT, OTHER = "c k a z e p b t g m", "the cat sat on it"
 MAPS = {"attention", "norms", "rollout", "ALTI", "gradient x attention"}
@@ -118,6 +119,16 @@ def test_weights_that_read_the_letters_matter_as_much_in_any_order(found):
     assert "nothing shows that the weights matter more here" in verdict
 
 
+def test_luck_seldom_tells_a_difference(reader):
+    """Where no order of the letters differs for the weights, about 1 seed in 100 tells one."""
+    asked = question(reader, TEXT, Asking(target="LABEL_1"))
+    told = 0
+    for seed in range(40):
+        shuffles = Shuffles(*shuffled(asked, 40, seed), reordered(asked, erasable(asked), 40, seed))
+        told += shuffles.matters_more is not None
+    assert told <= 3  # of 40 at 1%: more come by chance in 1 of 1,000
+
+
 @pytest.mark.parametrize(("text", "how"), [("z a a a a a a a", "more"), ("a a a a a z", "less")])
 def test_weights_that_read_a_place_matter_more_or_less_by_what_stands_there(tmp_path, text, how):
     """Permuting takes the first word away: much where it alone says something, nothing where another one does."""
@@ -130,13 +141,13 @@ def test_the_verdict_on_weights_turns_with_its_figures(found):
     """More, less or neither, as the sign test of scipy has it, and none where no other order is there."""
     stats = pytest.importorskip("scipy.stats")
     other = 0.1 + 0.01 * np.arange(100)
-    for more in (30, 39, 40, 50, 60, 61, 70):
+    for more in (30, 36, 37, 50, 63, 64, 70):
         apart = np.where(np.arange(100) < more, 0.005, -0.005)
         permuted = np.concatenate([[other + apart], found.shuffles.permuted[1:]])
         shuffles = replace(found.shuffles, permuted=permuted, reordered=other)
         said = replace(found, shuffles=shuffles).document()
         assert said["reordered"]["more"] == more and said["reordered"]["less"] == 100 - more
-        told = bool(stats.binomtest(more, 100).pvalue <= 0.05)
+        told = bool(stats.binomtest(more, 100).pvalue <= 0.01)
         assert ("No difference can be told" in said["verdict"]) is not told
         assert ("matter more to this text" in said["verdict"]) is (told and more > 50)
         assert ("matter less to this text" in said["verdict"]) is (told and more < 50)

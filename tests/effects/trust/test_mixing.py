@@ -7,8 +7,7 @@ from checkpoints import EACH, make_checkpoint
 
 from attncli import load_model
 from attncli.effects.asking import Asking, question
-from attncli.effects.trust.mixing import KeepMixing, alti, block_vectors, shares_of
-from attncli.models.walk import walk
+from attncli.effects.trust.mixing import Mixing, alti, block_vectors, shares_of
 
 TEXT = "the cat sat on it, the big cat"
 
@@ -18,10 +17,10 @@ def test_vectors_and_a_constant_add_up_to_the_block(tmp_path, family):
     """Σ_j T_i(x_j) + L b_O / σ_i + β is what comes out of the attention block and its norm (equation 8)."""
     model = load_model(str(make_checkpoint(tmp_path, family)), device="cpu", dtype="float64")
     [text] = question(model, TEXT, Asking(kind="distance")).texts
-    keep = KeepMixing()
+    keep = Mixing()
     with torch.inference_mode():
-        list(walk(model.network, model.rows([text.tokens], text.mask), keep))
-        for number, (weights, values) in enumerate(keep.kept):
+        list(model.walk(model.rows([text.tokens], text.mask), [keep]))
+        for number, (weights, values) in sorted(keep.kept.items()):
             layer, x = model.network.layer(number), text.states[number]
             joined = (weights @ values).transpose(0, 1).flatten(1)
             made = x + layer.attention.output(joined)

@@ -9,7 +9,6 @@ from attncli import load_model
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Reweigh
 from attncli.effects.trust.relevance import input_slopes, relevance, slopes
-from attncli.models.attending import attend_heads
 from attncli.models.walk import Beginning, walk
 
 TEXT, STEP = "the cat sat on it", 1e-5
@@ -17,9 +16,7 @@ TEXT, STEP = "the cat sat on it", 1e-5
 
 def last_from(text, x):
     with torch.inference_mode():
-        *_, last = walk(
-            text.model.network, text.model.rows([text.tokens], text.mask), attend_heads, None, Beginning(0, x)
-        )
+        *_, last = walk(text.model.network, text.model.rows([text.tokens], text.mask), (), None, Beginning(0, x))
         return last
 
 

@@ -10,7 +10,7 @@ from attncli.effects.changes import Reweigh, uniform
 from attncli.effects.copies import Unchanged
 from attncli.effects.trust.erasing import erasable
 from attncli.effects.trust.shuffling import OTHER, REORDERED, Permuted, orders, reordered, shuffled
-from attncli.models.attending import attend_heads
+from attncli.models.block import Tap
 
 TEXT = "the cat sat on it, the big cat"
 
@@ -20,18 +20,21 @@ def model(tiny):
     return load_model(str(tiny("bert", head="ForSequenceClassification")), device="cpu", dtype="float64")
 
 
-class Watch:
+class Watch(Tap):
     """Keeps the weights of each layer before and after a rule."""
+
+    changes_weights = True
 
     def __init__(self, rule) -> None:
         self.rule, self.seen = rule, []
 
-    def __call__(self, heads, weights=None):
-        made = heads.query.new_empty(*heads.query.shape[:3], heads.key.shape[2])
-        attend_heads(heads, made)
-        after = self.rule(heads, made)
-        self.seen.append((made, after))
-        return after @ heads.value
+    def places(self, block):
+        return range(len(block.numbers))
+
+    def weights(self, part, weights):
+        after = self.rule(part, weights)
+        self.seen.append((weights, after))
+        return after
 
 
 def move(before, after) -> list[int]:
@@ -45,7 +48,7 @@ def move(before, after) -> list[int]:
 def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model, mask):
     watch = Watch(Permuted(3))
     [text] = question(model, TEXT, Asking(kind="distance", mask=mask)).texts
-    Unchanged.of(model, text.tokens, mask, watch)
+    Unchanged.of(model, text.tokens, mask, [watch])
     count, moved = len(text.tokens), 0
     for before, after in watch.seen:
         for row in range(count):
@@ -60,7 +63,7 @@ def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model
 
 def test_a_seed_is_a_permutation(model):
     [text] = question(model, TEXT, Asking(kind="distance")).texts
-    ends = [Unchanged.of(model, text.tokens, attend=Watch(Permuted(seed))).last for seed in (1, 1, 2)]
+    ends = [Unchanged.of(model, text.tokens, taps=[Watch(Permuted(seed))]).last for seed in (1, 1, 2)]
     assert torch.equal(ends[0], ends[1]) and not torch.allclose(ends[0], ends[2])
 
 
@@ -69,9 +72,9 @@ def test_effects_are_those_of_a_network_that_has_these_weights(model):
     permuted, flat = shuffled(asked, 3, seed=7)
     [text] = asked.texts
     for draw in range(3):
-        last = Unchanged.of(model, text.tokens, attend=Watch(Permuted(7 * 3 + draw))).last
+        last = Unchanged.of(model, text.tokens, taps=[Watch(Permuted(7 * 3 + draw))]).last
         assert permuted[0, draw] == pytest.approx(float(asked([last])[0]) - asked.value, abs=1e-10)
-    last = Unchanged.of(model, text.tokens, attend=Watch(uniform)).last
+    last = Unchanged.of(model, text.tokens, taps=[Watch(uniform)]).last
     assert flat[0] == pytest.approx(float(asked([last])[0]) - asked.value, abs=1e-10)
     assert permuted.shape == (5, 3) and flat.shape == (5,)
     [alone] = asked.effects([Reweigh([(2, head) for head in range(4)], uniform)])
@@ -86,8 +89,8 @@ def test_two_texts_have_permutations_of_their_own(tmp_path):
     assert asked.value == pytest.approx(1) and (permuted < -1e-9).all()
     one, other = asked.texts
     for draw in range(5):
-        last = Unchanged.of(model, one.tokens, attend=Watch(Permuted(3 * 5 + draw))).last
-        beside = Unchanged.of(model, other.tokens, attend=Watch(Permuted(3 * 5 + draw, OTHER))).last
+        last = Unchanged.of(model, one.tokens, taps=[Watch(Permuted(3 * 5 + draw))]).last
+        beside = Unchanged.of(model, other.tokens, taps=[Watch(Permuted(3 * 5 + draw, OTHER))]).last
         assert permuted[0, draw] == pytest.approx(float(asked([last, beside])[0]) - asked.value, abs=1e-10)
 
 
@@ -123,7 +126,7 @@ def test_effects_on_reordered_tokens_are_those_of_texts_that_read_so(model, aski
         own = question(model, " ".join(words), asking)
         assert own.texts[0].tokens.ids == tokens.ids
         rule = Watch(Permuted(2 * 4 + draw, REORDERED))
-        last = Unchanged.of(model, tokens, asking.mask, rule).last
+        last = Unchanged.of(model, tokens, asking.mask, [rule]).last
         assert found[draw] == pytest.approx(float(own([last])[0]) - own.value, abs=1e-10)
 
 
@@ -134,8 +137,8 @@ def test_both_texts_of_a_cosine_are_permuted_where_the_first_is_reordered(tmp_pa
     found = reordered(asked, erasable(asked), 3, seed=1)
     for draw, tokens in enumerate(orders(asked.texts[0].tokens, erasable(asked), 3, seed=1)):
         own = question(model, " ".join(tokens.text[1:-1]), asking)
-        last = Unchanged.of(model, tokens, attend=Watch(Permuted(3 + draw, REORDERED))).last
-        beside = Unchanged.of(model, own.texts[1].tokens, attend=Watch(Permuted(3 + draw, OTHER))).last
+        last = Unchanged.of(model, tokens, taps=[Watch(Permuted(3 + draw, REORDERED))]).last
+        beside = Unchanged.of(model, own.texts[1].tokens, taps=[Watch(Permuted(3 + draw, OTHER))]).last
         assert found[draw] == pytest.approx(float(own([last, beside])[0]) - own.value, abs=1e-10)
 
 

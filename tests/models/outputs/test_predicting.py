@@ -6,10 +6,11 @@ import torch
 from checkpoints import EACH
 
 from attncli import RequestError
-from attncli.models.attending import Gates, attend_heads
+from attncli.models.block import Tap
 from attncli.models.loading import load_own
 from attncli.models.outputs.answers import spans
-from attncli.models.outputs.predicting import Prediction
+from attncli.models.outputs.output import Prediction
+from attncli.models.taps import Gates
 
 LABELS = {0: "O", 1: "B-LOC", 2: "I-LOC"}
 
@@ -138,12 +139,12 @@ def test_gradients_reach_a_gate_and_are_finite_differences(family, loaded):
     texts = [model.tokenizer.encode("the cat sat on"), model.tokenizer.encode("it", "the big cat", pad_to=20)]
 
     def logits(factor: torch.Tensor) -> torch.Tensor:
-        def attend(heads, weights=None):
-            output = attend_heads(heads, weights)
-            chosen = torch.tensor([(heads.layer, head) == (1, 2) for head in heads.numbers])
-            return torch.where(chosen[:, None, None], output * factor, output)
+        class Scaled(Tap):
+            def output(self, block, output):
+                chosen = torch.tensor([(block.layer, head) == (1, 2) for head in block.numbers])
+                return torch.where(chosen[:, None, None], output * factor, output)
 
-        return torch.stack(model.outputs()["classes"](model.last_hidden(texts, attend=attend), texts)).sum()
+        return torch.stack(model.outputs()["classes"](model.last_hidden(texts, taps=[Scaled()]), texts)).sum()
 
     gate = torch.ones((), dtype=torch.float64, requires_grad=True)
     with torch.inference_mode():
@@ -172,5 +173,5 @@ def test_last_hidden_states_are_those_of_each_text_alone(minilm):
     with torch.inference_mode():
         for tokens, together in zip(texts, minilm.last_hidden(texts), strict=True):
             torch.testing.assert_close(together, minilm.hidden_states(tokens)[-1], atol=1e-5, rtol=0)
-    silenced = minilm.last_hidden(texts[:1], attend=Gates({(3, 1): [0.0]}))
+    silenced = minilm.last_hidden(texts[:1], taps=[Gates({(3, 1): [0.0]})])
     assert (silenced[0] - minilm.hidden_states(texts[0])[-1]).abs().max() > 1e-3

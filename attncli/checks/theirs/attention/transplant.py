@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attncli.attention.mistakes import Inputs, Linear, Projections
 from attncli.attention.mistakes.formula import share, split
 from attncli.base.errors import RequestError
-from attncli.checks.passes import KeepAttention
+from attncli.checks.passes import AttentionInputs
 from attncli.checks.theirs.attention.asking import make
 from attncli.checks.theirs.attention.conventions import is_causal
 from attncli.checks.theirs.attention.fitting import Fit
@@ -53,8 +53,8 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
         raise RequestError(
             f"the scores of {model.config.model_type} depend on positions: -m takes a model whose don't, such as minilm"
         )
-    kept = KeepAttention()
-    [taken] = model.take([tokens], Request([layer], mask=mask), kept)
+    kept = AttentionInputs(model)
+    [taken] = model.take([tokens], Request([layer], mask=mask), [kept])
     [one] = model.take([tokens], Request([layer], [head], mask))
     attention = kept.attention(layer)
     by = Projections(*map(doubled, (attention.query, attention.key, attention.value, attention.output)))
@@ -64,8 +64,8 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
         by,
         model.config.heads,
         taken.weights[0].double(),
-        kept.made[layer][1].double(),
-        kept.output(layer).double(),
+        kept.made[layer].double(),
+        kept.joined(layer).double(),
         as_record(model, one, Request([layer], [head], mask)),
     )
 

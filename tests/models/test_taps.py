@@ -14,9 +14,9 @@ from attncli import load_model
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
-from attncli.models.attending import Gates, KeepHead, KeepLengths, KeepMaps, KeepTerms, KeepVectors, attend_heads
-from attncli.models.grouping import KeepGrouped
+from attncli.models.grouping import GroupedMaps
 from attncli.models.rows import as_rows
+from attncli.models.taps import Gates, Given, Lengths, Maps, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
 from attncli.record.request import Grouping
@@ -48,7 +48,7 @@ def model(tiny, request):
 
 
 class Kept:
-    """A walk in which some are put into each other, the last outermost."""
+    """A walk with these taps, in their order."""
 
     def __init__(self, model, names, layers, heads, mask, block_weights=10**6):
         windows = [one for [one] in corpus(model, TEXTS)]
@@ -57,25 +57,24 @@ class Kept:
         axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
         self.pairs = [(layer, head) for layer in layers for head in heads]
         self.by_name = {}
-        attend = attend_heads
         for name in names:
             make = {
-                "maps": partial(KeepMaps, rows, layers, heads, like),
-                "maps of one head": partial(KeepMaps, rows, [2], [3], like),
-                "grouped": partial(KeepGrouped, rows, axes, layers, heads, like, False),
-                "grouped norms": partial(KeepGrouped, rows, axes, [2, 0], [3, 1], like, True),
-                "vectors": partial(KeepVectors, rows, self.pairs, like, model.config.head_dim),
-                "terms": partial(KeepTerms, rows, self.pairs, like),
-                "lengths": partial(KeepLengths, rows, layers, heads, like),
-                "head": partial(KeepHead, 2, 1),
-                "sums": lambda inside: BlockSums(
-                    BatchSums(model, Counting(mask, distances=True), block_weights, inside), windows, rows
+                "maps": partial(Maps, rows, layers, heads, like.new_empty),
+                "maps of one head": partial(Maps, rows, [2], [3], like.new_empty),
+                "grouped": partial(GroupedMaps, axes, layers, heads, like.new_zeros, False),
+                "grouped norms": partial(GroupedMaps, axes, [2, 0], [3, 1], like.new_zeros, True),
+                "vectors": partial(QueriesAndKeys, rows, self.pairs, model.config.head_dim, like.new_empty),
+                "terms": partial(Terms, rows, self.pairs, like.new_zeros),
+                "lengths": partial(Lengths, rows, layers, heads, like.new_empty),
+                "head": partial(Given, 2, 1),
+                "sums": lambda: BlockSums(
+                    BatchSums(model, Counting(mask, distances=True), block_weights), windows, rows
                 ),
                 "gates": partial(Gates, GATED),
             }[name]
-            attend = self.by_name[name] = make(inside=attend)
+            self.by_name[name] = make()
         with torch.inference_mode():
-            self.states = list(walk(model.network, rows, attend))
+            self.states = list(walk(model.network, rows, list(self.by_name.values())))
 
     def found(self, name) -> list[Tensor]:
         one = self.by_name[name]
@@ -99,7 +98,7 @@ class Kept:
 )
 @settings(max_examples=30)
 def test_what_is_kept_does_not_depend_on_what_else_is_kept(model, names, layers, heads, mask, block_weights):
-    """Maps, vectors, norms and sums, put into each other in any order: each is what it is without the others."""
+    """Maps, vectors, norms and sums, in any order: each is what it is without the others."""
     together = Kept(model, names, layers, heads, mask, block_weights)
     changed = [name for name in names if name == "gates"]
     for name in names:
@@ -121,8 +120,8 @@ def test_a_silenced_head_is_one_whose_output_projection_is_zero(minilm, head):
     with torch.no_grad():
         theirs.encoder.layer[layer].attention.output.dense.weight[:, 32 * number : 32 * (number + 1)] = 0
     tokens = [minilm.tokenizer.encode(text) for text in texts]
-    found = [one.weights for one in minilm.take(tokens, inside=Gates({head: [0.0] * 3}))]
-    reducer = BatchSums(minilm, Counting(), 2**20, inside=Gates({head: [0.0] * 3}))
+    found = [one.weights for one in minilm.take(tokens, taps=[Gates({head: [0.0] * 3})])]
+    reducer = BatchSums(minilm, Counting(), 2**20, taps=[Gates({head: [0.0] * 3})])
     sums = reducer.parts([one for [one] in corpus(minilm, texts)])
     for one, weights, part in zip(tokens, found, sums, strict=True):
         with torch.no_grad():
@@ -138,6 +137,6 @@ def test_a_gate_is_of_its_text(model):
     """A number for each text: of 1 it changes nothing, of 0 it silences the head for that text alone."""
     tokens = [model.tokenizer.encode(text) for text in TEXTS]
     plain = [one.weights for one in model.take(tokens)]
-    gated = [one.weights for one in model.take(tokens, inside=Gates({(0, 1): [1.0, 0.0, 1.0, 0.5, 1.0]}))]
+    gated = [one.weights for one in model.take(tokens, taps=[Gates({(0, 1): [1.0, 0.0, 1.0, 0.5, 1.0]})])]
     changed = [not torch.allclose(one, other) for one, other in zip(plain, gated, strict=True)]
     assert changed == [False, True, False, True, False]

@@ -1,0 +1,229 @@
+"""The taps that several features use: what they keep of the blocks of a walk, or change in them.
+
+    maps = Maps(rows, layers, heads, like)
+    for _ in walk(network, rows, [maps]):
+        pass
+    maps.kept[0]  # of the first run, [text, layer, head, query, key]
+
+What is kept has the dtype and the device of `like`. Taps that read see what the taps before them have changed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attncli.models.arrays import Array, lengths, of_dtype, stack
+from attncli.models.block import Block, Tap, chosen
+
+if TYPE_CHECKING:
+    from attncli.models.rows import Rows
+
+Gate = float | Sequence[float] | Array
+
+
+class Maps(Tap):
+    """Keeps the weights of some heads of some layers, in the order in which they are asked for.
+
+    kept: for each run `[text, layer, head, query, key]`, from `empty(shape)`. Where no other tap divides the heads or
+    changes the weights they are written straight there.
+    """
+
+    needs_values = False
+
+    def __init__(
+        self, rows: "Rows", layers: Sequence[int], heads: Sequence[int], empty: Callable[[Sequence[int]], Array]
+    ) -> None:
+        self.layers = list(layers)
+        self.heads = list(heads)
+        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length, run.length)) for run in rows.runs]
+        self.lent: Array | None = None
+
+    def places(self, block: Block) -> Sequence[int]:
+        return chosen(block, self.heads)[0] if block.layer in self.layers else ()
+
+    def room(self, part: Block) -> Array | None:
+        self.lent = None
+        if part.layer in self.layers and list(part.numbers) == self.heads:
+            self.lent = self.storage(part, slice(None))[:, :, part.queries, part.keys]
+        return self.lent
+
+    def weights(self, part: Block, weights: Array) -> None:
+        ours, where = chosen(part, self.heads)
+        if part.layer in self.layers and ours and weights is not self.lent:
+            kept = self.storage(part, where)
+            kept[:, where, part.queries, part.keys] = of_dtype(weights[:, ours], kept)
+
+    def storage(self, part: Block, where: Sequence[int] | slice) -> Array:
+        """Return a layer's maps of the texts of a part, `[text, head, query, key]`.
+
+        In the part's rows of the heads at `where` the keys outside the part become 0.
+        """
+        kept = self.kept[part.run.number][part.texts, self.layers.index(part.layer)]
+        kept[:, where, part.queries, : part.keys.start] = 0
+        kept[:, where, part.queries, part.keys.stop :] = 0
+        return kept
+
+
+class QueriesAndKeys(Tap):
+    """Keeps queries and keys of some heads, (layer, head), as they meet.
+
+    kept: for each run `[2, text, head, token, head_dim]`, queries and then keys, in the order asked for.
+    """
+
+    needs_values = False
+
+    def __init__(
+        self,
+        rows: "Rows",
+        heads: Sequence[tuple[int, int]],
+        head_dim: int,
+        empty: Callable[[Sequence[int]], Array],
+    ) -> None:
+        self.heads = list(heads)
+        self.kept = [empty((2, len(run.texts), len(heads), run.length, head_dim)) for run in rows.runs]
+
+    def begin(self, block: Block) -> Block:
+        queries, keys = self.kept[block.run.number]
+        for place, where in places_of_pairs(block, self.heads):
+            queries[block.texts, where, block.queries] = block.query[:, place]
+            keys[block.texts, where, block.keys] = block.key[:, place]
+        return block
+
+
+class Terms(Tap):
+    """Keeps what positions add to the scores of some heads, (layer, head).
+
+    kept: for each run by the term's name `[text, head, query, key]`, in the order asked for; 0 for a head without it.
+    """
+
+    needs_values = False
+
+    def __init__(self, rows: "Rows", heads: Sequence[tuple[int, int]], zeros: Callable[[Sequence[int]], Array]) -> None:
+        self.heads = list(heads)
+        self.zeros = zeros
+        self.kept: list[dict[str, Array]] = [{} for _ in rows.runs]
+
+    def begin(self, block: Block) -> Block:
+        pairs = places_of_pairs(block, self.heads)
+        if not pairs or block.positional is None:
+            return block
+        chosen_heads, kept = block.only([place for place, _ in pairs]), self.kept[block.run.number]
+        for name, term in chosen_heads.terms().items():
+            if name not in kept:
+                kept[name] = self.zeros((len(block.run.texts), len(self.heads), block.run.length, block.run.length))
+            for place, (_, where) in enumerate(pairs):
+                kept[name][block.texts, where, block.queries, block.keys] = term[..., place, :, :]
+        return block
+
+
+class Lengths(Tap):
+    """Keeps the lengths of some heads' transformed values, ‖v W_O‖.
+
+    kept: for each run `[text, layer, head, token]`, in the order in which they are asked for.
+
+    Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.2.
+    """
+
+    def __init__(
+        self, rows: "Rows", layers: Sequence[int], heads: Sequence[int], empty: Callable[[Sequence[int]], Array]
+    ) -> None:
+        self.layers = list(layers)
+        self.heads = list(heads)
+        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length)) for run in rows.runs]
+
+    def begin(self, block: Block) -> Block:
+        ours, where = chosen(block, self.heads)
+        if block.layer in self.layers and ours:
+            kept = self.kept[block.run.number][block.texts, self.layers.index(block.layer)]
+            kept[:, where] = of_dtype(transformed_lengths(block.only(ours)), kept)
+        return block
+
+
+def transformed_lengths(block: Block) -> Array:
+    """Return ‖v W_O‖ of the values of a block's heads, `[text, head, token]`.
+
+    With f(x) = (x W_V + b_V) W_O the norm of what a token brings to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The bias of
+    the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).
+    """
+    transformed = (block.value[:, place] @ block.projection[:, head].T for place, head in enumerate(block.numbers))
+    return stack([lengths(one) for one in transformed], axis=1)
+
+
+class Given(Tap):
+    """Keeps the input of one layer's projections, and the values of one of its heads.
+
+    kept: by the number of the text, x `[token, hidden_size]` and values `[token, head_dim]`.
+    """
+
+    def __init__(self, layer: int, head: int) -> None:
+        self.layer = layer
+        self.head = head
+        self.kept: dict[int, tuple[Array, Array]] = {}
+
+    def begin(self, block: Block) -> Block:
+        if block.layer == self.layer and self.head in block.numbers:
+            values = block.value[:, block.numbers.index(self.head)]
+            self.kept.update(zip(block.text_numbers, zip(block.given, values, strict=True), strict=True))
+        return block
+
+
+class Outputs(Tap):
+    """Keeps the outputs of all heads.
+
+    kept: by layer and the number of the text `[head, token, head_dim]`.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[int, dict[int, Array]] = {}
+
+    def output(self, block: Block, output: Array) -> Array:
+        self.kept.setdefault(block.layer, {}).update(zip(block.text_numbers, output, strict=True))
+        return output
+
+
+class Gates(Tap):
+    """Multiplies the outputs of some heads, (layer, head), by a number: 0 silences a head.
+
+    gates: by head one number for all texts, or one per text by the text's number; gradients reach those of tensors.
+
+    Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3, equation 2.
+    """
+
+    def __init__(self, gates: Mapping[tuple[int, int], Gate]) -> None:
+        self.gates = gates
+
+    def output(self, block: Block, output: Array) -> Array:
+        if not any((block.layer, number) in self.gates for number in block.numbers):
+            return output
+        import torch
+
+        factors = [self.factors((block.layer, number), block.text_numbers, output) for number in block.numbers]
+        return output * torch.stack(factors, dim=1)[..., None, None]
+
+    def factors(self, head: tuple[int, int], texts: Sequence[int], like: Array) -> Array:
+        """Return the factor of a head in each text, `[text]`."""
+        import torch
+
+        gate = torch.as_tensor(self.gates.get(head, 1.0), dtype=like.dtype, device=like.device)
+        return gate.expand(len(texts)) if gate.dim() == 0 else gate[list(texts)]
+
+
+class Progress(Tap):
+    """Calls `tell` with the number of each layer before it is computed; `tell` may raise to end the walk."""
+
+    needs_values = False
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self.tell = tell
+
+    def begin(self, block: Block) -> Block:
+        self.tell(block.layer)
+        return block
+
+
+def places_of_pairs(block: Block, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Find the heads of a block that are among these (layer, head): their places in the block, and in `heads`."""
+    return [
+        (place, heads.index((block.layer, number)))
+        for place, number in enumerate(block.numbers)
+        if (block.layer, number) in heads
+    ]
