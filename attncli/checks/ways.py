@@ -8,26 +8,29 @@ transformers makes of the same text.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
 from attncli.checks.laws import first_tokens, pad_some
+from attncli.checks.lost import lost_rows
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.ways_of_gradients import gradients
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.checks.ways_of_vectors import half_precision, norms, taken_apart, vectors
 from attncli.models.checkpoint_files import VOCABULARY_FILES
+from attncli.models.config import ModelConfig
 from attncli.models.meeting import CACHED
 from attncli.models.taken import as_record, take_batch
-from attncli.models.transformers_peer import peer_tokenizer
+from attncli.models.transformers_peer import Reference, peer_tokenizer
 from attncli.models.walk import CACHED_ROWS
 from attncli.record import Request
 from attncli.text.tokens import Tokens
@@ -192,12 +195,9 @@ def without(both: Both) -> float:
     """One head of each layer silenced, another in each: weights, and vectors after every layer."""
     text, config = both.texts[0], both.model.config
     heads, rows = [(layer, layer % config.heads) for layer in range(config.layers)], both.rows(text)
-    hooks = both.reference.silence(config, heads)
-    try:
-        their_weights, their_states = both.reference.run(text, both.mask)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    their_weights, their_states = silenced(both.reference, config, heads, text, both.mask)
+    if both.reference.dtype == torch.float64 and lost_rows(text, both.mask, their_weights, their_states):
+        their_weights, their_states = silenced(both.reference.in_float32, config, heads, text, both.mask)
     model = both.model.without(heads)
     [taken] = model.take([text], Request(both.layers, mask=both.mask))
     states = model.hidden_states(text, both.mask)
@@ -208,6 +208,18 @@ def without(both: Both) -> float:
         )
         for place, layer in enumerate(both.layers)
     )
+
+
+def silenced(
+    reference: Reference, config: ModelConfig, heads: Sequence[tuple[int, int]], text: Tokens, mask: str
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Run transformers with these heads, (layer, head), silenced. Returns what `Reference.run` does."""
+    hooks = reference.silence(config, heads)
+    try:
+        return reference.run(text, mask)
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 # --- all of them ----------------------------------------------------------------------------------------

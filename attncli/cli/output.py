@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from attncli.render.terminal.canvas import Canvas
 
-LONGEST_ERROR = 300  # characters of the line that says why a request can't be met
+LONGEST_ERROR = 400  # characters of the line that says why a request can't be met
 INTERRUPTED = 130  # the exit code, also of who shows what there was by then
 CUT = " ... "
 DEBUG = False

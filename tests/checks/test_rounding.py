@@ -10,6 +10,7 @@ from attncli import load_model
 from attncli.checks.agreement import compare
 from attncli.checks.rounding import Errors, Scores
 from attncli.models import walk
+from attncli.models.meeting import meet
 from attncli.models.transformers_peer import load_reference
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -23,8 +24,7 @@ def loaded(directory, dtype):
 
 
 def scaled_by(monkeypatch, factor):
-    right = walk.Heads.scale.fget
-    monkeypatch.setattr(walk.Heads, "scale", property(lambda heads: right(heads) * factor))
+    monkeypatch.setattr(walk, "meet", lambda block, taps: meet(block._replace(scale=block.scale * factor), taps))
 
 
 # --- no false alarms ------------------------------------------------------------------------------------

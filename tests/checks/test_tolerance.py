@@ -11,6 +11,7 @@ from attncli import load_model
 from attncli.checks.agreement import compare
 from attncli.checks.tolerance import STEPS, TOLERANCES, scaled_tolerance, vector_size, weight_size
 from attncli.models import walk
+from attncli.models.meeting import meet
 from attncli.models.transformers_peer import load_reference
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -95,8 +96,7 @@ def test_numbers_of_a_large_size_are_not_taken_for_a_mistake(tmp_path):
 
 
 def scaled_by(monkeypatch, factor):
-    right = walk.Heads.scale.fget
-    monkeypatch.setattr(walk.Heads, "scale", property(lambda heads: right(heads) * factor))
+    monkeypatch.setattr(walk, "meet", lambda block, taps: meet(block._replace(scale=block.scale * factor), taps))
 
 
 @pytest.mark.parametrize("family", ["bert", *FALSE_ALARMS])

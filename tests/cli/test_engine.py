@@ -21,6 +21,7 @@ from attncli.cli.app import app
 from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
 from attncli.models.own_only import NEEDED
+from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")
 
@@ -102,7 +103,7 @@ def test_run_shows_the_last_layer_or_all_or_one_head(attncli, checkpoint, expect
     best = int(record.map(record.layers[-1], 1)[0].argmax())
     weight = record.map(record.layers[-1], 1)[0, best]
     [line] = [line for line in one.out.splitlines() if line.startswith(f"  0 {seen(record.tokens)[0]}")]
-    assert f"{seen(record.keys)[best]} {weight:.3f}" in line
+    assert f"{numbered_names(record.keys)[best]} {weight:.3f}" in line
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])

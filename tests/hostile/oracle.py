@@ -11,7 +11,7 @@ from hostile.case import Case
 from hostile.running import CPU_LIMIT, Outcome
 from hostile.truth import untrue
 
-LONGEST = 300  # characters of a line that says why
+LONGEST = 400  # characters of a line that says why
 MEMORY = 2 << 30  # bytes
 ENDS = {"INT": 130, "TERM": 143, "HUP": 129}  # exit codes after a signal
 FORBIDDEN = ("Traceback (most", "a mistake in attncli", "panicked at", "RUST_BACKTRACE", "not enough memory")

@@ -19,7 +19,8 @@ GIVEN = {"texts": [TEXT], "edges": [("the", "cat")]}  # any other argument witho
 ON_A_MODEL = [
     name
     for name in attncli.__all__
-    if inspect.isfunction(getattr(attncli, name)) and "model" in inspect.signature(getattr(attncli, name)).parameters
+    if inspect.isfunction(getattr(attncli, name))
+    and next(iter(inspect.signature(getattr(attncli, name)).parameters), None) == "model"
 ]
 OF_THEIRS = {"corpus_statistics"}  # runs on such a model
 
