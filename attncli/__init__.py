@@ -11,6 +11,8 @@ The names below are imported when they are first used, so that reading a record 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from attncli.base.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.theirs.checking import check
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
         records_of,
         save_records,
     )
-
-__version__ = "0.2.0"
 
 HOMES = {
     "Notice": "attncli.base.errors",

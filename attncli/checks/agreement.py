@@ -20,7 +20,7 @@ from attncli.checks.tally import difference as difference
 from attncli.checks.tally import worst as worst
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size
 from attncli.models.engine import Engine
-from attncli.models.model import Model
+from attncli.models.model import Model, require_own
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
@@ -200,7 +200,7 @@ def compare(
 
     Raises RequestError for an unknown mask or a layer out of range, ValueError when there is no text.
     """
-    model = model.require_own()
+    model = require_own(model)
     choices.check("mask", mask, choices.Mask)
     chosen = select(layers, model.config.layers, "layer")
     against: choices.Against = "torch" if reference is None else "transformers"

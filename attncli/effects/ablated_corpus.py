@@ -25,6 +25,7 @@ from attncli.effects.ablated_texts import ORDER, AblatedTexts, Ablating, Asked
 from attncli.effects.ablation import ablation, mean_slope
 from attncli.effects.removal import ORDERING, curves, orders
 from attncli.models.engine import Engine
+from attncli.models.model import require_own
 
 
 def ablate_files(
@@ -45,7 +46,7 @@ def ablate_files(
 
     Raises RequestError as reading, `ablate` and `going_through` do, and when there is no text.
     """
-    model = model.require_own()
+    model = require_own(model)
     corpus = Corpus(files, reading)
     if any(one.is_stream for one in corpus.inputs()):
         where.check(corpus.inputs())

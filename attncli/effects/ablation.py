@@ -25,8 +25,8 @@ from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders
 from attncli.effects.rows import Rows, joined
-from attncli.models.engine import Engine, check_model
-from attncli.models.model import Model
+from attncli.models.engine import Engine
+from attncli.models.model import Model, require_own
 from attncli.record import ModelInfo
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
@@ -97,8 +97,7 @@ def ablate(
     Raises RequestError for a layer, head or way that there is not, TypeError for arguments of other types, and as
     `question` does.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

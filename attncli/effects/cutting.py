@@ -24,8 +24,8 @@ from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Change, Hide, Reweigh, Without
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
-from attncli.models.engine import Engine, check_model
-from attncli.models.model import Model
+from attncli.models.engine import Engine
+from attncli.models.model import Model, require_own
 from attncli.models.rows import of_layers
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select_token
@@ -59,8 +59,7 @@ def cut(
     Raises RequestError for a token, a layer or a head that is not there, an edge that a mask hides in all of these
     layers, and as `question` does.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )
@@ -104,8 +103,7 @@ def cut_each(
 
     Raises RequestError as `cut` does.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

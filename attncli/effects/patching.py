@@ -29,7 +29,8 @@ from attncli.effects.copies import Unchanged
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
-from attncli.models.engine import Engine, check_model
+from attncli.models.engine import Engine
+from attncli.models.model import require_own
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
 
@@ -69,8 +70,7 @@ def patch(
     Raises RequestError for texts of different lengths, where the two outputs are too near to divide by their
     difference, for a layer or head that there is not, and as `question` does.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

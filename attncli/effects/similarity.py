@@ -22,7 +22,8 @@ from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, p
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
-from attncli.models.engine import Engine, check_model
+from attncli.models.engine import Engine
+from attncli.models.model import require_own
 from attncli.models.outputs.output import Output
 from attncli.models.outputs.predicting import embed
 
@@ -46,8 +47,7 @@ def similar(
     Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
     `inputs`), or steps are no multiple of 4.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     check_text("second", second)
     if inputs:
         check_steps(steps)
@@ -99,8 +99,7 @@ def of_inputs(
 
 def cosines(model: Engine, texts: Sequence[str], mask: str = "padding") -> Cosines:
     """Of every two of some texts. Raises RequestError as `Model.embed` does."""
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)

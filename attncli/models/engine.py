@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from attncli.base.arguments import check_instance, check_optional_text, check_te
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.models.hub import Place
+from attncli.models.outputs.output import Numbers, Output, Prediction
 from attncli.models.own_only import refuse_theirs
 from attncli.models.room import RECORDED, check_room
 from attncli.record.named_heads import NamedHeads
@@ -21,10 +22,6 @@ from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
 from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
-
-if TYPE_CHECKING:
-    from attncli.models.model import Model
-    from attncli.models.outputs.output import Numbers, Output, Prediction
 
 DTYPE_BYTES = {"float64": 8}  # of a map as it is computed; half precision is made in float32 on a CPU
 FORMER = "neurons"  # what vectors were called before version 0.2
@@ -63,10 +60,6 @@ class Engine(ABC):
     def silenced(self) -> list[tuple[int, int]]:
         """The heads, (layer, head), that `without` took out."""
         return []
-
-    def require_own(self) -> "Model":
-        """Return this model for code that looks inside the network. Raises RequestError where transformers runs it."""
-        raise refuse_theirs(self.place)
 
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:
@@ -138,17 +131,17 @@ class Engine(ABC):
         for text, pair in inputs:
             yield self.tokenizer.encode(text, pair, pad_to)
 
-    def outputs(self) -> dict[str, "Output"]:
-        """Return what the checkpoint can say of a text (`Model.outputs`). Raises RequestError as `require_own` does."""
-        return self.require_own().outputs()
+    def outputs(self) -> dict[str, Output]:
+        """Return what the checkpoint can say of a text (`Model.outputs`). Raises RequestError where that is unknown."""
+        raise refuse_theirs(self.place)
 
-    def predict(self, *text: Any, **more: Any) -> "Prediction":
-        """Return what the checkpoint says of a text (`Model.predict`). Raises RequestError as `require_own` does."""
-        return self.require_own().predict(*text, **more)
+    def predict(self, *text: Any, **more: Any) -> Prediction:
+        """Return what the checkpoint says of a text (`Model.predict`). Raises RequestError as `outputs` does."""
+        raise refuse_theirs(self.place)
 
-    def embed(self, texts: Sequence[str]) -> "Numbers":
-        """Return sentence embeddings (`Model.embed`). Raises RequestError as `require_own` does."""
-        return self.require_own().embed(texts)
+    def embed(self, texts: Sequence[str]) -> Numbers:
+        """Return sentence embeddings (`Model.embed`). Raises RequestError as `outputs` does."""
+        raise refuse_theirs(self.place)
 
     @property
     def info(self) -> ModelInfo:

@@ -8,6 +8,7 @@ import torch
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
 from attncli.models.engine import Engine
+from attncli.models.model import require_own
 from attncli.models.taken import as_record
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
@@ -54,7 +55,7 @@ class OneHead:
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
-    model = model.require_own()
+    model = require_own(model)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = Given(layer, head)
     [taken] = model.take([tokens], request, [parts])

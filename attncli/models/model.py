@@ -8,10 +8,11 @@ from attncli.base.arguments import check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.models.block import Tap
 from attncli.models.encoder import Encoder
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, check_model
 from attncli.models.outputs.finding import outputs_of
 from attncli.models.outputs.output import Numbers, Output, Prediction
 from attncli.models.outputs.predicting import embed, notices, predict
+from attncli.models.own_only import refuse_theirs
 from attncli.models.room import vector_bytes
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Asked, Taken, as_record, take_batch
@@ -32,9 +33,6 @@ class Model(Encoder, Engine):
     @property
     def parts(self) -> tuple[str, ...]:
         return ("encoder",)
-
-    def require_own(self) -> "Model":
-        return self
 
     def info_of(self, which: str | None) -> ModelInfo:
         return self.info
@@ -145,3 +143,15 @@ class Model(Encoder, Engine):
         """
         check_texts("texts", texts)
         return embed(self, texts)
+
+
+def require_own(model: object) -> Model:
+    """Return a model for code that looks inside the network.
+
+    Raises RequestError where transformers runs it, and TypeError for what is no model.
+    """
+    if isinstance(model, Model):
+        return model
+    check_model(model)
+    assert isinstance(model, Engine)
+    raise refuse_theirs(model.place)

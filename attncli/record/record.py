@@ -200,9 +200,25 @@ class AttentionRecord:
 
         Raises RequestError where pandas is not installed.
         """
-        from attncli.record.frames import to_dataframe
-
-        return to_dataframe(self)
+        try:
+            import pandas
+        except ImportError as error:
+            raise RequestError("a DataFrame needs pandas, which is not installed: pip install pandas") from error
+        places = np.indices(self.weights.shape).reshape(self.weights.ndim, -1)  # [layer, head, query, key] of each cell
+        layer, head, query, key = places
+        queries, keys = (np.array(tokens.text, dtype=object) for tokens in (self.tokens, self.keys))
+        columns = (
+            np.zeros_like(layer),
+            np.array(self.layers)[layer],
+            np.array(self.heads)[head],
+            query,
+            key,
+            queries[query],
+            keys[key],
+            self.weights.ravel(),
+            ~np.broadcast_to(self.masks[:, None], self.weights.shape).ravel(),
+        )
+        return pandas.DataFrame(dict(zip(files.CSV_HEADER, columns, strict=True)))
 
     # The one door that leads up: a record shows itself, as people know it from pandas.
 

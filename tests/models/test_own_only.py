@@ -12,6 +12,7 @@ from attncli.effects.ablated_corpus import ablate_files
 from attncli.effects.similarity import cosines
 from attncli.models.head import one_head
 from attncli.models.loading import load_own
+from attncli.models.model import require_own
 from attncli.models.own_only import NEEDED, why_no_encoder
 from attncli.models.random import random_model
 
@@ -68,7 +69,7 @@ def test_a_bert_by_transformers_is_led_to_the_network_that_there_is(tiny):
 
 
 def test_our_own_model_is_what_is_required_of_it(minilm):
-    assert minilm.require_own() is minilm
+    assert require_own(minilm) is minilm
 
 
 def test_there_is_no_reason_where_there_is_an_encoder(minilm):

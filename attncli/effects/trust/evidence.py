@@ -20,7 +20,8 @@ from attncli.effects.trust.aopc import aopc, as_good, order, sizes
 from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
 from attncli.effects.trust.shuffling import reordered, shuffled
-from attncli.models.engine import Engine, check_model
+from attncli.models.engine import Engine
+from attncli.models.model import require_own
 from attncli.models.outputs.output import SIGMOID
 
 LEAST_TOKENS = 2  # of fewer there is no order
@@ -68,8 +69,7 @@ def trust(
 
     Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
     """
-    check_model(model)
-    model = model.require_own()
+    model = require_own(model)
     asking = merge_asking(
         asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
     )

@@ -1,7 +1,7 @@
 """The panes of the screen: each draws its part of an answer into the room that it has, and tells what is pointed at."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rich.style import Style
 from rich.text import Text
@@ -22,12 +22,25 @@ from attncli.render.terminal.window import MARKED, Window, changes_window, token
 
 if TYPE_CHECKING:
     from attncli.live.explorer.answers import Answer
-    from attncli.live.explorer.asking import Asking
     from attncli.live.explorer.look import Look
 
 Cell = Callable[[int, int], Text]
 HEAD = "head"  # in the meta of a style: which head stands there
 SILENT = "×"
+
+
+class Explorer(Protocol):
+    """What a pane asks of the app that it is in."""
+
+    answer: "Answer | None"
+    look: "Look"
+
+    def hold(self, **changes: Any) -> None:
+        """Hold another layer, head, query or key."""
+
+    def settings(self) -> list[str]:
+        """Name what was asked for."""
+        ...
 
 
 class Pane(Widget):
@@ -44,8 +57,8 @@ class Pane(Widget):
         raise NotImplementedError
 
     @property
-    def explorer(self) -> "Asking":
-        return cast("Asking", self.app)
+    def explorer(self) -> Explorer:
+        return cast(Explorer, self.app)
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.redraw())

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from attncli import __version__
 from attncli.analysis.cuts import EdgeEffects
 from attncli.analysis.difference import Difference
 from attncli.analysis.effects import Ablation
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
+from attncli.base.version import __version__
 from attncli.record import ModelInfo
 from attncli.render.captions.cuts import EDGE, cut_where, together
 from attncli.render.captions.difference import MEANING, about, told_apart

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from attncli import __version__
 from attncli.analysis.long_texts import notes
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten, visible
+from attncli.base.version import __version__
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.render.page.chunks import PLAIN, TEXTS, Chunks
 from attncli.render.page.kept import SMALL, WHOLE, Kept, small_maps, small_masks

@@ -6,8 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attncli.analysis.trust import MEASURES, Trust
-from attncli.analysis.verdict import percent
+from attncli.analysis.trust import MEASURES, Trust, percent
 from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import answered
 from attncli.render.captions.records import model_name
