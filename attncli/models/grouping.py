@@ -1,18 +1,15 @@
 """Maps between words, stretches or some of the tokens (`attncli.record.grouping`), made of blocks of queries.
 
-Neither a map of all tokens nor its mask exists at any time.
+A map of all tokens does not exist at any time. Importing this does not import torch.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from attncli.base.arrays import Ints
 from attncli.models.arrays import Array, add_columns, like, stack, widened
 from attncli.models.block import Block, Tap, chosen
-from attncli.models.rows import LayerMask
 from attncli.models.taps import transformed_lengths
 from attncli.record.grouping import Axes, Axis
 
@@ -108,35 +105,3 @@ def within(axis: Axis, tokens: slice) -> tuple[slice, Ints]:
     """Of the tokens that are taken those among some neighbours, and the unit of each."""
     start, stop = np.searchsorted(axis.places, [tokens.start, tokens.stop])
     return slice(start, stop), axis.units[start:stop]
-
-
-def grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: torch.device) -> Tensor:
-    """The masks of layers between the units of a text, bool `[layer, unit, unit]`: True where any token may attend to
-    any; a view of one where layers share theirs.
-
-    place: of the text among those that the masks are of.
-    """
-    made = {id(mask): one_mask(mask, axes, place, device) for mask in masks}
-    if len(made) == 1:
-        return made[id(masks[0])].expand(len(masks), -1, -1)
-    return torch.stack([made[id(mask)] for mask in masks])
-
-
-def one_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
-    if mask is None:
-        return torch.ones(len(axes.queries), len(axes.keys), dtype=torch.bool, device=device)
-    counts = torch.zeros(len(axes.queries), len(axes.keys), device=device)
-    for queries, keys, rows in mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
-        units, sums = between_units(axes, queries, keys, rows)
-        counts[units] += sums
-    return counts > 0
-
-
-def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[tuple[slice, slice, Tensor]]:
-    """Some queries of a text after the other, the keys that any of them may see, and 1 where it may, else 0."""
-    every = slice(0, axes.keys.text)
-    for queries in some_of(axes.queries.text, axes.keys.text):
-        keys = every if mask.window is None else mask.window.seen(queries, every)
-        allowed = mask.of(queries, keys, device)
-        assert allowed is not None  # a mask that hides nothing is None
-        yield queries, keys, allowed[0, 0].expand(queries.stop - queries.start, -1).float()

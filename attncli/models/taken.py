@@ -11,9 +11,9 @@ from attncli.attention import RotaryScore
 from attncli.base.arrays import Floats
 from attncli.models.block import Tap
 from attncli.models.encoder import Encoder
-from attncli.models.grouping import GroupedMaps, grouped_masks
+from attncli.models.grouping import GroupedMaps, between_units, some_of
 from attncli.models.outputs.predicting import answering, said
-from attncli.models.rows import Rows, Run, of_layers
+from attncli.models.rows import LayerMask, Rows, Run, of_layers
 from attncli.models.storage import STORAGE
 from attncli.models.taps import Lengths, Maps, QueriesAndKeys, Terms
 from attncli.models.walk import Ending
@@ -133,6 +133,38 @@ class RequestTaps:
         return [
             (kept[text], grouped_masks(masks, axes[text], place, self.device)) for place, text in enumerate(run.texts)
         ]
+
+
+def grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: torch.device) -> Tensor:
+    """The masks of layers between the units of a text, bool `[layer, unit, unit]`: True where any token may attend to
+    any; a view of one where layers share theirs.
+
+    place: of the text among those that the masks are of.
+    """
+    made = {id(mask): one_mask(mask, axes, place, device) for mask in masks}
+    if len(made) == 1:
+        return made[id(masks[0])].expand(len(masks), -1, -1)
+    return torch.stack([made[id(mask)] for mask in masks])
+
+
+def one_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.device) -> Tensor:
+    if mask is None:
+        return torch.ones(len(axes.queries), len(axes.keys), dtype=torch.bool, device=device)
+    counts = torch.zeros(len(axes.queries), len(axes.keys), device=device)
+    for queries, keys, rows in mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
+        units, sums = between_units(axes, queries, keys, rows)
+        counts[units] += sums
+    return counts > 0
+
+
+def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[tuple[slice, slice, Tensor]]:
+    """Some queries of a text after the other, the keys that any of them may see, and 1 where it may, else 0."""
+    every = slice(0, axes.keys.text)
+    for queries in some_of(axes.queries.text, axes.keys.text):
+        keys = every if mask.window is None else mask.window.seen(queries, every)
+        allowed = mask.of(queries, keys, device)
+        assert allowed is not None  # a mask that hides nothing is None
+        yield queries, keys, allowed[0, 0].expand(queries.stop - queries.start, -1).float()
 
 
 def as_record(model: Encoder, taken: Taken, request: Request) -> AttentionRecord:

@@ -14,9 +14,11 @@ from attncli import load_model
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
+from attncli.effects.changes import Changed, Put
+from attncli.models.block import Tap
 from attncli.models.grouping import GroupedMaps
 from attncli.models.rows import as_rows
-from attncli.models.taps import Gates, Given, Lengths, Maps, QueriesAndKeys, Terms
+from attncli.models.taps import Gates, Given, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
 from attncli.record.request import Grouping
@@ -140,3 +142,71 @@ def test_a_gate_is_of_its_text(model):
     gated = [one.weights for one in model.take(tokens, taps=[Gates({(0, 1): [1.0, 0.0, 1.0, 0.5, 1.0]})])]
     changed = [not torch.allclose(one, other) for one, other in zip(plain, gated, strict=True)]
     assert changed == [False, True, False, True, False]
+
+
+class Blocks(Tap):
+    """Keeps every block, and the weights of all its heads."""
+
+    def __init__(self):
+        self.kept = []
+
+    def places(self, block):
+        return range(len(block.numbers))
+
+    def weights(self, part, weights):
+        self.kept.append((part, weights))
+
+
+def in_numpy(block):
+    """The same block, of NumPy arrays."""
+    arrays = {name: getattr(block, name).numpy() for name in ("query", "key", "value", "given", "projection")}
+    return block._replace(**arrays)
+
+
+@pytest.mark.parametrize("norms", [False, True])
+def test_taps_that_read_take_numpy_arrays_as_they_take_tensors(model, norms):
+    windows = [one for [one] in corpus(model, TEXTS)]
+    rows = as_rows([one.tokens for one in windows], model.config, "causal", model.device)
+    axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
+    layers, heads, pairs = [2, 0], [3, 1], [(2, 1), (0, 3)]
+
+    def taps(empty, zeros):
+        return [
+            Maps(rows, layers, heads, empty),
+            Lengths(rows, layers, heads, empty),
+            GroupedMaps(axes, layers, heads, zeros, norms),
+            QueriesAndKeys(rows, pairs, model.config.head_dim, empty),
+        ]
+
+    seen, of_torch = Blocks(), taps(partial(torch.empty, dtype=model.dtype), partial(torch.zeros, dtype=model.dtype))
+    with torch.inference_mode():
+        list(walk(model.network, rows, [seen, *of_torch]))
+    of_numpy = taps(np.empty, np.zeros)
+    for block, weights in seen.kept:
+        for tap in of_numpy:
+            tap.begin(in_numpy(block))
+            if tap.places(block):
+                tap.weights(in_numpy(block), weights.numpy())
+    for one, other in zip(of_torch, of_numpy, strict=True):
+        assert all(isinstance(kept, np.ndarray) for kept in other.kept)
+        for ours, theirs in zip(one.kept, other.kept, strict=True):
+            np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-12)
+
+
+def test_changing_taps_apply_in_the_order_given(model):
+    """Twice as much and then none is none; none and then one head's own output is that output."""
+    tokens = [model.tokenizer.encode(TEXTS[0])]
+    double, none = Gates({(1, 2): 2.0}), Gates({(1, 2): 0.0})
+    own = Outputs()
+    list(model.states(tokens, "padding", [own]))
+    put = Changed([Put({(1, 2): own.kept[1][0][2]})])
+
+    def last(*taps):
+        *_, [vectors] = model.states(tokens, "padding", taps)
+        return vectors
+
+    torch.testing.assert_close(last(double, none), last(none))
+    torch.testing.assert_close(last(none, put), last())
+    torch.testing.assert_close(last(put, none), last(none))
+    torch.testing.assert_close(last(double, double), last(Gates({(1, 2): 4.0})))
+    assert (last() - last(none)).abs().max() > 1e-3
