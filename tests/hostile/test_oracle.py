@@ -59,7 +59,7 @@ MISTAKES = {
     "a mistake line": (end(2, "attncli: error: KeyError (a mistake in attncli: --debug shows where)\n"), "mistake"),
     "two lines": (end(2, "attncli: error: a\nattncli: error: b\n"), "refuses in 2 lines"),
     "nothing said": (end(2), "refuses in 0 lines"),
-    "a long line": (end(2, f"attncli: error: {'x' * 300}\n"), "characters"),
+    "a long line": (end(2, f"attncli: error: {'x' * 400}\n"), "characters"),
     "another's words": (end(2, "UserWarning: x\nattncli: error: a\n"), "not its own"),
     "another exit code": (end(1, "attncli: x\n"), "ends with exit 1"),
     "an escape": (end(2, "attncli: error: \x1b[31mred\n"), "U+001B"),
