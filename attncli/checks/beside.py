@@ -151,17 +151,15 @@ class Both:
     def allowed(self, kind: str, single: bool) -> float:
         """Return the largest difference that rounding explains of numbers of a kind (see `numbers`).
 
-        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors; "gradients" are shares of
-        the largest, made by going through all layers twice. single: they are of float32 whatever the model computes in.
-        Sums of weights are made in float64: their spread is a difference of squares of distances, which reach TOKENS.
+        kind: "own vectors" are weights of one layer, in float32, beside those of its vectors. single: they are of
+        float32 whatever the model computes in. Sums of weights are made in float64: their spread is a difference of
+        squares of distances, which reach TOKENS.
         """
         if kind == "exact":
             return 0.0
         precision = precision_of(self.model, self.reference, self.lost)
         if kind == "own vectors":
             return scaled_tolerance(torch.float32, 1, max(self.size(text, "weights") for text in self.plain))
-        if kind == "gradients":
-            return scaled_tolerance(precision, 2 * self.model.config.layers, 1.0)
         found = [1.0]
         for text in self.plain:
             with suppress(NothingToCompare):

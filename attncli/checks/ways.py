@@ -253,7 +253,7 @@ WAYS: dict[str, Check] = {
     "half precision": Check("--dtype bfloat16: maps of its q and k", half_precision, "own vectors", single=True),
     "norms": Check("--measure norm", norms, "norms"),
     "one head apart": Check("explain, mechanisms", taken_apart, "vectors", single=True),
-    "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "gradients"),
+    "gradients": Check("ablate, trust: by gates, inputs and weights", gradients, "hidden"),
     "sums": Check("stats", sums, "sums"),
     "sums of norms": Check("stats --measure norm", partial(sums, measure="norm"), "sums"),
     "distances": Check("stats --distances", distances, "sums", single=True),

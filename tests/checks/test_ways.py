@@ -60,7 +60,10 @@ def test_every_dtype_on_real_weights(dtype):
     both = both_of("minilm", dtype)
     found = by_every_way(both)
     assert all(way.same for way in found), found
-    assert all(way.difference > 0 for way in found if way.name not in ("tokens", "records"))
+    compared = [way for way in found if way.difference is not None]
+    halved = dtype in ("bfloat16", "float16")
+    assert [way.name for way in found if way.difference is None] == ["gradients"] * halved
+    assert all(way.difference > 0 for way in compared if way.name not in ("tokens", "records"))
 
 
 @pytest.mark.slow
@@ -99,7 +102,8 @@ def swapped_at_the_end(monkeypatch):
 
 
 def swapped_in_sums(monkeypatch):
-    swapped = lambda self, block: block._replace(query=block.key, key=block.query)  # noqa: E731
+    begin = batch_sums.BlockSums.begin
+    swapped = lambda self, block: begin(self, block._replace(query=block.key, key=block.query))  # noqa: E731
     monkeypatch.setattr(batch_sums.BlockSums, "begin", swapped)
 
 
