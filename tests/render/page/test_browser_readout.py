@@ -41,10 +41,10 @@ def test_of_several_heads_it_has_a_column_each_and_the_strongest_over_all_first(
     assert [found for _, found in rows] == [pytest.approx(row, abs=6e-4) for row in expected]
     heads = [(0, 2, 3)[place] for place in weights[order].argmax(axis=1)]
     assert colours == [head_colour(head) for head in heads]
-    token, head = record.tokens.text[order[0]], heads[0]
+    token, head = f"{order[0]} “{record.tokens.text[order[0]]}”", heads[0]
     partner = "key" if side == "query" else "query"
     said = (
-        f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} “{token}” {as_shown(weights.max())} (head {head})."
+        f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} {token} {as_shown(weights.max())} (head {head})."
     )
     assert page.text("said").startswith(said)
     strongest = max(page.marks("line"), key=lambda line: line["weight"])
