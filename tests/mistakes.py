@@ -425,11 +425,11 @@ FOR_COMPARE = (
     Mistake("keys are kept for queries", "= block.query[:, place]\n", "= block.key[:, place]\n"),
     Mistake(
         "transposed W in norms: W_O",
-        "projection = layer.attention.output.weight.unflatten",
-        "projection = layer.attention.output.weight.T.unflatten",
+        "return self.output.weight.unflatten",
+        "return self.output.weight.T.unflatten",
         known="transposed W",
     ),
-    Mistake("norms with another head's W_O", "block.projection[:, head].T", "block.projection[:, place - 1].T"),
+    Mistake("norms with another head's W_O", "projection[:, head].T", "projection[:, place - 1].T"),
     Mistake(
         "one head: another head's rows of W",
         "slice(at * attention.head_dim, (at + 1)",

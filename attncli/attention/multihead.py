@@ -109,6 +109,10 @@ class MultiHeadAttention(nn.Module):
         """`[batch, key head, token, head_dim]` -> `[batch, head, token, head_dim]`: to each head what its group has."""
         return x if self.key_heads == self.heads else x.repeat_interleave(self.heads // self.key_heads, dim=1)
 
+    def output_by_head(self) -> Tensor:
+        """Return W^O by the head whose output it is multiplied with, `[d_model, head, head_dim]`."""
+        return self.output.weight.unflatten(1, (-1, self.head_dim))
+
     def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [b, t, h * d] -> [b, h, t, d]
 

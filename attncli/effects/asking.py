@@ -95,7 +95,13 @@ def output_asked(model: Model, tokens: Tokens, asking: Asking) -> Output | None:
     if asking.similar_to is not None or asking.kind == "cosine":
         return output_of(model, "embedding")[1]
     if asking.output is not None:
-        return output_of(model, asking.output)[1]
+        named = output_of(model, asking.output)[1]
+        if named.kind == "words" and asking.at is None and not masked(tokens):
+            raise RequestError(
+                f"{model.place.name} predicts the word at [MASK], and there is none in this text: write one, or name a "
+                "token with --at"
+            )
+        return named
     predicting = {name: output for name, output in model.outputs().items() if output.kind != "embedding"}
     for output in predicting.values():
         if output.kind != "words" or asking.at is not None or masked(tokens):

@@ -25,8 +25,8 @@ class Block(NamedTuple):
     query `[text, head, query, head_dim]`, key and value `[text, head, key, head_dim]`; values have a width of 0 where
     nothing needs them. mask: what these queries may attend to; None hides nothing. scale: factor of the dot product.
     positional: returns what positions add to the scores, by name; None if they add nothing.
-    given: input of the layer's projections, `[text, token, hidden_size]`. projection: the output projection,
-    `[hidden_size, head, head_dim]`, of all heads of the layer.
+    given: input of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
+    projection of all heads of the layer, `[hidden_size, head, head_dim]`.
     """
 
     layer: int
@@ -42,7 +42,7 @@ class Block(NamedTuple):
     scale: float
     positional: "Callable[[Block], dict[str, Array]] | None"
     given: Array
-    projection: Array
+    projection: "Callable[[], Array]"
 
     @property
     def window(self) -> "Window | None":

@@ -144,7 +144,8 @@ def transformed_lengths(block: Block) -> Array:
     With f(x) = (x W_V + b_V) W_O the norm of what a token brings to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The bias of
     the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).
     """
-    transformed = (block.value[:, place] @ block.projection[:, head].T for place, head in enumerate(block.numbers))
+    projection = block.projection()
+    transformed = (block.value[:, place] @ projection[:, head].T for place, head in enumerate(block.numbers))
     return stack([lengths(one) for one in transformed], axis=1)
 
 

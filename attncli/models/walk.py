@@ -87,7 +87,6 @@ def walk(
                 value = turn(value)
         numbers = range(layer.attention.heads) if last is None else last.heads
         attended = x.new_zeros(len(x), len(numbers) * value.shape[-1])
-        projection = layer.attention.output.weight.unflatten(1, (-1, layer.attention.head_dim))
         for run in rows.runs:
             every = slice(0, run.length)
             block = Block(
@@ -104,7 +103,7 @@ def walk(
                 scale=layer.score.scale(query.shape[-1]),
                 positional=partial(terms, layer.score) if run.ordered and layer.score.has_terms else None,
                 given=run.tokens(given),
-                projection=projection,
+                projection=layer.attention.output_by_head,
             )
             output = meet(block, taps)  # [text, head, token, head_dim]
             run.tokens(attended).unflatten(-1, (len(numbers), -1)).copy_(output.transpose(1, 2))
