@@ -219,6 +219,71 @@ MISTAKES = (
         "return self.places.index(place) if self.deleted else place",
         "return place",
     ),
+    # our place inside networks that transformers runs
+    Mistake(
+        "in transformers: key heads in another order",
+        "key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)",
+        "key.repeat(1, shared, 1, 1), value.repeat(1, shared, 1, 1)",
+    ),
+    Mistake(
+        "in transformers: values of another key head",
+        "value.repeat_interleave(shared, dim=1)",
+        "value.repeat(1, shared, 1, 1)",
+    ),
+    Mistake(
+        "in transformers: scale twice",
+        "scale=size**-0.5 if scaling is None else scaling,",
+        "scale=size**-0.5 if scaling is None else scaling * size**-0.5,",
+    ),
+    Mistake(
+        "in transformers: sinks forgotten", 'sinks=more.get("s_aux", getattr(module, "sinks", None)),', "sinks=None,"
+    ),
+    Mistake(
+        "in transformers: sinks of other heads", "block.sinks[list(block.numbers)]", "block.sinks[: len(block.numbers)]"
+    ),
+    Mistake("in transformers: softcap forgotten", 'softcap=more.get("softcap"),', "softcap=None,"),
+    Mistake("in transformers: position bias forgotten", 'if more.get("position_bias") is not None:', "if False:"),
+    Mistake(
+        "in transformers: position bias of other heads",
+        "some = some[:, list(block.numbers)] if",
+        "some = some[:, : len(block.numbers)] if",
+    ),
+    Mistake("in transformers: mask ignored", "mask=None if shown is None else LayerMask(shown, None),", "mask=None,"),
+    Mistake(
+        "in transformers: bool mask inverted",
+        "return (None if bool(mask.all()) else mask), None",
+        "return (None if bool(mask.all()) else ~mask), None",
+    ),
+    Mistake(
+        "in transformers: causal mask left to the function",
+        "return sdpa_mask(*shape, allow_is_causal_skip=False, **more)",
+        "return sdpa_mask(*shape, allow_is_causal_skip=allow_is_causal_skip, **more)",
+    ),
+    Mistake(
+        "in transformers: cross taken for decoder",
+        'part = "decoder" if keys == decoder_tokens else "cross"',
+        'part = "decoder"',
+    ),
+    Mistake(
+        "in transformers: layers one off", "return layers[call % len(layers)]", "return layers[call % len(layers)] + 1"
+    ),
+    Mistake(
+        "in transformers: shared module always its first layer", "return layers[call % len(layers)]", "return layers[0]"
+    ),
+    Mistake(
+        "in transformers: output not transposed",
+        "return output.transpose(1, 2).contiguous(), None",
+        "return output.contiguous().view(output.shape[0], output.shape[2], output.shape[1], -1), None",
+    ),
+    Mistake(
+        "in transformers: softcap forgotten where weights are stored",
+        "weights.div_(softcap).tanh_().mul_(softcap)",
+        "weights.div_(1.0)",
+    ),
+    Mistake("in transformers: pass never ends early", "if layer == current.last:", "if False:"),
+    Mistake(
+        "in transformers: taps offered every part", "        if part != current.part:\n            return None\n", ""
+    ),
 )
 
 # In what `attncli compare` has to find by itself, on minilm and one sentence.

@@ -76,8 +76,8 @@ def walked(
     like = next(network.parameters()).new_empty(0)
     with torch.inference_mode():
         rows = as_rows(texts, config, mask, CPU, positions)
-        kept = QueriesAndKeys(rows, vectors, config.head_dim, like.new_empty)
-        maps = Maps(rows, layers, heads, like.new_empty)
+        kept = QueriesAndKeys(rows.runs, vectors, config.head_dim, like.new_empty)
+        maps = Maps(rows.runs, layers, heads, like.new_empty)
         states = list(walk(network, rows, [kept, maps], None if whole else Ending(max(layers), heads)))
     parts = [rows.texts(state) for state in states]
     return Walked(

@@ -27,6 +27,8 @@ class Block(NamedTuple):
     positional: returns what positions add to the scores, by name; None if they add nothing.
     given: input of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
     projection of all heads of the layer, `[hidden_size, head, head_dim]`.
+    softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
+    sinks: one score per head of the layer, `[head]`, that takes part in the softmax and leads nowhere (gpt-oss).
     """
 
     layer: int
@@ -43,6 +45,8 @@ class Block(NamedTuple):
     positional: "Callable[[Block], dict[str, Array]] | None"
     given: Array
     projection: "Callable[[], Array]"
+    softcap: float | None = None
+    sinks: Array | None = None
 
     @property
     def window(self) -> "Window | None":

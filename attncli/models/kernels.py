@@ -37,6 +37,8 @@ def attend_into(
     mask: Tensor | None = None,
     scale: float | None = None,
     terms: Iterable[Tensor] = (),
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """`attend` with the scaled dot product, its weights written into `weights`; returns the output.
 
@@ -45,27 +47,60 @@ def attend_into(
     while it is still in the processor's cache. It is computed in the dtype of `weights`: where that is wider
     than the queries', nothing between them and the output is rounded to theirs.
 
-    scale: of the dot product, by default 1 / sqrt(d_k); terms: what is added to it then, broadcasts to `weights`.
+    scale: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the scaled scores, c tanh(s / c). terms: what
+    is added then, broadcasts to `weights`. sinks: a further score per head, `[head]`, whose weight is left out, so that
+    rows sum to less than 1.
     """
     check_shapes(key, value, mask)
     queries, keys, values = (part.to(weights.dtype) for part in (query, key, value))
     scaled = queries / query.shape[-1] ** 0.5 if scale is None else queries * scale
     torch.matmul(scaled, keys.transpose(-2, -1), out=weights)
+    if softcap is not None:
+        weights.div_(softcap).tanh_().mul_(softcap)
     for term in terms:
         weights += term
     if mask is not None:
         weights.masked_fill_(~mask, -torch.inf)
-    torch.softmax(weights, dim=-1, out=weights)
+    if sinks is None:
+        torch.softmax(weights, dim=-1, out=weights)
+    else:
+        sink = sinks.to(weights.dtype)[:, None, None]
+        most = torch.maximum(weights.amax(dim=-1, keepdim=True), sink)
+        weights.sub_(most).exp_()
+        weights.div_(weights.sum(dim=-1, keepdim=True) + (sink - most).exp())
     if mask is not None:
         weights.masked_fill_(~mask, 0.0)
     return (weights @ values).to(query.dtype)
 
 
 def attend_terms(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, terms: Iterable[Tensor]
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    terms: Iterable[Tensor],
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Attention:
-    """`attend` with the scaled dot product and what is added to it. Nothing is written over: gradients are recorded."""
-    return attend(query, key, value, mask, lambda q, k: sum(terms, scale * (q @ k.mT)))
+    """Compute `attend` with the score of `attend_into`. Nothing is overwritten, so that gradients are recorded."""
+
+    def score(q: Tensor, k: Tensor) -> Tensor:
+        scores = scale * (q @ k.mT)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        return sum(terms, scores)
+
+    if sinks is None:
+        return attend(query, key, value, mask, score)
+
+    def normalise(scores: Tensor, allowed: Tensor | None) -> Tensor:
+        sink = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        return torch.cat([scores, sink], dim=-1).softmax(dim=-1)[..., :-1]
+
+    return attend(query, key, value, mask, score, normalise)
 
 
 def map_dtype(like: Tensor) -> torch.dtype:

@@ -90,7 +90,7 @@ def attend_unseen(block: Block, formula: bool = False) -> Tensor:
     outputs = []
     for queries, keys in steps(block):
         some = block.some_queries(queries).some_keys(keys)
-        if some.positional is None and not formula:
+        if some.positional is None and some.softcap is None and some.sinks is None and not formula:
             outputs.append(attend_output(some.query, some.key, some.value, some.allowed(), some.scale))
         else:
             outputs.append(weigh(some, None, formula, keep=False)[0])
@@ -106,7 +106,8 @@ def weigh(part: Block, room: Tensor | None = None, formula: bool = False, keep: 
     """
     mask = part.allowed()
     if formula or (torch.is_grad_enabled() and any(one.requires_grad for one in (part.query, part.key, part.value))):
-        made = attend_terms(part.query, part.key, part.value, mask, part.scale, part.terms().values())
+        terms, sinks = part.terms().values(), sinks_of(part)
+        made = attend_terms(part.query, part.key, part.value, mask, part.scale, terms, part.softcap, sinks)
         return made.output, (made.weights if room is None else room.copy_(made.weights))
     texts, maps = len(part.query), part.query.shape[1] * part.query.shape[2] * part.key.shape[2]
     together = max(1, CACHED // max(maps, 1)) if part.query.device.type == "cpu" else texts
@@ -123,9 +124,24 @@ def weigh(part: Block, room: Tensor | None = None, formula: bool = False, keep: 
                 scratch = part.query.new_empty(len(some.query), *shape, dtype=dtype if place is None else place.dtype)
             target = scratch
         outputs.append(
-            attend_into(target, some.query, some.key, some.value, some.allowed(), some.scale, some.terms().values())
+            attend_into(
+                target,
+                some.query,
+                some.key,
+                some.value,
+                some.allowed(),
+                some.scale,
+                some.terms().values(),
+                some.softcap,
+                sinks_of(some),
+            )
         )
         if place is not None and target is not place:
             place.copy_(target)
     assert target is not None
     return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)), (target if room is None else room)
+
+
+def sinks_of(block: Block) -> Tensor | None:
+    """Return the sinks of a block's heads, `[head]`; None where there are none."""
+    return None if block.sinks is None else block.sinks[list(block.numbers)]

@@ -66,7 +66,7 @@ class Run:
     texts: their numbers in the batch, as it was given; rows: their rows.
     masks: for each layer what may be attended to; None where nothing is hidden.
     shown: bool `[1 or text, token, 1]`, False at [PAD] where that is hidden; None where nothing is.
-    ordered: whether the network is told the order of the tokens.
+    ordered: whether the network is told the order of the tokens. key_length: number of keys, if not `length`.
     """
 
     number: int
@@ -76,6 +76,7 @@ class Run:
     masks: list["LayerMask | None"]
     shown: Tensor | None
     ordered: bool
+    key_length: int | None = None
 
     def tokens(self, rows: Tensor) -> Tensor:
         """Its part of `[row, size]`, as `[text, token, size]`."""

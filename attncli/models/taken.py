@@ -92,13 +92,13 @@ class RequestTaps:
         self.vectors: QueriesAndKeys | None = None
         self.terms: Terms | None = None
         if all(one.whole for one in axes):
-            self.maps = Maps(rows, asked.layers, asked.heads, lambda shape: STORAGE.empty(shape, map_like))
-            self.lengths = Lengths(rows, asked.layers, asked.heads, map_like.new_empty) if norms else None
+            self.maps = Maps(rows.runs, asked.layers, asked.heads, lambda shape: STORAGE.empty(shape, map_like))
+            self.lengths = Lengths(rows.runs, asked.layers, asked.heads, map_like.new_empty) if norms else None
         else:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, map_like.new_zeros, norms)
         if asked.vectors:
-            self.vectors = QueriesAndKeys(rows, asked.vectors, model.config.head_dim, self.like.new_empty)
-            self.terms = Terms(rows, asked.vectors, self.like.new_zeros)
+            self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.config.head_dim, self.like.new_empty)
+            self.terms = Terms(rows.runs, asked.vectors, self.like.new_zeros)
 
     @property
     def taps(self) -> list[Tap]:

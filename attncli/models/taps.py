@@ -1,6 +1,6 @@
 """The taps that several features use: what they keep of the blocks of a walk, or change in them.
 
-    maps = Maps(rows, layers, heads, like)
+    maps = Maps(rows.runs, layers, heads, like.new_empty)
     for _ in walk(network, rows, [maps]):
         pass
     maps.kept[0]  # of the first run, [text, layer, head, query, key]
@@ -15,9 +15,10 @@ from attncli.models.arrays import Array, lengths, of_dtype, stack
 from attncli.models.block import Block, Tap, chosen
 
 if TYPE_CHECKING:
-    from attncli.models.rows import Rows
+    from attncli.models.rows import Run
 
 Gate = float | Sequence[float] | Array
+Empty = Callable[[Sequence[int]], Array]  # makes an array of a shape
 
 
 class Maps(Tap):
@@ -30,11 +31,17 @@ class Maps(Tap):
     needs_values = False
 
     def __init__(
-        self, rows: "Rows", layers: Sequence[int], heads: Sequence[int], empty: Callable[[Sequence[int]], Array]
+        self,
+        runs: "Sequence[Run]",
+        layers: Sequence[int],
+        heads: Sequence[int],
+        empty: Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
-        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length, run.length)) for run in rows.runs]
+        self.kept = [
+            empty((len(run.texts), len(layers), len(heads), run.length, run.key_length or run.length)) for run in runs
+        ]
         self.lent: Array | None = None
 
     def places(self, block: Block) -> Sequence[int]:
@@ -73,13 +80,13 @@ class QueriesAndKeys(Tap):
 
     def __init__(
         self,
-        rows: "Rows",
+        runs: "Sequence[Run]",
         heads: Sequence[tuple[int, int]],
         head_dim: int,
-        empty: Callable[[Sequence[int]], Array],
+        empty: Empty,
     ) -> None:
         self.heads = list(heads)
-        self.kept = [empty((2, len(run.texts), len(heads), run.length, head_dim)) for run in rows.runs]
+        self.kept = [empty((2, len(run.texts), len(heads), run.length, head_dim)) for run in runs]
 
     def begin(self, block: Block) -> Block:
         queries, keys = self.kept[block.run.number]
@@ -97,10 +104,10 @@ class Terms(Tap):
 
     needs_values = False
 
-    def __init__(self, rows: "Rows", heads: Sequence[tuple[int, int]], zeros: Callable[[Sequence[int]], Array]) -> None:
+    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: Empty) -> None:
         self.heads = list(heads)
         self.zeros = zeros
-        self.kept: list[dict[str, Array]] = [{} for _ in rows.runs]
+        self.kept: list[dict[str, Array]] = [{} for _ in runs]
 
     def begin(self, block: Block) -> Block:
         pairs = places_of_pairs(block, self.heads)
@@ -124,11 +131,15 @@ class Lengths(Tap):
     """
 
     def __init__(
-        self, rows: "Rows", layers: Sequence[int], heads: Sequence[int], empty: Callable[[Sequence[int]], Array]
+        self,
+        runs: "Sequence[Run]",
+        layers: Sequence[int],
+        heads: Sequence[int],
+        empty: Empty,
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
-        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length)) for run in rows.runs]
+        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length)) for run in runs]
 
     def begin(self, block: Block) -> Block:
         ours, where = chosen(block, self.heads)

@@ -20,9 +20,14 @@ from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import Engine
 from attncli.models.hub import Place, check_sha256, weights_sha256
+from attncli.models.kernels import map_dtype
 from attncli.models.own_only import not_given, why_no_encoder
+from attncli.models.rows import Run
+from attncli.models.storage import STORAGE
+from attncli.models.taps import Maps
 from attncli.models.transformers_masks import allowed, for_all_queries, layer_kinds, masks_of, on_any
 from attncli.models.transformers_network import load_network, on_text_alone, takes
+from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, register
 from attncli.models.transformers_tokens import Backend, pieces
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
@@ -86,7 +91,12 @@ class TransformersModel(Engine):
         """
         for read in texts:
             given = self.given(read, request)
-            yield grouped(self.record(given, self.maps(given, request.mask), request), request.grouping)
+            made = (
+                self.record(given, self.maps(given, request.mask), request)
+                if self.places is None
+                else self.taken(given, request)
+            )
+            yield grouped(made, request.grouping)
 
     def check(self, request: Request) -> None:
         if request.measure == "norm":
@@ -116,7 +126,13 @@ class TransformersModel(Engine):
     @cached_property
     def looks_ahead(self) -> bool:
         """Whether a token attends to those after it. Found by trying: no configuration says so for all models."""
-        return bool(allowed(self.maps(Given("encoder", self.four), "padding")).triu(1).any())
+        given = Given("encoder", self.four)
+        if self.places is None:
+            return bool(allowed(self.maps(given, "padding")).triu(1).any())
+        current = Pass(self.places, "encoder", ())
+        with passing(current):
+            self.passed(given, "padding")
+        return any(mask is None or bool(mask.triu(1).any()) for mask in current.masks.values())
 
     @property
     def four(self) -> Tokens:
@@ -130,6 +146,9 @@ class TransformersModel(Engine):
     def info_of(self, which: str | None) -> ModelInfo:
         """Found by trying, once: configurations have many words for it."""
         part = self.part(Request(which=which))
+        if part not in self.infos and self.places is not None:
+            of = part if self.paired else "encoder"
+            self.infos[part] = self.info_with(part, max(self.places.numbers(of)) + 1, self.places.heads[of])
         if part not in self.infos:
             given = Given(part, self.four, self.four if self.paired and part != "encoder" else None)
             self.infos[part] = self.info_by(part, self.maps(given, "padding"))
@@ -137,9 +156,12 @@ class TransformersModel(Engine):
 
     def info_by(self, part: str, maps: Sequence[Tensor]) -> ModelInfo:
         """By the maps that a part gives."""
-        config = self.stack(part).config.get_text_config()
-        size = getattr(config, "hidden_size", 0)
-        return ModelInfo(self.place.name, str(self.place.path), self.sha256, len(maps), len(maps[0]), size)
+        return self.info_with(part, len(maps), len(maps[0]))
+
+    def info_with(self, part: str, layers: int, heads: int) -> ModelInfo:
+        """Name the model, with so many layers and heads of a part."""
+        size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
+        return ModelInfo(self.place.name, str(self.place.path), self.sha256, layers, heads, size)
 
     def part(self, request: Request) -> str:
         """The part that is meant. Raises RequestError for one that the model does not have."""
@@ -239,6 +261,61 @@ class TransformersModel(Engine):
         reads = self.stack("encoder")
         given = "token_type_ids" in self.theirs.model_input_names and takes(reads, "token_type_ids")
         return given and getattr(reads.config, "type_vocab_size", 2) > 1
+
+    @cached_property
+    def places(self) -> Places | None:
+        """The modules that call our attention function; None where the network does not call one."""
+        given = Given("encoder", self.four)
+        if self.paired:
+            given = Given("cross", self.four, tokens_of(pieces(self.theirs, [1, 2, 3])))
+        trial = Trial()
+        register()
+        try:
+            with self.running(), passing(trial):
+                self.network.set_attn_implementation(NAME)
+                self.passed(given, "padding")
+        except RequestError:
+            trial.calls.clear()
+        if not trial.calls:
+            self.network.set_attn_implementation("eager")
+            return None
+        encoder = self.network.get_encoder() if self.paired else None
+        return Places.of(self.network, trial, encoder, 3)
+
+    def taken(self, given: Given, request: Request) -> AttentionRecord:
+        """Make the record of what a request asks of a text, from a pass through our place."""
+        places, part = self.places, given.part if self.paired else "encoder"
+        assert places is not None
+        info, there = self.info_of(given.part), places.numbers(part)
+        layers = there if request.layers == "all" else select(request.layers, info.layers, "layer")
+        if absent := [layer for layer in layers if layer not in there]:
+            raise RequestError(f"layer {absent[0]} of {self.place.name} has no attention: ask for some of {there}")
+        heads = select(request.heads, info.heads, "head")
+        queries, keys = len(given.queries), len(given.queries if given.part == "decoder" else given.read)
+        run = Run(0, [0], slice(0, queries), queries, [], None, True, keys)
+        like = torch.empty(0, dtype=self.network.dtype, device=self.device)
+        like = like.to(map_dtype(like))
+        maps = Maps([run], layers, heads, lambda shape: STORAGE.empty(shape, like))
+        current = Pass(places, part, [maps], max(layers))
+        with passing(current):
+            self.passed(given, request.mask)
+        weights = maps.kept[0][0].to(device="cpu", dtype=torch.float32)
+        if not weights.isfinite().all():
+            raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
+        everything = torch.ones(queries, keys, dtype=torch.bool)
+        masks = [everything if one is None else one[0, 0].cpu() for one in map(current.masks.__getitem__, layers)]
+        return AttentionRecord(
+            weights=weights.numpy(),
+            layers=layers,
+            heads=heads,
+            tokens=given.queries,
+            masks=torch.stack([one.expand(queries, keys) for one in masks]).numpy(),
+            mask_name="causal" if given.part == "decoder" else request.mask,
+            model=info,
+            key_tokens=given.read if given.part == "cross" else None,
+            kind=given.part,
+            dtype=self.dtype_name,
+        )
 
     def passed(self, given: Given, mask: str, **asked: bool) -> Any:
         """What one forward pass gives."""

@@ -55,11 +55,11 @@ def everything_kept(network, config, texts, mask):
         batch = [Stretch.whole(one) for one in texts]
         sums = BlockSums(Sums(network, Counting(mask), 60), batch, rows)
         heads = [(1, 2), (3, 0), (0, 1)]
-        vectors = QueriesAndKeys(rows, heads, config.head_dim, like.new_empty)
-        lengths = Lengths(rows, [3, 0], [2, 1], like.new_empty)
-        maps = Maps(rows, [1, 0, 3], [3, 1], like.new_empty)
+        vectors = QueriesAndKeys(rows.runs, heads, config.head_dim, like.new_empty)
+        lengths = Lengths(rows.runs, [3, 0], [2, 1], like.new_empty)
+        maps = Maps(rows.runs, [1, 0, 3], [3, 1], like.new_empty)
         states = list(walk(network, rows, [maps, lengths, vectors, sums]))
-        alone = Maps(rows, [3], [0, 1, 2, 3], like.new_empty)
+        alone = Maps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
         states += list(walk(network, rows, [alone]))
         limits = [torch.from_numpy(one) for one in sums.alike()]
     return [*states, *maps.kept, *alone.kept, *vectors.kept, *lengths.kept, torch.from_numpy(sums.totals), *limits]

@@ -1,5 +1,7 @@
 """The fast forms of attention against the formula, over random shapes, masks and dtypes."""
 
+from functools import partial
+
 import pytest
 import torch
 from attention_cases import cases, close, refuses_what_does_not_fit, torchs_own
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention import attend
-from attncli.models.kernels import attend_into, attend_output
+from attncli.models.kernels import attend_into, attend_output, attend_terms
 
 
 @given(cases())
@@ -73,3 +75,24 @@ def test_a_mask_holds_however_low_the_scores_are():
 )
 def test_what_does_not_fit_is_refused(function):
     refuses_what_does_not_fit(function)
+
+
+@given(st.integers(0, 99), st.booleans(), st.booleans(), st.booleans())
+def test_softcap_terms_and_sinks_by_hand(seed, capped, sunk, masked):
+    """exp(s) / (Σ exp(s) + exp(sink)) with s = c tanh(q·k scale / c) + term, in both forms."""
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    query, key, value, term, sinks = draw(2, 3, 4, 5), draw(2, 3, 6, 5), draw(2, 3, 6, 7), draw(1, 3, 4, 6), draw(3)
+    mask = draw(2, 1, 4, 6) > 0 if masked else None
+    softcap, sink = (1.5 if capped else None), (sinks if sunk else None)
+    scores = query @ key.mT * 0.7
+    scores = (1.5 * torch.tanh(scores / 1.5) if capped else scores) + term
+    made = scores.exp() if mask is None else scores.exp() * mask
+    total = made.sum(-1, keepdim=True) + (sinks.exp()[:, None, None] if sunk else 0)
+    expected = made / total.where(total > 0, 1)
+    kept = torch.empty_like(expected)
+    output = attend_into(kept, query, key, value, mask, 0.7, [term], softcap, sink)
+    formula = attend_terms(query, key, value, mask, 0.7, [term], softcap, sink)
+    for weights in (kept, formula.weights):
+        torch.testing.assert_close(weights, expected)
+    for one in (output, formula.output):
+        torch.testing.assert_close(one, expected @ value)

@@ -61,13 +61,13 @@ class Kept:
         self.by_name = {}
         for name in names:
             make = {
-                "maps": partial(Maps, rows, layers, heads, like.new_empty),
-                "maps of one head": partial(Maps, rows, [2], [3], like.new_empty),
+                "maps": partial(Maps, rows.runs, layers, heads, like.new_empty),
+                "maps of one head": partial(Maps, rows.runs, [2], [3], like.new_empty),
                 "grouped": partial(GroupedMaps, axes, layers, heads, like.new_zeros, False),
                 "grouped norms": partial(GroupedMaps, axes, [2, 0], [3, 1], like.new_zeros, True),
-                "vectors": partial(QueriesAndKeys, rows, self.pairs, model.config.head_dim, like.new_empty),
-                "terms": partial(Terms, rows, self.pairs, like.new_zeros),
-                "lengths": partial(Lengths, rows, layers, heads, like.new_empty),
+                "vectors": partial(QueriesAndKeys, rows.runs, self.pairs, model.config.head_dim, like.new_empty),
+                "terms": partial(Terms, rows.runs, self.pairs, like.new_zeros),
+                "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
                 "head": partial(Given, 2, 1),
                 "sums": lambda: BlockSums(
                     BatchSums(model, Counting(mask, distances=True), block_weights), windows, rows
@@ -172,10 +172,10 @@ def test_taps_that_read_take_numpy_arrays_as_they_take_tensors(model, norms):
 
     def taps(empty, zeros):
         return [
-            Maps(rows, layers, heads, empty),
-            Lengths(rows, layers, heads, empty),
+            Maps(rows.runs, layers, heads, empty),
+            Lengths(rows.runs, layers, heads, empty),
             GroupedMaps(axes, layers, heads, zeros, norms),
-            QueriesAndKeys(rows, pairs, model.config.head_dim, empty),
+            QueriesAndKeys(rows.runs, pairs, model.config.head_dim, empty),
         ]
 
     seen, of_torch = Blocks(), taps(partial(torch.empty, dtype=model.dtype), partial(torch.zeros, dtype=model.dtype))

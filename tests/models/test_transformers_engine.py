@@ -20,6 +20,7 @@ from foreign_checkpoints import (
     make_foreign,
 )
 from foreign_models import POSITIONS, attend
+from nearness import same_vectors, same_weights
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
@@ -51,7 +52,8 @@ class Theirs:
 
 
 def same(record, maps) -> bool:
-    return np.array_equal(record.weights, torch.cat(maps).numpy())
+    """Whether our place inside their network gives what their own eager attention gives, up to rounding."""
+    return same_weights(record.weights, torch.cat(maps))
 
 
 # --- what transformers says -----------------------------------------------------------------------------
@@ -192,7 +194,7 @@ def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
     model = foreign("bart")  # 3 layers of 4 heads read, 2 of 2 write
     whole, some = attend(model, which="encoder"), attend(model, which="encoder", layers="-1,0", heads=[3, 1])
     assert (some.layers, some.heads) == ([2, 0], [3, 1])
-    assert np.array_equal(some.weights, whole.weights[[2, 0]][:, [3, 1]])
+    assert same_weights(some.weights, whole.weights[[2, 0]][:, [3, 1]])
     assert np.array_equal(some.mask, whole.mask)
     sizes = [(info.layers, info.heads, info.hidden_size) for info in (whole.model, attend(model).model)]
     assert sizes == [(3, 4, 32), (2, 2, 32)]
@@ -225,7 +227,7 @@ def test_vectors_are_those_of_what_reads_the_text(foreign, family):
     [tokens] = model.tokenize([(TEXT, None)], None)
     found = model.hidden_states(tokens)
     assert len(found) == len(expected) == model.info_of(model.parts[0]).layers + 1
-    assert all(torch.equal(ours, other[0]) for ours, other in zip(found, expected, strict=True))
+    assert all(same_vectors(ours, other[0], len(found)) for ours, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])

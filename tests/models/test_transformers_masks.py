@@ -6,6 +6,7 @@ import torch
 import transformers
 from foreign_checkpoints import LAYERED, NETWORKS, TEXT, WINDOW
 from foreign_models import attend
+from nearness import same_weights
 
 from attncli import load_record
 from attncli.models.transformers_masks import masks_of
@@ -39,7 +40,7 @@ def test_its_maps_are_those_of_transformers(foreign, family):
     network = getattr(transformers, NETWORKS[family]).from_pretrained(path, attn_implementation="eager")
     with torch.inference_mode():
         theirs = network(**batch, output_attentions=True).attentions
-    assert np.array_equal(attend(model).weights, torch.cat(theirs).numpy())
+    assert same_weights(attend(model).weights, torch.cat(theirs))
 
 
 @pytest.mark.parametrize("family", LAYERED)
