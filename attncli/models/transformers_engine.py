@@ -86,8 +86,9 @@ class TransformersModel(Engine):
         """One text after the other; layers and heads are counted in the part asked for.
 
         A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. Every layer's mask is found by where its weights are
-        (`attncli.models.transformers_masks`).
+        the start token and the target's tokens but the last. A network that calls our attention function is asked for
+        these layers and heads alone (`attncli.models.transformers_place`). Of another one all maps are made, and every
+        layer's mask is found by where its weights are (`attncli.models.transformers_masks`).
         """
         for read in texts:
             given = self.given(read, request)
