@@ -1,8 +1,11 @@
 """Whether numbers of two programs are the same up to rounding, by the scaled tolerance."""
 
+from contextlib import contextmanager
+
 import torch
 
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
+from attncli.models.transformers_place import NAME
 
 
 def same_weights(ours, theirs) -> bool:
@@ -16,3 +19,14 @@ def same_vectors(ours, theirs, depth: int) -> bool:
     """Whether vectors after so many layers, in float32, are the same up to rounding."""
     allowed = scaled_tolerance(torch.float32, depth, vector_size(theirs))
     return ours.shape == theirs.shape and float((ours - theirs).abs().max()) <= allowed
+
+
+@contextmanager
+def eager(model):
+    """A model's network of transformers with its own eager attention, which gives its maps."""
+    ours = NAME if model.places is not None else "eager"
+    model.network.set_attn_implementation("eager")
+    try:
+        yield model.network
+    finally:
+        model.network.set_attn_implementation(ours)

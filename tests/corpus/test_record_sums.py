@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from foreign_checkpoints import DECODERS, ENCODER_DECODERS
+from nearness import eager
 from windows import corpus, sums_of
 
 import attncli
@@ -21,9 +22,9 @@ TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "o
 
 def theirs(model, text: str) -> np.ndarray:
     """transformers' own attentions `[layer, head, query, key]` of what reads a text, called as its documents say."""
-    network = model.network.get_encoder() if model.paired else model.network
     batch = model.theirs(text, return_tensors="pt")
-    with torch.inference_mode():
+    with torch.inference_mode(), eager(model) as network:
+        network = network.get_encoder() if model.paired else network
         return torch.cat(network(**batch, output_attentions=True).attentions).numpy()
 
 
@@ -127,16 +128,16 @@ def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreig
 @pytest.mark.slow
 def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
     model, alive, most = foreign("llama"), weakref.WeakSet(), []
-    record = type(model).record
+    taken = type(model).taken
 
     def watched(self, *asked):
         gc.collect()
         most.append(len(alive))
-        made = record(self, *asked)
+        made = taken(self, *asked)
         alive.add(made)
         return made
 
-    monkeypatch.setattr(type(model), "record", watched)
+    monkeypatch.setattr(type(model), "taken", watched)
     monkeypatch.setattr(attncli.AttentionRecord, "__hash__", object.__hash__)
     attncli.corpus_statistics(model, (text for text in TEXTS * 3))
     assert len(most) == len(TEXTS) * 3 and max(most) <= 1
