@@ -32,6 +32,12 @@ class CutIn(Brief):
     layers: list[int]
     heads: list[int]
     keep_rest: bool
+    key_tokens: Tokens | None = None
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens that keys are: another text's in cross-attention."""
+        return self.tokens if self.key_tokens is None else self.key_tokens
 
     @property
     def facts(self) -> tuple[str, str]:
@@ -43,6 +49,7 @@ class CutIn(Brief):
             "model": self.model.document(),
             "output": self.answer.document(),
             "tokens": self.tokens.text,
+            **({} if self.key_tokens is None else {"key_tokens": self.key_tokens.text}),
             "layers": self.layers,
             "heads": self.heads,
             "keep_rest": self.keep_rest,
@@ -50,10 +57,11 @@ class CutIn(Brief):
 
     def edge(self, edge: Edge) -> dict[str, Any]:
         """An edge as it stands in a document."""
-        return dict(zip(("query", "key"), map(self.place, edge), strict=True))
-
-    def place(self, token: int) -> dict[str, Any]:
-        return {"index": token, "token": self.tokens.text[token]}
+        query, key = edge
+        return {
+            "query": {"index": query, "token": self.tokens.text[query]},
+            "key": {"index": key, "token": self.keys.text[key]},
+        }
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,15 @@ class Counting:
     there.
     """
 
-    mask: str = "padding"
+    mask: str | None = None
     distances: bool = False
     measure: str = "weight"
     words: bool = False
     which: str | None = None
 
     def __post_init__(self) -> None:
-        choices.check("mask", self.mask, choices.Mask)
+        if self.mask is not None:
+            choices.check("mask", self.mask, choices.Mask)
         choices.check("measure", self.measure, choices.Measure)
         if self.which is not None:
             choices.check("part", self.which, choices.Kind)
@@ -247,7 +248,7 @@ class Statistics:
         """From sums of at least one text. Raises RequestError as `Distances.of` does."""
         return cls(
             model=model,
-            mask="causal" if kind == "decoder" else counting.mask,
+            mask=counting.mask or "padding",
             texts=sums.texts,
             tokens=sums.queries,
             entropy_limit=sums.limit / sums.queries,

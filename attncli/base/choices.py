@@ -31,14 +31,14 @@ Design = Literal[
 Attention = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
-Asked = Literal["cosine", "logit", "probability", "divergence", "distance"]
+Asked = Literal["cosine", "logit", "probability", "log-probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
 Checked = Literal["attention", "mask", "positions", "layer"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]
-Output = Literal["classes", "tokens", "span", "words", "embedding"]
+Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 
 
 def names(choice: Any) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ class Agreement:
 def compare(
     model: Engine,
     texts: Iterable[Tokens],
-    mask: str = "padding",
+    mask: str | None = None,
     layers: Selection = "all",
     reference: Reference | None = None,
 ) -> Agreement:
@@ -201,7 +201,7 @@ def compare(
     Raises RequestError for an unknown mask or a layer out of range, ValueError when there is no text.
     """
     model = require_own(model)
-    choices.check("mask", mask, choices.Mask)
+    mask = model.usual_mask(mask)
     chosen = select(layers, model.config.layers, "layer")
     against: choices.Against = "torch" if reference is None else "transformers"
     if reference is None:

@@ -77,14 +77,14 @@ class Both:
         inputs: Sequence[Input],
         whole: Sequence[Tokens],
         pad_to: int | None = None,
-        mask: str = "padding",
+        mask: str | None = None,
         layers: Sequence[int] | None = None,
     ) -> None:
         self.model = model
         self.reference = reference
         self.inputs = inputs[:TEXTS]
         self.pad_to = pad_to
-        self.mask = mask
+        self.mask = model.usual_mask(mask)
         self.layers = list(range(model.config.layers) if layers is None else layers)
         self.whole = whole[:TEXTS]
         most = TOKENS + max(reach or 0 for reach in model.config.reach)

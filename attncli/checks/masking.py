@@ -12,6 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.checks.laws import Law, check_laws, not_tested, pad_some
 from attncli.checks.windows import Windows, windows
 from attncli.models.engine import Engine
+from attncli.models.tapped import tapped
 from attncli.record import AttentionRecord, Input, Request
 from attncli.text.tokens import Tokens
 
@@ -110,7 +111,7 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
 
 def missing(engine: Engine, kind: str) -> dict[str, str]:
     """The masks under which a part of a model is not shown, and why."""
-    if kind == "decoder":
+    if kind == "decoder" and tapped(engine, kind) is None:
         why = f"{engine.place.name} has the causal mask built in"
         return {name: why for name in (UNMASKED, *COMPARED) if name != "causal"}
     every = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
@@ -121,5 +122,5 @@ def under(engine: Engine, tokens: Tokens, request: Request) -> AttentionRecord:
     """The record of a text under a mask, with the mask that the name means, whatever the engine makes of it."""
     [record] = engine.attend_tokens([tokens], request)
     real = torch.tensor([[not padding for padding in record.tokens.padding]])
-    meant = self_mask(real, *MASKS[request.mask])[0, 0].numpy()
+    meant = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()
     return replace(record, masks=record.masks & meant)

@@ -90,7 +90,7 @@ def own_score(head: OneHead) -> ScoreFunction:
     """The head's own score of queries and keys that nothing has turned yet."""
     vectors = head.record.vectors
     assert vectors is not None
-    scale, places = float(vectors.scale[0]), torch.arange(len(head.x))
+    scale, places = float(vectors.scale[0]), torch.arange(len(head.value))
     terms = [torch.from_numpy(term[0]) for term in vectors.terms.values()]
 
     def score(query: Tensor, key: Tensor) -> Tensor:

@@ -18,21 +18,23 @@ def vectors(both: Both) -> float:
     differences = []
     for one in both.taken(both.texts, vectors="all"):
         rows, theirs = both.rows(one.tokens), both.theirs(one.tokens)
-        query, key = one.vectors.unflatten(1, (len(both.layers), -1)).double()  # [layer, head, token, head_dim]
+        # [layer, head, token, head_dim]
+        query, key = (part.unflatten(0, (len(both.layers), -1)).double() for part in one.vectors)
         for part, ours in (("query", query), ("key", key)):
             expected = both.their_meeting(one.tokens, part)[both.layers]
             differences.append(difference(ours[:, :, rows], expected[:, :, rows]))
-        weights = weights_by_vectors(both.model, one)
+        weights = weights_by_vectors(one)
         differences.append(difference(weights[..., rows, :], theirs.weights[both.layers][..., rows, :]))
     return worst(differences)
 
 
-def weights_by_vectors(model: Model, taken: Taken) -> Tensor:
+def weights_by_vectors(taken: Taken) -> Tensor:
     """The weights `[layer, head, query, key]` by what a record tells of all heads: vectors, scale, terms and mask."""
     layers = taken.asked.layers
-    query, key = taken.vectors.unflatten(1, (len(layers), -1)).double()
-    scales = [model.network.layer(layer).score.scale(query.shape[-1]) for layer in layers]
-    scores = query @ key.mT * torch.tensor(scales, dtype=query.dtype, device=query.device)[:, None, None, None]
+    query, key, scale = (
+        one.unflatten(0, (len(layers), -1)).double() for one in (*taken.vectors, torch.from_numpy(taken.scales))
+    )
+    scores = query @ key.mT * scale.to(query.device)[..., None, None]
     for term in taken.terms.values():
         scores = scores + term.unflatten(0, (len(layers), -1))
     return scores.masked_fill(~taken.masks[:, None], -torch.inf).softmax(dim=-1).nan_to_num(0.0)
@@ -45,7 +47,7 @@ def half_precision(both: Both) -> float:
         raise NothingToCompare(f"on {like.device.type} maps have the precision of the model")
     model = Model(like.place, like.config, like.tokenizer, like.checkpoint, like.sha256, like.device, torch.bfloat16)
     taken = model.take(both.texts, Request([0], mask=both.mask, vectors="all"))
-    return worst(difference(one.weights, weights_by_vectors(model, one)) for one in taken)
+    return worst(difference(one.weights, weights_by_vectors(one)) for one in taken)
 
 
 def norms(both: Both) -> float:

@@ -68,7 +68,8 @@ def ablate(
         int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many heads to list.")
     ] = 5,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
+    which: options.Which = None,
     output_path: options.PictureOrPage = None,
     state: Annotated[str | None, corpora.state(rare=True)] = None,
     shard_mb: Annotated[float | None, corpora.shard_mb("1/16")] = None,
@@ -105,14 +106,14 @@ def ablate(
         refuse(context, "without -f, which names files", *OF_FILES)
     where = corpora.where_of(context)
     texts = [] if file else [one.text for one in read_inputs(text, pair, None)]
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
     from attncli.effects.ablation import Ways
     from attncli.effects.ablation import ablate as find
     from attncli.effects.asking import Asking
 
     asked = Ways(ways, None if reference is None else read_lines(reference)), layer or "all", head or "all"
-    asking = Asking(pair, similar_to, target, at, ask, task, mask)
-    opened = open_own(model, device, dtype)
+    asking = Asking(pair, similar_to, target, at, ask, task, mask, which)
+    opened = open_tapped(context.params)
     if file:
         from attncli.corpus.inputs.reading import Reading
         from attncli.effects.ablated_corpus import ablate_files

@@ -26,7 +26,7 @@ def compare(
     file: options.File = None,
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     against: Annotated[
         choices.Against,
@@ -81,12 +81,13 @@ def compare(
 
     from attncli.checks import agreement
     from attncli.checks.beside import fitting_threads
+    from attncli.models.model import require_own
     from attncli.models.transformers_peer import load_reference
     from attncli.record.selection import select
 
     # A bad request is refused before transformers is loaded, which takes seconds.
     if without is not None:
-        loaded = loaded.without(without)
+        loaded = require_own(loaded.without(without))
     layers = select("all" if layer is None else layer, loaded.config.layers, "layer")
     texts = list(loaded.tokenize(inputs, pad_to))
     random = reference is not None

@@ -46,7 +46,8 @@ def cut(
         int, options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many edges to list.")
     ] = 10,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
+    which: options.Which = None,
     output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -75,15 +76,15 @@ def cut(
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one whose edges are cut as TEXT")
     text = inputs[0].text
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
 
-    opened = open_own(model, device, dtype)
+    opened = open_tapped(context.params)
     from attncli.analysis.cuts import EdgeEffects
     from attncli.effects import cutting
     from attncli.effects.asking import Asking
     from attncli.record.selection import name_of
 
-    asking = Asking(pair, similar_to, target, at, ask, task, mask)
+    asking = Asking(pair, similar_to, target, at, ask, task, mask, which)
     where = (layer or "all", head or "all", asking, keep_rest)
     found: Cut | EdgeEffects
     if edges:

@@ -65,7 +65,7 @@ def diff(
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",

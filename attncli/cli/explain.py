@@ -36,7 +36,7 @@ def explain(
             help="Whose row: it, it#2 (the second one), a number.",
         ),
     ] = "1",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     output_path: options.Picture = None,
     json: options.Json = False,
@@ -81,11 +81,11 @@ def figure(explained: dict[str, Any]) -> "Figure":
 
 def computed(asked: dict[str, Any]) -> dict[str, Any]:
     """The row of a text, with all that the model makes of it."""
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
 
     inputs = read_inputs(asked["text"], asked["pair"], asked["file"])
     check_one(len(inputs), "give the one to explain as TEXT")
-    loaded = open_own(asked["model"], asked["device"], asked["dtype"])
+    loaded = open_tapped(asked)
     from dataclasses import asdict
 
     from attncli.analysis.steps import Beside, document
@@ -94,8 +94,8 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
 
     tokens = loaded.tokenizer.encode(*inputs[0], asked["pad_to"])
     place = select_token(asked["query"], tokens)
-    layer = select_one(asked["layer"], loaded.config.layers, "layer")
-    head = select_one(asked["head"], loaded.config.heads, "head")
+    layer = select_one(asked["layer"], loaded.layers, "layer")
+    head = select_one(asked["head"], loaded.heads, "head")
     taken = one_head(loaded, tokens, layer, head, asked["mask"])
     rotary, before = None, None
     if taken.rotary is not None:

@@ -40,7 +40,7 @@ def explore(
             complete=completion.one_head,
         ),
     ] = None,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     words: options.Words = False,

@@ -42,7 +42,7 @@ def find(
         int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many heads to show.")
     ] = 10,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",

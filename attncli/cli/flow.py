@@ -38,7 +38,7 @@ def flow(
     ] = "raw,rollout,flow",
     measure: options.Measure = "weight",
     words: options.Words = False,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     engine: options.Engine = "auto",
     which: options.Which = None,

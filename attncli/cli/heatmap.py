@@ -22,7 +22,7 @@ def heatmap(
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     measure: options.Measure = "weight",
     engine: options.Engine = "auto",
@@ -161,5 +161,5 @@ def heatmap(
         lines = {"style": "lines", "output_path": "lines.svg", "cmap": None, "dpi": None}
         hints.offer(context, "the same as lines", "heatmap", **lines)
     else:
-        every = {"layer": None, "head": None, "mask": None, "masks": None if mask == "padding" else mask}
+        every = {"layer": None, "head": None, "mask": None, "masks": mask}
         hints.offer(context, "all heads, to move through", "view", **every)

@@ -60,7 +60,7 @@ def mechanisms(
             help="What is random is drawn from it.",
         ),
     ] = 0,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     output_path: options.Picture = None,
     json: options.Json = False,
@@ -92,19 +92,20 @@ def mechanisms(
         saving.check(output_path, "what is measured")
         if design is None and not json and output_path.suffix.lower() != ".json":
             refuse(context, f"with -o {output_path.suffix}, which has scores and no designs", "reach")
-    from attncli.cli.source import open_own
 
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to measure as TEXT")
+    from attncli.cli.source import open_tapped
+
     # In float32: where a claim says that two ways give the same, their difference is measured against its rounding.
-    loaded = open_own(model, device, "float32")
+    loaded = open_tapped({**context.params, "dtype": "float32"})
     from attncli.checks import mechanisms as measuring
     from attncli.models.head import one_head
     from attncli.record.selection import select_one
 
     measuring.check_temperature(temperature)
     tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
-    numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
+    numbers = (select_one(layer, loaded.layers, "layer"), select_one(head, loaded.heads, "head"))
     taken = one_head(loaded, tokens, *numbers, mask)
     if mistakes:
         found = measuring.with_mistakes(loaded, taken)

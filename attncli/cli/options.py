@@ -191,13 +191,15 @@ ModelNames = Annotated[
         complete=completion.models,
     ),
 ]
+AS_TRAINED = "padding, of decoders causal"
 Mask = Annotated[
-    choices.Mask,
+    choices.Mask | None,
     option(
         MODEL,
         "--mask",
         metavar="NAME",
         help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
+        show_default=AS_TRAINED,
     ),
 ]
 Masks = Annotated[
@@ -207,7 +209,7 @@ Masks = Annotated[
         "--mask",
         metavar="NAMES",
         help="padding, causal, none, or several.",
-        show_default="padding",
+        show_default=AS_TRAINED,
         complete=completion.several(choices.Mask),
     ),
 ]

@@ -36,7 +36,8 @@ def patch(
         int, options.option(options.OUTPUT, "--top", rare=True, metavar="N", min=1, help="How many to list.")
     ] = 10,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
+    which: options.Which = None,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -64,13 +65,13 @@ def patch(
         refuse(context, f"with {'--json' if json else '-o'}, which has all of them", "top")
     if by == "layer":
         refuse(context, "with --by layer, which lists them all", "top")
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
 
-    opened = open_own(model, device, dtype)
+    opened = open_tapped(context.params)
     from attncli.effects.asking import Asking
     from attncli.effects.patching import patch as find
 
-    asking = Asking(pair, similar_to, target, at, ask, task, mask)
+    asking = Asking(pair, similar_to, target, at, ask, task, mask, which)
     from attncli.cli.progress import progress
 
     found = find(opened, first, second, by, layer or "all", head or "all", asking, progress)

@@ -31,7 +31,7 @@ def run(
     model: options.ModelName = "minilm",
     layer: options.Layer = None,
     head: options.Head = None,
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     pad_to: options.PadTo = None,
     vectors: Annotated[
         str | None,

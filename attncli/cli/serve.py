@@ -59,7 +59,7 @@ def serve(
     from attncli.live.server.running import serve as answer
 
     check_installed()
-    names = choices.several("mask", masks or "padding", choices.Mask)
+    names = [None] if masks is None else choices.several("mask", masks, choices.Mask)
     models = names_of(model)
     texts = read_inputs(text, pair, file)
     if len(texts) > MOST_TEXTS:

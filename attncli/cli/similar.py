@@ -39,7 +39,7 @@ def similar(
         int, options.option(options.OUTPUT, "--top", metavar="N", min=1, help="How many pairs and heads to list.")
     ] = 5,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -69,9 +69,9 @@ def similar(
         refuse(context, "on a matrix of cosines, of which --apart takes one apart", "inputs", "steps", "words", "top")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all pairs", "top")
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
 
-    opened = open_own(model, device, dtype)
+    opened = open_tapped(context.params)
     from attncli.effects import similarity
 
     found: Cosines | Similarity

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attncli.analysis.telling import Usual
     from attncli.models.engine import Engine
     from attncli.models.model import Model
+    from attncli.models.tapped import TappedModel
     from attncli.record import AttentionRecord
 
 # What makes a record: with --from it is made already.
@@ -94,6 +95,18 @@ def open_part(opening: Opening, which: str | None) -> "Engine":
     if [which] == list(engine.parts):
         raise RequestError(f"--which has no effect on {engine.place.name}, which is one {which}: leave it out")
     return engine
+
+
+def open_tapped(options: dict[str, Any]) -> "TappedModel":
+    """Open the model that options name, as the part that --which names, for a command whose taps look into it.
+
+    Raises RequestError as `open_part` does, and where nothing can be tapped.
+    """
+    which = options.get("which")
+    engine = open_part(opening_of(options), which)
+    from attncli.models.tapped import require_tapped
+
+    return require_tapped(engine, which)
 
 
 def open_own(name: str, device: str, dtype: str) -> "Model":

@@ -57,7 +57,7 @@ def stats(
         ),
     ] = None,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
     measure: options.Measure = "weight",
     words: options.Words = False,
     by: Annotated[

@@ -58,7 +58,8 @@ def trust(
         int, options.option(options.MODEL, "--seed", rare=True, metavar="N", min=0, help="Of what is drawn.")
     ] = 0,
     model: options.ModelName = "minilm",
-    mask: options.Mask = "padding",
+    mask: options.Mask = None,
+    which: options.OwnWhich = None,
     output_path: options.Picture = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -85,13 +86,13 @@ def trust(
             refuse(context, why, "permutations", "rankings", "beam", "seed")
     inputs = read_inputs(text, pair, file)
     check_one(len(inputs), "give the one to ask about as TEXT")
-    from attncli.cli.source import open_own
+    from attncli.cli.source import open_tapped
     from attncli.effects.asking import Asking
     from attncli.effects.trust.evidence import Controls
     from attncli.effects.trust.evidence import trust as find
 
-    asking = Asking(pair, similar_to, target, at, ask, task, mask)
-    opened = open_own(model, device, dtype)
+    asking = Asking(pair, similar_to, target, at, ask, task, mask, which)
+    opened = open_tapped(context.params)
     from attncli.cli.progress import progress
 
     found = find(opened, inputs[0].text, asking, Controls(permutations, rankings, beam, seed), progress)

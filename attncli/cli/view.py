@@ -100,7 +100,7 @@ def view(
     if isinstance(source, Texts):
         from attncli.models.collecting import NEURONS, under_masks
 
-        names = choices.several("mask", masks or "padding", choices.Mask)
+        names = [None] if masks is None else choices.several("mask", masks, choices.Mask)
         texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
         found: Iterable[AttentionRecord] = (record for by_mask in one_by_one(texts, len(source)) for record in by_mask)
     else:
@@ -128,11 +128,11 @@ def advice(source: "Source", record: "AttentionRecord") -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.model import Model
+    from attncli.models.tapped import tapped
 
     if record.measure != "weight":
         return advice.NORMS
-    return advice.VIEW if isinstance(source.engine, Model) else advice.OTHER_ENGINE
+    return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
 
 
 def with_masks(records: "list[AttentionRecord]", names: str | None, context: typer.Context) -> "list[AttentionRecord]":

@@ -22,8 +22,8 @@ from attncli.corpus.sums import Counted, divide_rows, reduced
 from attncli.corpus.units import Units
 from attncli.models.block import Block, Tap
 from attncli.models.meeting import weigh
-from attncli.models.model import Model
-from attncli.models.rows import Rows, as_rows
+from attncli.models.rows import Rows
+from attncli.models.tapped import TappedModel
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
 from attncli.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ class BatchSums:
     divided. taps: read or change the blocks before they are counted.
     """
 
-    def __init__(self, model: Model, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
+    def __init__(self, model: TappedModel, counting: Counting, block_weights: int, taps: Sequence[Tap] = ()) -> None:
         self.model = model
         self.counting = counting
         self.block_weights = block_weights
@@ -70,14 +70,15 @@ class BatchSums:
 
     def parts(self, batch: Sequence[Window]) -> list[Part]:
         """The sums over each window's queries, from one walk."""
-        config = self.model.config
+        model = self.model
         texts = [window.tokens for window in batch]
         with torch.inference_mode():
-            rows = as_rows(texts, config, self.counting.mask, self.model.device, together=self.together)
+            rows = model.rows(texts, self.counting.mask, together=self.together)
             sums = BlockSums(self, batch, rows)
             taps = [*self.taps, sums]
             values = any(tap.needs_values for tap in taps)
-            for _ in self.model.walk(rows, taps, Ending(config.layers - 1, range(config.heads), values)):
+            ending = Ending(model.select_layers("all")[-1], range(model.heads), values)
+            for _ in model.walk(rows, taps, ending):
                 pass
             self.check_finite(sums.totals)
             divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
@@ -89,7 +90,7 @@ class BatchSums:
 
     def together(self, length: int) -> int:
         """Texts of one length whose weights are there at once."""
-        return self.block_weights // (self.model.config.heads * length**2)
+        return self.block_weights // (self.model.heads * length**2)
 
     def check_finite(self, totals: Doubles) -> None:
         """Raises RequestError when a head's sums `[window, layer, head, figure]` are no numbers."""
@@ -117,15 +118,16 @@ class BlockSums(Tap):
     """
 
     def __init__(self, sums: BatchSums, batch: Sequence[Window], rows: Rows) -> None:
-        config, counting = sums.model.config, sums.counting
+        model, counting = sums.model, sums.counting
         self.memory = sums.memory
+        self.device = model.device
         self.block_weights = sums.block_weights
         self.words, self.norm, self.distances = counting.words, counting.measure == "norm", counting.distances
         self.needs_values = self.norm
         self.batch = batch
         self.rows = rows
         self.windows = [window.in_words if self.words else window for window in batch]
-        self.totals = np.zeros((len(batch), config.layers, config.heads, len(FIGURES)))
+        self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []
         self.blocks: list[list[Counted] | None] = []  # those of a run whose weights exist together, made once
         self.met: list[list[Met]] = [[] for _ in rows.runs]  # of each, where its maps are needed again
@@ -133,8 +135,8 @@ class BlockSums(Tap):
         self.part: tuple[Counted, list[Tensor]] | None = None  # the part that is being computed, and memory for it
         for run in rows.runs:
             fewest = min(QUERIES, self.block_weights // run.length)
-            block = max(fewest, self.block_weights // (config.heads * run.length))
-            units = Units([batch[text] for text in run.texts], self.words, block, rows.ids.device)
+            block = max(fewest, self.block_weights // (model.heads * run.length))
+            units = Units([batch[text] for text in run.texts], self.words, block, model.device)
             self.units.append(units)
             self.blocks.append(list(units.counted()) if units.whole else None)
 
@@ -228,7 +230,7 @@ class BlockSums(Tap):
         """Of one window, by the heads of all layers on it: `[head of all layers, head of all layers]`."""
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
-        units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.rows.ids.device)
+        units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.device)
         total = np.zeros((every, every))
         for block in units.blocks():
             made: dict[tuple[int, int], Tensor] = {}

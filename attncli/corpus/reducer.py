@@ -13,10 +13,12 @@ from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
 from attncli.corpus.cores import MOST_THREADS, pool
 from attncli.corpus.packed import batches, groups
 from attncli.corpus.record_sums import LONGEST_WINDOW, RecordSums
-from attncli.models.encoder import BATCH_TOKENS, OFTEN
+from attncli.models.encoder import OFTEN
 from attncli.models.engine import Engine
 from attncli.models.linear import lay_out
 from attncli.models.model import Model
+from attncli.models.tapped import tapped
+from attncli.models.walker import BATCH_TOKENS
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
 
@@ -70,17 +72,18 @@ class Reducer:
         self, model: Engine, counting: Counting = USUAL, pace: Pace | None = None, cores: int | None = None
     ) -> None:
         self.model = model
-        self.counting = counting
         self.which = model.to_itself(counting.which)
+        self.counting = counting = replace(counting, mask=model.mask_of(counting.mask, self.which))
         model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
         self.sums: BatchSums | RecordSums
-        device = model.device.type if isinstance(model, Model) else "cpu"
+        part = tapped(model, self.which)
+        device = "cpu" if part is None else part.device.type
         self.pace = pace or Pace.on(device)
         self.cores = 1
-        if isinstance(model, Model):
-            self.sums = BatchSums(model, counting, self.pace.block_weights)
+        if part is not None and not model.writes(Request(which=self.which)):
+            self.sums = BatchSums(part, counting, self.pace.block_weights)
             self.batch_tokens = self.pace.batch_tokens
-            if device == "cpu":
+            if device == "cpu" and isinstance(model, Model):
                 self.cores = cores or torch.get_num_threads()
         else:
             self.sums = RecordSums(model, counting, self.which)
@@ -119,7 +122,7 @@ class Reducer:
         """
         sums = self.nothing()
         if isinstance(self.model, Model):
-            self.model.need(self.model.config.layers)
+            self.model.need(self.model.layers)
         with self.workers() as parts_of:
             begun: dict[int, Part] = {}
             for group in groups(texts):

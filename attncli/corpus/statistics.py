@@ -35,7 +35,7 @@ LARGE = 2**15  # bytes of a corpus for which weights are laid out: those of eigh
 def corpus_statistics(
     model: Engine,
     texts: Iterable[str],
-    mask: str = "padding",
+    mask: str | None = None,
     distances: bool = False,
     measure: str = "weight",
     words: bool = False,

@@ -25,7 +25,7 @@ from attncli.effects.ablated_texts import ORDER, AblatedTexts, Ablating, Asked
 from attncli.effects.ablation import ablation, mean_slope
 from attncli.effects.removal import ORDERING, curves, orders
 from attncli.models.engine import Engine
-from attncli.models.model import require_own
+from attncli.models.tapped import require_tapped
 
 
 def ablate_files(
@@ -46,7 +46,7 @@ def ablate_files(
 
     Raises RequestError as reading, `ablate` and `going_through` do, and when there is no text.
     """
-    model = require_own(model)
+    model = require_tapped(model, ablating.asking.which)
     corpus = Corpus(files, reading)
     if any(one.is_stream for one in corpus.inputs()):
         where.check(corpus.inputs())
@@ -58,7 +58,7 @@ def ablate_files(
         if found.partial:
             raise KeyboardInterrupt
         raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
-    made = first.silenced.ablation(model.info, ablating.asking.mask, found.total)
+    made = first.silenced.ablation(model.info, model.usual_mask(ablating.asking.mask), found.total)
     if len(found.total) > 1 and not found.partial:
         second = first.then(orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
         found = going_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)

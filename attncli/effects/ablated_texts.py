@@ -29,6 +29,7 @@ from attncli.effects.rows import Rows
 from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.models.opening import Opening
+from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record.selection import Selection
 from attncli.text.tokens import Unreadable
 
@@ -44,7 +45,7 @@ U = TypeVar("U")
 class Asked:
     """Asks a model about texts as they stand in files."""
 
-    model: Model
+    model: TappedModel
     reading: Reading
     asking: Asking
 
@@ -96,7 +97,7 @@ class AblatedTexts(OfModel[Rows]):
     threads: int
 
     @classmethod
-    def of(cls, model: Model, reading: Reading, ablating: Ablating) -> "AblatedTexts":
+    def of(cls, model: TappedModel, reading: Reading, ablating: Ablating) -> "AblatedTexts":
         """Raises RequestError for a layer or a head that there is not."""
         ways, asking = ablating.ways, ablating.asking
         silenced = Silenced.of(model, ways, ablating.layers, ablating.heads)
@@ -140,7 +141,7 @@ class AblatedTexts(OfModel[Rows]):
         """Whether something is found of that text of a shard."""
         return True
 
-    def row(self, model: Model) -> Callable[[Question], Rows]:
+    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
         """What makes a text's."""
         other = self.ways.reference(model, self.asking.mask)
         return lambda asked: self.silenced.row(asked, other)
@@ -155,10 +156,10 @@ class AblatedTexts(OfModel[Rows]):
         return self if size <= self.shard_bytes else replace(self, threads=1)
 
     def begin(self, cores: int | None) -> Counts[Rows]:
-        model = self.opened()
-        assert isinstance(model, Model)
-        model.need(model.config.layers)
-        lay_out(model.network)  # which would happen after some texts, and might round otherwise from there
+        model = require_tapped(self.opened(), self.asking.which)
+        model.need(model.layers)
+        if isinstance(model, Model):
+            lay_out(model.network)  # which would happen after some texts, and might round otherwise from there
         row, asked = self.row(model), Asked(model, self.reading, self.asking)
         own = self.threads == 1 and model.device.type == "cpu"
         each = (cores or torch.get_num_threads()) if own else 1
@@ -220,7 +221,7 @@ class HeldTexts(AblatedTexts):
     def wanted(self, shard: Shard, number: int) -> bool:
         return number in self.measured[shard.number]
 
-    def row(self, model: Model) -> Callable[[Question], Rows]:
+    def row(self, model: TappedModel) -> Callable[[Question], Rows]:
         return lambda asked: Rows.of(asked, held=held(asked, self.orders))
 
     def begin(self, cores: int | None) -> Counts[Rows]:

@@ -26,7 +26,7 @@ from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders
 from attncli.effects.rows import Rows, joined
 from attncli.models.engine import Engine
-from attncli.models.model import Model, require_own
+from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record import ModelInfo
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
@@ -59,7 +59,7 @@ class Ways:
         if self.texts is not None:
             check_texts("reference", self.texts)
 
-    def reference(self, model: Model, mask: str) -> Reference | None:
+    def reference(self, model: TappedModel, mask: str | None) -> Reference | None:
         """What "mean" and "resample" put there; None for "zero" alone."""
         if set(self.names) <= {"zero"}:
             return None
@@ -83,7 +83,8 @@ def ablate(
     at: str | None = None,
     kind: str | None = None,
     output: str | None = None,
-    mask: str = "padding",
+    mask: str | None = None,
+    which: str | None = None,
     reference: Sequence[str] | None = None,
 ) -> Ablation:
     """The effect of each head by itself, of these heads of each layer at once, and of all of them, on each text; of
@@ -97,10 +98,10 @@ def ablate(
     Raises RequestError for a layer, head or way that there is not, TypeError for arguments of other types, and as
     `question` does.
     """
-    model = require_own(model)
     asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
     )
+    model = require_tapped(model, asking.which)
     if not isinstance(ways, Ways):
         ways = Ways(ways, reference)
     elif reference is not None:
@@ -115,16 +116,16 @@ def ablate(
 
 
 def ablation(
-    model: Model,
+    model: TappedModel,
     questions: Iterable[Question],
     ways: Ways = Ways(),
     layers: Selection = "all",
     heads: Selection = "all",
-    mask: str = "padding",
+    mask: str | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Ablation:
     """The same of questions that are asked already, all of one kind, under this mask. advance: called after each."""
-    silenced = Silenced.of(model, ways, layers, heads)
+    silenced, mask = Silenced.of(model, ways, layers, heads), model.usual_mask(mask)
     other = ways.reference(model, mask)
     asked, rows = [], []
     for one in questions:
@@ -150,10 +151,9 @@ class Silenced:
     heads: list[int]
 
     @classmethod
-    def of(cls, model: Model, ways: Ways, layers: Selection, heads: Selection) -> "Silenced":
+    def of(cls, model: TappedModel, ways: Ways, layers: Selection, heads: Selection) -> "Silenced":
         """Raises RequestError for a layer or a head that there is not."""
-        config = model.config
-        return cls(list(ways.names), select(layers, config.layers, "layer"), select(heads, config.heads, "head"))
+        return cls(list(ways.names), model.select_layers(layers), select(heads, model.heads, "head"))
 
     @property
     def sets(self) -> list[list[Head]]:

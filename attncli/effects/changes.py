@@ -83,10 +83,10 @@ class Changed(Tap):
         hiding = [one for one in self.found(block, Hide) if one[1].edges]
         if not hiding:
             return block
-        length, device = block.run.length, block.query.device
-        shown = torch.ones(*block.query.shape[:2], length, length, dtype=torch.bool, device=device)
+        shown = torch.ones(*block.query.shape[:2], block.run.length, block.run.keys, dtype=torch.bool)
+        shown = shown.to(block.query.device)
         for place, change, heads in hiding:
-            shown[place, heads] = ~among(change.edges, length, device)[0]
+            shown[place, heads] = ~among(change.edges, block)[0]
         mask = block.mask or LayerMask(None, None)
         return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
 
@@ -129,9 +129,9 @@ def uniform(block: Block, weights: Tensor) -> Tensor:
     return allowed.to(weights) / allowed.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
-def among(edges: Sequence[Edge], length: int, device: torch.device) -> Tensor:
+def among(edges: Sequence[Edge], block: Block) -> Tensor:
     """Whether an edge of a text is one of these, bool `[1, 1, query, key]`."""
-    made = torch.zeros(1, 1, length, length, dtype=torch.bool, device=device)
+    made = torch.zeros(1, 1, block.run.length, block.run.keys, dtype=torch.bool, device=block.query.device)
     queries, keys = zip(*edges, strict=True)
     made[:, :, queries, keys] = True
     return made
@@ -146,5 +146,5 @@ class Without:
     def __call__(self, block: Block, weights: Tensor) -> Tensor:
         if not self.edges:
             return weights
-        gone = among(self.edges, block.run.length, weights.device)
+        gone = among(self.edges, block)
         return weights.masked_fill(gone[:, :, block.queries, block.keys], 0.0)

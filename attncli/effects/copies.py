@@ -12,25 +12,35 @@ from torch import Tensor
 
 from attncli.effects.changes import Change, Changed
 from attncli.models.block import Tap
-from attncli.models.model import Model
+from attncli.models.rows import LayerMask
+from attncli.models.tapped import TappedModel
 from attncli.models.walk import Beginning
 from attncli.text.tokens import Tokens
 
 
 @dataclass(frozen=True)
 class Unchanged:
-    """A text as the network has it: what goes into each layer and out of the last, `[token, hidden_size]`."""
+    """A text as the network has it: what goes into each layer and out of the last, `[token, hidden_size]`.
 
-    model: Model
+    Of a network in which no walk begins later, only what goes into the first layer and out of the last. masks: for each
+    layer what may be attended to.
+    """
+
+    model: TappedModel
     tokens: Tokens
     mask: str
     states: list[Tensor]
+    masks: Sequence[LayerMask | None] = ()
 
     @classmethod
-    def of(cls, model: Model, tokens: Tokens, mask: str = "padding", taps: Sequence[Tap] = ()) -> "Unchanged":
+    def of(cls, model: TappedModel, tokens: Tokens, mask: str | None = None, taps: Sequence[Tap] = ()) -> "Unchanged":
         """Raises RequestError for an unknown mask."""
         with torch.inference_mode():
-            return cls(model, tokens, mask, [state for [state] in model.states([tokens], mask, taps)])
+            model.need(model.layers)
+            mask, rows = model.usual_mask(mask), model.rows([tokens], mask)
+            *states, last = model.walk(rows, taps)
+            made = [state[: rows.runs[0].length] for state in states]
+            return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks)
 
     @property
     def last(self) -> Tensor:
@@ -43,8 +53,7 @@ class Unchanged:
         x = self.states[layer].repeat(len(changes), 1)
         with torch.inference_mode():
             *_, last = self.model.walk(rows, [Changed(changes)], beginning=Beginning(layer, x))
-            [run] = rows.runs
-            return run.tokens(last)
+            return torch.stack(rows.last(last))
 
 
 def under(
@@ -58,7 +67,8 @@ def under(
     """
     begins: dict[int, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
-        begins[min(layer for layer, _ in change.heads)].append(number)
+        first = min(layer for layer, _ in change.heads)
+        begins[first if texts[0].model.resumes else 0].append(number)
     by_text = [changes, *[changes if others is None else others] * (len(texts) - 1)]
     together = max(1, min(text.model.batch_tokens // len(text.tokens) for text in texts))
     for layer, numbers in sorted(begins.items()):

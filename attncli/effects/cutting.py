@@ -25,10 +25,11 @@ from attncli.effects.changes import Change, Hide, Reweigh, Without
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.models.engine import Engine
-from attncli.models.model import Model, require_own
 from attncli.models.rows import of_layers
+from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select_token
+from attncli.text.tokens import Tokens
 
 DRAWS = 20  # of other edges, beside those that are cut
 ANY = "*"  # every token that there is
@@ -49,7 +50,8 @@ def cut(
     at: str | None = None,
     kind: str | None = None,
     output: str | None = None,
-    mask: str = "padding",
+    mask: str | None = None,
+    which: str | None = None,
 ) -> Cut:
     """Cut edges, all at once, in these heads of these layers, and in each of the layers alone.
 
@@ -59,10 +61,10 @@ def cut(
     Raises RequestError for a token, a layer or a head that is not there, an edge that a mask hides in all of these
     layers, and as `question` does.
     """
-    model = require_own(model)
     asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
     )
+    model = require_tapped(model, asking.which)
     edges = edge_names(edges)
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = sorted({edge for names in edges for edge in scissors.named(*names)})
@@ -93,7 +95,8 @@ def cut_each(
     at: str | None = None,
     kind: str | None = None,
     output: str | None = None,
-    mask: str = "padding",
+    mask: str | None = None,
+    which: str | None = None,
 ) -> EdgeEffects:
     """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") each there is.
 
@@ -103,14 +106,14 @@ def cut_each(
 
     Raises RequestError as `cut` does.
     """
-    model = require_own(model)
     asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
     )
+    model = require_tapped(model, asking.which)
     [edges] = edge_names([edges])
     scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
     meant = scissors.named(*edges)
-    queries, keys = map(scissors.places, edges)
+    queries, keys = scissors.queries(edges[0]), scissors.keys(edges[1])
     effects = np.where(scissors.shown, 0.0, np.nan)
     some = [edge for edge in meant if scissors.can_matter[edge]]
     changes = [scissors.without([edge], scissors.record.layers) for edge in some]
@@ -146,7 +149,7 @@ class Scissors:
 
     @classmethod
     def of(
-        cls, model: Model, text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
+        cls, model: TappedModel, text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
     ) -> "Scissors":
         asked = question(model, text, asking)
         [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
@@ -164,18 +167,22 @@ class Scissors:
         Go back through the layers, from the tokens that the output reads. An edge matters if its query reaches the
         output and a mask shows its key. Such a key reaches the output too, and so does the query, by its own row.
         """
-        text, length = self.asked.texts[0], len(self.record.tokens)
-        network, config = text.model.network, text.model.config
-        [run] = text.model.rows([text.tokens], text.mask).runs
-        shown = of_layers(run.masks, 1, length, text.model.device)[0].cpu().numpy()
-        reaching, found = np.zeros(length, dtype=bool), np.zeros((length, length), dtype=bool)
-        reaching[list(self.asked.reads)] = True
-        for layer in reversed(range(config.layers)):
-            heard = {head for head in range(config.heads) if (layer, head) not in network.silenced}
+        text = self.asked.texts[0]
+        model, length = text.model, len(self.record.tokens)
+        [run] = model.rows([text.tokens], text.mask).runs
+        shown = of_layers(text.masks, run, model.device)[0].cpu().numpy()
+        reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
+        reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
+        reaching[list(self.asked.reads) if text.tokens.spoken is text.tokens else []] = True
+        for layer in reversed(range(model.layers)):
+            heard = {head for head in range(model.heads) if (layer, head) not in model.silenced}
             edges = shown[layer] & reaching[:, None] & bool(heard)
             if layer in self.record.layers and heard.intersection(self.record.heads):
                 found |= edges
-            reaching |= edges.any(axis=0)
+            if model.part == "cross":  # keys are another text's; queries are read by later ones of their own
+                reaching[: int(np.flatnonzero(reaching)[-1]) + 1] = True
+            else:
+                reaching |= edges.any(axis=0)
         return found
 
     @property
@@ -186,15 +193,21 @@ class Scissors:
     def where(self) -> CutIn:
         asked, record = self.asked, self.record
         answer = Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask)
-        return CutIn(record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest)
+        return CutIn(
+            record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest, record.key_tokens
+        )
 
-    def places(self, name: str) -> list[int]:
-        """The tokens that a name means."""
-        return list(range(len(self.record.tokens))) if name == ANY else [select_token(name, self.record.tokens)]
+    def queries(self, name: str) -> list[int]:
+        """The queries that a name means."""
+        return places(name, self.record.tokens)
+
+    def keys(self, name: str) -> list[int]:
+        """The keys that a name means."""
+        return places(name, self.record.keys)
 
     def named(self, query: str, key: str) -> list[Edge]:
         """The edges that are there. Raises RequestError where there is none, or a token is not there."""
-        found = [(one, other) for one in self.places(query) for other in self.places(key) if self.shown[one, other]]
+        found = [(one, other) for one in self.queries(query) for other in self.keys(key) if self.shown[one, other]]
         if not found:
             raise RequestError(
                 f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
@@ -225,3 +238,8 @@ class Scissors:
     def effects(self, changes: Sequence[Change], advance: Callable[[], None] = lambda: None) -> Doubles:
         """`[change]`; of the first text alone."""
         return self.asked.effects(changes, self.asked.texts[:1], advance)
+
+
+def places(name: str, tokens: Tokens) -> list[int]:
+    """Return the tokens that a name means."""
+    return list(range(len(tokens))) if name == ANY else [select_token(name, tokens)]

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.models.linear import NO_ACTIVATION, Linear
-from attncli.models.outputs.output import Output
-from attncli.models.outputs.pooling import POOLINGS
+from attncli.models.output import Output
+from attncli.models.pooling import POOLINGS
 from attncli.text.tokens import Tokens
 
 MAX = "max"

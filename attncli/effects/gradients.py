@@ -38,10 +38,9 @@ class Weights(ByFormula):
 def gate_gradients(question: Question) -> Tensor:
     """∂ number / ∂ gate of every head, `[layer, head]`, float64, where all gates are 1."""
     model, like = question.texts[0].model, question.texts[0].last
-    config = model.config
     with torch.enable_grad():
-        gates = torch.ones(config.layers, config.heads, dtype=like.dtype, device=like.device, requires_grad=True)
-        of_heads = {(layer, head): gates[layer, head] for layer in range(config.layers) for head in range(config.heads)}
+        gates = torch.ones(model.layers, model.heads, dtype=like.dtype, device=like.device, requires_grad=True)
+        of_heads = {(layer, head): gates[layer, head] for layer in range(model.layers) for head in range(model.heads)}
         last = [torch.stack(model.last_hidden([text.tokens], text.mask, [Gates(of_heads)])) for text in question.texts]
         [found] = torch.autograd.grad(question(last)[0], gates)
     return found.double()

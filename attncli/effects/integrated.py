@@ -17,6 +17,7 @@ each token, and J is never there as a whole.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from torch.autograd import forward_ad
 from attncli.base.errors import RequestError
 from attncli.effects.copies import Unchanged
 from attncli.effects.gradients import ByFormula
-from attncli.models.outputs.output import Output
+from attncli.models.output import Output
 from attncli.models.walk import Beginning
 
 LEAST_STEPS = 4
@@ -75,7 +76,7 @@ def check_steps(steps: int) -> None:
 
 def reference(text: Unchanged) -> Tensor:
     """r, `[token, hidden_size]`. Raises RequestError where the vocabulary has no [PAD]."""
-    model, rows = text.model, text.model.rows([text.tokens], text.mask)
+    model = text.model
     if model.tokenizer.pad_id is None:
         raise RequestError(f"the vocabulary of {model.place.name} has no [PAD], whose vector inputs are held against")
     ids = [
@@ -83,8 +84,8 @@ def reference(text: Unchanged) -> Tensor:
         for own, special in zip(text.tokens.ids, text.tokens.special, strict=True)
     ]
     with torch.no_grad():
-        made: Tensor = model.network.embeddings(torch.tensor(ids, device=model.device), rows.segments, rows.positions)
-    return made
+        made = next(model.walk(model.rows([replace(text.tokens, ids=ids)], text.mask)))
+    return made[: len(ids)]
 
 
 def embedded(text: Unchanged, output: Output, x: Tensor) -> Tensor:
@@ -96,8 +97,7 @@ def embedded(text: Unchanged, output: Output, x: Tensor) -> Tensor:
     with torch.no_grad():
         beginning = Beginning(0, x.flatten(0, 1))
         *_, last = text.model.walk(rows, [ByFormula()], beginning=beginning)
-        [run] = rows.runs
-        return unit(torch.stack(output(list(run.tokens(last).double()), copies)))
+        return unit(torch.stack(output([one.double() for one in rows.last(last)], copies)))
 
 
 def unit(vectors: Tensor) -> Tensor:

@@ -30,8 +30,7 @@ from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.engine import Engine
-from attncli.models.model import require_own
-from attncli.record.request import Input
+from attncli.models.tapped import require_tapped
 from attncli.record.selection import Selection, select
 
 FROM_B = {
@@ -59,7 +58,8 @@ def patch(
     at: str | None = None,
     kind: str | None = None,
     output: str | None = None,
-    mask: str = "padding",
+    mask: str | None = None,
+    which: str | None = None,
 ) -> Patch:
     """What each head, layer or token of B's run does to what is asked of A.
 
@@ -70,24 +70,24 @@ def patch(
     Raises RequestError for texts of different lengths, where the two outputs are too near to divide by their
     difference, for a layer or head that there is not, and as `question` does.
     """
-    model = require_own(model)
     asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
     )
+    model = require_tapped(model, asking.which)
     check_text("b", b)
     choices.check("part", by, choices.Patched)
-    of_layers, of_heads = select(layers, model.config.layers, "layer"), select(heads, model.config.heads, "head")
+    of_layers, of_heads = model.select_layers(layers), select(heads, model.heads, "head")
     asked = question(model, a, asking)
-    [tokens] = model.tokenize([Input(b, asking.pair)], None)
+    tokens = model.with_answer(model.tokenizer.encode(b, asking.pair), asking.target)
     ours = asked.texts[0]
-    if len(tokens) != len(ours.tokens):
+    if tokens.sizes != ours.tokens.sizes:
         raise RequestError(
             f"the first text has {len(ours.tokens)} tokens and the second {len(tokens)}: a patch puts a token's output "
             "in the place of the same token's; give two texts of equal length (attncli run shows their tokens)"
         )
     aim = Unchanged.of(model, tokens, asking.mask)
     asked = towards(asked, aim)
-    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), asking.mask)
+    answer = Answer(asked.kind, FROM_B.get(asked.kind, asked.about), asked.of([ours]), ours.mask)
     other = asked.of([aim])
     check_apart(answer, other, ours.last.dtype)
 

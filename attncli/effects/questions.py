@@ -3,7 +3,8 @@
     effect = the number with the change - the number without it, in the number's own unit
 
 - cosine: of the embeddings of two texts, both under the change, or the first alone.
-- logit, probability: of one class, of one word at [MASK], or of one label at a token.
+- logit, probability, log-probability (in nats): of one class, of one word at [MASK], of one label at a token, of the
+  next token, or of what a decoder writes.
 - divergence: KL(P ‖ P') = Σ P log(P / P') in nats, P without and P' with the change; summed over what is predicted.
 - distance: how far the last vectors move, mean over tokens of ‖x' - x‖ / ‖x‖.
 """
@@ -21,10 +22,13 @@ from torch import Tensor
 
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
+from attncli.base.printable import shorten
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
-from attncli.models.outputs.output import SIGMOID, Output
+from attncli.models.output import SIGMOID, Output
 from attncli.text.tokens import Tokens
+
+LONGEST = 40  # characters of what is written, in a sentence
 
 
 class Left(NamedTuple):
@@ -78,7 +82,7 @@ class Question(ABC):
     def step(self) -> float:
         """Estimate the rounding of a number of size 1: each layer rounds by one unit in the last place."""
         model = self.texts[0].model
-        return torch.finfo(model.dtype).eps * model.config.layers
+        return torch.finfo(model.dtype).eps * model.depth
 
     @property
     def rounding(self) -> float:
@@ -145,7 +149,7 @@ class Distance(Question):
 
     @property
     def reads(self) -> Sequence[int]:
-        return range(len(self.texts[0].tokens))
+        return range(len(self.texts[0].tokens.spoken))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [vectors] = self.texts, last
@@ -170,16 +174,18 @@ class Cosine(Question):
 
     @property
     def reads(self) -> Sequence[int]:
-        return self.output.places(self.texts[0].tokens)
+        return self.output.places(self.texts[0].tokens.spoken)
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
-        one, other = (said(self.output, copies, text.tokens) for text, copies in zip(self.texts, last, strict=True))
+        one, other = (
+            said(self.output, copies, text.tokens.spoken) for text, copies in zip(self.texts, last, strict=True)
+        )
         return torch.cosine_similarity(one, other, dim=-1)
 
     def of_left(self, left: Sequence[Left]) -> Tensor:
         text, other = self.texts
         fixed = said(self.output, other.last, other.tokens)
-        return torch.cosine_similarity(said_of_left(self.output, left, text.tokens), fixed, dim=-1)
+        return torch.cosine_similarity(said_of_left(self.output, left, text.tokens.spoken), fixed, dim=-1)
 
 
 class Target(Question):
@@ -188,31 +194,75 @@ class Target(Question):
     def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
         super().__init__([text])
         self.output, self.kind, self.label, self.place = output, kind, label, place
-        at = "" if place is None else f" at token {place} ({text.tokens.shown[place]})"
+        at = "" if place is None else f" at token {place} ({text.tokens.spoken.shown[place]})"
         self.about = f"{kind} of {output.labels[label]}{at}"
         self.held = () if place is None else (place,)
 
     @property
     def reads(self) -> Sequence[int]:
-        return self.output.places(self.texts[0].tokens) if self.place is None else [self.place]
+        return self.output.places(self.texts[0].tokens.spoken) if self.place is None else [self.place]
 
     @property
     def rounding(self) -> float:
         """That of the logit; a probability P changes by P (1 - P) times as much."""
         text = self.texts[0]
-        size = size_of(said(self.output, text.last, text.tokens, self.held or None))
-        return self.step * size * (1.0 if self.kind == "logit" else self.value * (1 - self.value))
+        size = size_of(said(self.output, text.last, text.tokens.spoken, self.held or None))
+        return self.step * size * (self.value * (1 - self.value) if self.kind == "probability" else 1.0)
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         [text], [copies] = self.texts, last
-        return self.of_logits(said(self.output, copies, text.tokens, None if self.place is None else [self.place]))
+        return self.of_logits(
+            said(self.output, copies, text.tokens.spoken, None if self.place is None else [self.place])
+        )
 
     def of_left(self, left: Sequence[Left]) -> Tensor:
-        return self.of_logits(said_of_left(self.output, left, self.texts[0].tokens, self.held or None))
+        return self.of_logits(said_of_left(self.output, left, self.texts[0].tokens.spoken, self.held or None))
 
     def of_logits(self, logits: Tensor) -> Tensor:
-        numbers = logits if self.kind == "logit" else log_probabilities(self.output, logits).exp()
+        numbers = logits
+        if self.kind != "logit":
+            numbers = log_probabilities(self.output, logits)
+        if self.kind == "probability":
+            numbers = numbers.exp()
         return numbers[..., self.label].flatten()
+
+
+class Written(Question):
+    """The probability of what an encoder-decoder's decoder is made to write: the product over its tokens.
+
+    Or the log-probability, log P in nats, as the mean over its tokens: what is long is hardly ever probable.
+    """
+
+    def __init__(self, text: Unchanged, output: Output, kind: str, labels: Sequence[int]) -> None:
+        super().__init__([text])
+        self.output, self.kind, self.labels = output, kind, list(labels)
+        self.held = range(len(self.labels))
+        names = "".join([*text.tokens.spoken.shown[1:], output.labels[self.labels[-1]]]).strip()
+        of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
+        self.about = f"{kind} of {shorten(names, LONGEST)} ({of})"
+
+    @property
+    def reads(self) -> Sequence[int]:
+        return self.held
+
+    @property
+    def rounding(self) -> float:
+        """That of the logits; a product of N probabilities P changes by N P times as much."""
+        text = self.texts[0]
+        size = size_of(said(self.output, text.last, text.tokens.spoken))
+        return self.step * size * (len(self.labels) * self.value if self.kind == "probability" else 1.0)
+
+    def __call__(self, last: Sequence[Tensor]) -> Tensor:
+        [text], [copies] = self.texts, last
+        return self.of_logits(said(self.output, copies, text.tokens.spoken))
+
+    def of_left(self, left: Sequence[Left]) -> Tensor:
+        return self.of_logits(said_of_left(self.output, left, self.texts[0].tokens.spoken, self.held))
+
+    def of_logits(self, logits: Tensor) -> Tensor:
+        labels = torch.tensor(self.labels, device=logits.device).expand(len(logits), -1)[..., None]
+        found = logits.log_softmax(dim=-1).gather(-1, labels)[..., 0]
+        return found.sum(dim=-1).exp() if self.kind == "probability" else found.mean(dim=-1)
 
 
 class Divergence(Question):
@@ -223,7 +273,7 @@ class Divergence(Question):
         self.output, self.places = output, places
         at = "" if places is None else f" at {len(places)} token{'s' if len(places) > 1 else ''}"
         self.about = f"KL divergence of the predicted {output.kind}{at}, in nats"
-        words = [place for place, special in enumerate(text.tokens.special) if not special]
+        words = [place for place, special in enumerate(text.tokens.spoken.special) if not special]
         self.held = () if places is None or list(places) == words else places
 
     @cached_property
@@ -233,18 +283,18 @@ class Divergence(Question):
 
     @property
     def reads(self) -> Sequence[int]:
-        return self.output.places(self.texts[0].tokens) if self.places is None else self.places
+        return self.output.places(self.texts[0].tokens.spoken) if self.places is None else self.places
 
     @property
     def rounding(self) -> float:
         """A divergence is flat where nothing changes: logits that differ by d change it by d² / 2 at most."""
         text = self.texts[0]
-        logits = said(self.output, text.last, text.tokens, self.places)
+        logits = said(self.output, text.last, text.tokens.spoken, self.places)
         return logits[..., 0].numel() * (self.step * size_of(logits)) ** 2 / 2
 
     def log_probabilities(self, copies: Tensor) -> Tensor:
         """`[copy, ...]`"""
-        return log_probabilities(self.output, said(self.output, copies, self.texts[0].tokens, self.places))
+        return log_probabilities(self.output, said(self.output, copies, self.texts[0].tokens.spoken, self.places))
 
     def __call__(self, last: Sequence[Tensor]) -> Tensor:
         return apart(self.before, self.log_probabilities(last[0]))
@@ -253,7 +303,7 @@ class Divergence(Question):
         text, found = self.texts[0], []
         for one in left:
             places = None if self.places is None else [place for place in self.places if place in one.places]
-            after = log_probabilities(self.output, said_of_left(self.output, [one], text.tokens, places))
+            after = log_probabilities(self.output, said_of_left(self.output, [one], text.tokens.spoken, places))
             found.append(apart(self.before_at(one, places), after))
         return torch.cat(found)
 

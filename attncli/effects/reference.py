@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attncli.base.errors import Notice
 from attncli.corpus.usual import lines
-from attncli.models.model import Model
 from attncli.models.rows import batches
+from attncli.models.tapped import TappedModel
 from attncli.models.taps import Outputs
 from attncli.record.request import Input
 from attncli.text.tokens import Tokens
@@ -36,34 +36,36 @@ class Reference:
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
 
 
-def reference(model: Model, texts: Iterable[Tokens], mask: str = "padding") -> Reference:
+def reference(model: TappedModel, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
     """The outputs of all heads on these texts, up to MOST_TOKENS. Raises ValueError where there is no text."""
     taken: list[Tokens] = []
     for text in texts:
-        taken.append(text)
+        taken.append(model.with_answer(text))
         if sum(map(len, taken)) >= MOST_TOKENS:
             break
-    model.need(model.config.layers)
+    model.need(model.layers)
     parts = [of_batch(model, [taken[number] for number in some], mask) for some in batches(taken, model.batch_tokens)]
     return Reference(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
 
 
-def usual_reference(model: Model, mask: str = "padding") -> Reference:
+def usual_reference(model: TappedModel, mask: str | None = None) -> Reference:
     """On the short texts that come with the program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # of these texts nobody wants to know that one was cut
         return reference(model, model.tokenize(map(Input, lines()), None), mask)
 
 
-def of_batch(model: Model, batch: Sequence[Tokens], mask: str) -> Tensor:
-    """`[layer, token, head, head_dim]`, without [PAD]."""
+def of_batch(model: TappedModel, batch: Sequence[Tokens], mask: str | None) -> Tensor:
+    """`[layer, token, head, head_dim]`, without [PAD]; 0 for a layer that has no attention."""
     keep = Outputs()
     with torch.inference_mode():
         for _ in model.walk(model.rows(batch, mask), [keep]):
             pass
         real = [[not padding for padding in text.padding] for text in batch]
+        made = [keep.kept.get(layer) for layer in range(model.layers)]
         layers = [
-            torch.cat([kept[number].transpose(0, 1)[real[number]] for number in range(len(batch))])
-            for _, kept in sorted(keep.kept.items())
+            None if kept is None else torch.cat([kept[one].transpose(0, 1)[real[one]] for one in range(len(batch))])
+            for kept in made
         ]
-        return torch.stack(layers)
+        there = next(layer for layer in layers if layer is not None)
+        return torch.stack([torch.zeros_like(there) if layer is None else layer for layer in layers])

@@ -23,9 +23,9 @@ from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
 from attncli.models.engine import Engine
-from attncli.models.model import require_own
-from attncli.models.outputs.output import Output
+from attncli.models.output import Output
 from attncli.models.outputs.predicting import embed
+from attncli.models.tapped import require_tapped
 
 STEPS = 64  # with which the integrals of sentences end within 1e-5
 
@@ -36,7 +36,7 @@ def similar(
     second: str,
     inputs: bool = False,
     steps: int = STEPS,
-    mask: str = "padding",
+    mask: str | None = None,
     progress: Progress = silent,
 ) -> Similarity:
     """The cosine of two texts taken apart, and the effect of each head on it (`attncli.effects.ablation`).
@@ -47,7 +47,7 @@ def similar(
     Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
     `inputs`), or steps are no multiple of 4.
     """
-    model = require_own(model)
+    model = require_tapped(model, None)
     check_text("second", second)
     if inputs:
         check_steps(steps)
@@ -97,9 +97,9 @@ def of_inputs(
     return a.tokens @ b.tokens.T, References(first, second, both, steps, half)
 
 
-def cosines(model: Engine, texts: Sequence[str], mask: str = "padding") -> Cosines:
+def cosines(model: Engine, texts: Sequence[str], mask: str | None = None) -> Cosines:
     """Of every two of some texts. Raises RequestError as `Model.embed` does."""
-    model = require_own(model)
+    model = require_tapped(model, None)
     check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)

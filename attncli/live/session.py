@@ -36,7 +36,7 @@ class Asked:
     model: str
     text: Input
     request: Request = EVERYTHING
-    masks: tuple[str, ...] = ("padding",)
+    masks: tuple[str | None, ...] = (None,)
     without: str = ""
     vectors: float = 0
 
@@ -171,13 +171,14 @@ def no_vectors(request: Request) -> Request:
 
 
 def watching(engine: "Engine", asked: Asked, watch: Watch | None) -> list["Tap"]:
-    """Return the taps that tell how far one of our own networks is with a long text; none for the rest."""
-    from attncli.models.model import Model
+    """Return the taps that tell how far a network is with a long text; none where it can't be tapped."""
+    from attncli.models.tapped import tapped
     from attncli.models.taps import Progress
 
-    if watch is None or not isinstance(engine, Model) or tokens_at_least(asked.text) < LONG:
+    part = tapped(engine, asked.request.which)
+    if watch is None or part is None or tokens_at_least(asked.text) < LONG:
         return []
-    return [Progress(share_of(watch, engine.config.layers, len(asked.masks)))]
+    return [Progress(share_of(watch, part.layers, len(asked.masks)))]
 
 
 def tokens_at_least(text: Input) -> int:

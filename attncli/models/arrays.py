@@ -24,6 +24,11 @@ def lengths(vectors: Array) -> Array:
     return np.linalg.norm(vectors, axis=-1) if isinstance(vectors, np.ndarray) else vectors.norm(dim=-1)
 
 
+def tanh(array: Array) -> Array:
+    """Return the hyperbolic tangent of every element."""
+    return np.tanh(array) if isinstance(array, np.ndarray) else array.tanh()
+
+
 def add_columns(columns: Array, count: int, targets: Ints) -> Array:
     """Add up columns `[..., column]` by their target, `[..., count]`; `targets` gives each column's, ascending."""
     if isinstance(columns, np.ndarray):

@@ -8,7 +8,7 @@ only indexes and multiplies works on NumPy arrays as well.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.models.arrays import Array
+from attncli.models.arrays import Array, tanh
 
 if TYPE_CHECKING:
     from attncli.attention import Window
@@ -26,7 +26,8 @@ class Block(NamedTuple):
     nothing needs them. mask: what these queries may attend to; None hides nothing. scale: factor of the dot product.
     positional: returns what positions add to the scores, by name; None if they add nothing.
     given: input of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
-    projection of all heads of the layer, `[hidden_size, head, head_dim]`.
+    projection of all heads of the layer, `[hidden_size, head, head_dim]`. shared: how many neighbouring heads have the
+    same keys and values.
     softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
     sinks: one score per head of the layer, `[head]`, that takes part in the softmax and leads nowhere (gpt-oss).
     """
@@ -45,6 +46,7 @@ class Block(NamedTuple):
     positional: "Callable[[Block], dict[str, Array]] | None"
     given: Array
     projection: "Callable[[], Array]"
+    shared: int = 1
     softcap: float | None = None
     sinks: Array | None = None
 
@@ -65,6 +67,13 @@ class Block(NamedTuple):
     def terms(self) -> dict[str, Array]:
         """Return what positions add to the scores, by name; each broadcasts to `[text, head, query, key]`."""
         return {} if self.positional is None else self.positional(self)
+
+    def all_terms(self) -> dict[str, Array]:
+        """Return `terms`, and as "softcap" what bounding adds to a scaled product s: c tanh(s / c) - s."""
+        if self.softcap is None:
+            return self.terms()
+        products = self.scale * (self.query @ self.key.swapaxes(-2, -1))
+        return {"softcap": self.softcap * tanh(products / self.softcap) - products, **self.terms()}
 
     def only(self, places: Sequence[int]) -> "Block":
         """Return the heads at these places of `numbers`."""

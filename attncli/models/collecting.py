@@ -6,7 +6,7 @@ from dataclasses import replace
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.engine import Engine
-from attncli.models.model import Model
+from attncli.models.tapped import TappedModel, tapped
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.selection import select
 from attncli.text.tokens import Tokens
@@ -20,7 +20,7 @@ def under_masks(
     engine: Engine,
     inputs: Sequence[Input],
     request: Request,
-    masks: Sequence[str],
+    masks: Sequence[str | None],
     most: float,
     copies: float = 0,
     taps: Sequence[Tap] = (),
@@ -30,41 +30,35 @@ def under_masks(
     Of weights for which the request names no vectors, those heads bring theirs that `vectors_within` finds. Norms have
     none, nor has another engine. taps: as for `Model.take`.
 
-    Raises RequestError as the engine does, and for several masks of a model that transformers runs: what it hides
-    from a decoder it hides under any of them.
+    Raises RequestError as the engine does, and for several masks of a model that can't be tapped.
     """
-    if isinstance(engine, Model):
+    part = tapped(engine, request.which)
+    if part is not None:
         engine.check(request)
-        texts = list(engine.tokenize(inputs, request.pad_to))
+        texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
         if request.vectors is None and request.measure == "weight":
-            request = replace(request, vectors=vectors_within(engine, texts, request, most, len(masks)))
-        texts = list(engine.fitting([texts], request, len(masks), copies))
-        runs = [engine.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
+            request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
+        texts = list(part.fitting([texts], request, len(masks), copies))
+        runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
     elif len(masks) > 1:
-        raise RequestError("transformers takes one --mask a page: give padding or none")
+        raise RequestError(f"{engine.place.name} can have one mask a page: its own")
     else:
         runs = [engine.answer(inputs, replace(request, mask=mask), together=True, copies=copies) for mask in masks]
     for records in zip(*runs, strict=True):
         yield list(records)
 
 
-def vectors_within(model: Model, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
+def vectors_within(model: TappedModel, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
     """The heads, from the first on, whose queries and keys, with terms, are no more than `most` numbers under all these
     masks; one at least. Of SHORT texts they may be as many as their weights, and ALWAYS, which are all heads of BERT.
 
     Written as `Request.vectors` takes it.
     """
-    layers = select(request.layers, model.config.layers, "layer")
-    heads = select(request.heads, model.config.heads, "head")
+    layers = model.select_layers(request.layers)
+    heads = select(request.heads, model.heads, "head")
     every = [f"{layer}.{head}" for layer in layers for head in heads]
-    terms = max(sum(term_numbers(model, layer, text) for text in texts) for layer in layers)
-    of_one = masks * (2 * sum(map(len, texts)) * model.config.head_dim + terms)
+    terms = max(sum(model.term_numbers(layer, text) for text in texts) for layer in layers)
+    of_one = masks * (2 * sum(map(len, texts)) * model.head_dim + terms)
     if max(map(len, texts), default=0) <= SHORT:
         most = max(most, ALWAYS + masks * len(every) * sum(len(text) ** 2 for text in texts))
     return ",".join(every[: max(1, int(most / of_one))])
-
-
-def term_numbers(model: Model, layer: int, text: Tokens) -> int:
-    """How many numbers the terms of a head's scores are, each said once."""
-    score = model.network.layer(layer).score
-    return len(score.names) * (2 * len(text) - 1 if score.by_offset else len(text) ** 2)

@@ -1,39 +1,37 @@
 """Encoder: the network of a checkpoint with its tokenizer, and the vectors that it gives."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from attncli.attention import RotaryScore
 from attncli.base import choices
-from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.config import ModelConfig
 from attncli.models.hub import Place
-from attncli.models.kernels import map_dtype
 from attncli.models.linear import lay_out
-from attncli.models.network import empty_network
-from attncli.models.rows import Rows, as_rows
+from attncli.models.network import Network, empty_network
+from attncli.models.rows import OwnRows, Rows, as_rows, every_text
 from attncli.models.walk import Beginning, Ending, walk
+from attncli.models.walker import Walker
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import ModelInfo
 from attncli.record.named_heads import heads_list
+from attncli.record.parts import Turning
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 
-# Tokens that go through the network together. On a CPU more of them make nothing faster: what lies between two layers
-# should fit the cache. With half as many, short texts take 7% longer (Xeon, 33 MB of cache).
-BATCH_TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
+USUAL = "padding"
 OFTEN = 8  # walks: laying weights out takes about what so many lose without it (Xeon: 40 ms, and 5 ms each)
 
 
-class Encoder:
-    """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them.
+class Encoder(Walker):
+    """An encoder of the BERT family. Layers are read from the checkpoint when a request first needs them."""
 
-    known: what is found out about the checkpoint once and kept, by name.
-    """
+    network: Network
 
     def __init__(
         self,
@@ -54,7 +52,6 @@ class Encoder:
         self.dtype = dtype
         self.network = empty_network(config)
         self.needed: Counter[str] = Counter()  # how often, by module; it is read when it first is
-        self.known: dict[str, Any] = {}
         self.surplus = check_shapes(checkpoint, self.network)  # tensors that are not used
 
     @property
@@ -76,13 +73,43 @@ class Encoder:
         )
 
     @property
-    def dtype_name(self) -> str:
-        return str(self.dtype).removeprefix("torch.")
+    def layers(self) -> int:
+        return self.config.layers
 
     @property
-    def map_dtype(self) -> torch.dtype:
-        """What maps are made in."""
-        return map_dtype(torch.empty(0, dtype=self.dtype, device=self.device))
+    def heads(self) -> int:
+        return self.config.heads
+
+    @property
+    def head_dim(self) -> int:
+        return self.config.head_dim
+
+    def term_names(self, layer: int) -> Sequence[str]:
+        return self.network.layer(layer).score.names
+
+    def term_numbers(self, layer: int, tokens: Tokens) -> int:
+        score = self.network.layer(layer).score
+        return len(score.names) * (2 * len(tokens) - 1 if score.by_offset else len(tokens) ** 2)
+
+    def turning(self, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
+        """In a network all are turned in the same pairs."""
+        scores = [self.network.layer(layer).score for layer, _ in heads]
+        turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
+        if not turned:
+            return None
+        pairs, places = turned[0].pairs().numpy(), np.arange(tokens)
+        rates = np.zeros((len(heads), len(pairs)))
+        for number, score in enumerate(scores):
+            if isinstance(score, RotaryScore):
+                rates[number] = score.rotary.rates(torch.float64)
+        return Turning(rates, pairs, places, places)
+
+    def usual_mask(self, mask: str | None) -> str:
+        """An encoder was trained with what hides [PAD]."""
+        if mask is None:
+            return USUAL
+        choices.check("mask", mask, choices.Mask)
+        return mask
 
     def walk(
         self,
@@ -91,46 +118,27 @@ class Encoder:
         ending: Ending | None = None,
         beginning: Beginning | None = None,
     ) -> Iterator[Tensor]:
-        """Go through the network (`attncli.models.walk.walk`), of which the layers have been read (`need`)."""
+        """Go through the network (`attncli.models.walk.walk`), of which the layers have been read (`need`).
+
+        Yields x before the first layer and after every one.
+        """
+        assert isinstance(rows, OwnRows)
         return walk(self.network, rows, taps, ending, beginning)
 
-    def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
-        """Return the vectors `[token, hidden_size]` of a text after the embeddings and after every layer."""
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
+        self.need(self.layers)
+        rows = self.rows([tokens], mask, positions)
         with torch.inference_mode():
-            return [state for [state] in self.states([tokens], mask, positions=positions)]
+            return [rows.texts(x)[0] for x in self.walk(rows)]
 
-    def last_hidden(self, texts: Sequence[Tokens], mask: str = "padding", taps: Sequence[Tap] = ()) -> list[Tensor]:
-        """Return each text's vectors `[token, hidden_size]` after the last layer, from one walk through all texts.
-
-        They have a gradient unless the caller has switched it off, if anything in the walk has one.
-        """
-        for states in self.states(texts, mask, taps):
-            last = states
-        return last
-
-    def states(
-        self, texts: Sequence[Tokens], mask: str, taps: Sequence[Tap] = (), positions: bool = True
-    ) -> Iterator[list[Tensor]]:
-        """Yield each text's vectors after the embeddings and after every layer."""
-        self.need(self.config.layers)
-        rows = self.rows(texts, mask, positions)
-        for x in self.walk(rows, taps):
-            yield rows.texts(x)
-
-    def rows(self, batch: Sequence[Tokens], mask: str, positions: bool = True) -> Rows:
-        """Raises RequestError for an unknown mask."""
-        choices.check("mask", mask, choices.Mask)
-        return as_rows(batch, self.config, mask, self.device, positions)
-
-    @property
-    def batch_tokens(self) -> int:
-        return BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
-
-    def too_large(self, what: str, layer: int, head: int) -> RequestError:
-        return RequestError(
-            f"layer {layer}, head {head} of {self.place.name} has {what} too large for "
-            f"{self.dtype_name}: another --dtype has more room, or the weights are damaged"
-        )
+    def rows(
+        self,
+        batch: Sequence[Tokens],
+        mask: str | None,
+        positions: bool = True,
+        together: Callable[[int], int] = every_text,
+    ) -> OwnRows:
+        return as_rows(batch, self.config, self.usual_mask(mask), self.device, positions, together)
 
     def need(self, layers: int) -> None:
         """Read the embeddings and the first `layers` layers, unless that has happened; with all, what follows them.

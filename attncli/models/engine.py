@@ -12,7 +12,7 @@ from attncli.base.arguments import check_instance, check_optional_text, check_te
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.models.hub import Place
-from attncli.models.outputs.output import Numbers, Output, Prediction
+from attncli.models.output import Numbers, Output, Prediction
 from attncli.models.own_only import refuse_theirs
 from attncli.models.room import RECORDED, check_room
 from attncli.record.named_heads import NamedHeads
@@ -78,7 +78,7 @@ class Engine(ABC):
         """`answer` for texts that are tokens already, to a request that `check` lets pass."""
 
     @abstractmethod
-    def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         """Of one text, the vectors `[token, hidden_size]` after the embeddings and after every layer of what reads it.
 
         Without `positions` the network is not told the order of the tokens. Raises RequestError where the engine can't
@@ -147,6 +147,12 @@ class Engine(ABC):
     def info(self) -> ModelInfo:
         return self.info_of(None)
 
+    def mask_of(self, mask: str | None, which: str | None) -> str:
+        """Return the name of a mask on a text's attention to itself; None is the one that it was trained with."""
+        if mask is not None:
+            return mask
+        return "causal" if self.kind(which) == "decoder" else "padding"
+
     def without(self, heads: NamedHeads) -> "Engine":
         """The same model with these heads silenced. Raises RequestError where the engine can't do that."""
         raise RequestError(
@@ -181,7 +187,7 @@ class Engine(ABC):
         pair: str | None = None,
         layers: Selection = "all",
         heads: Selection = "all",
-        mask: str = "padding",
+        mask: str | None = None,
         pad_to: int | None = None,
         measure: str = "weight",
         vectors: NamedHeads = None,
@@ -209,7 +215,7 @@ class Engine(ABC):
         pairs: Iterable[str | None] | None = None,
         layers: Selection = "all",
         heads: Selection = "all",
-        mask: str = "padding",
+        mask: str | None = None,
         pad_to: int | None = None,
         progress: bool = False,
         measure: str = "weight",

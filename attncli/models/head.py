@@ -8,8 +8,9 @@ import torch
 from attncli.attention import Disentangled, PositionalScore, RelativeBias, Rotary, RotaryScore
 from attncli.base.arrays import Floats, Ints
 from attncli.models.engine import Engine
-from attncli.models.model import require_own
+from attncli.models.network import Network
 from attncli.models.taken import as_record
+from attncli.models.tapped import require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
@@ -20,15 +21,16 @@ class OneHead:
     """All that one head works with, float32. Queries are x W_Qᵀ + b_Q, and so on; turned then where positions do that.
 
     record: its map, as `Model.attend` gives it, with its queries and keys as they meet.
-    x: what the projections are given `[token, hidden_size]`; value: `[token, head_dim]`.
+    x: what the projections are given `[token, hidden_size]`; None in a network of transformers. value:
+    `[token, head_dim]`.
     projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
-    none. group: the heads of the layer that have the same keys and values, this one too.
+    none; empty where x is not known. group: the heads of the layer that have the same keys and values, this one too.
     rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
     if there is one, the row for each query and key, `[query, key]`.
     """
 
     record: AttentionRecord
-    x: Floats
+    x: Floats | None
     value: Floats
     projections: dict[str, tuple[Floats, Floats]]
     group: range
@@ -53,21 +55,24 @@ class OneHead:
         return self.record.vectors.key[0]
 
 
-def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str) -> OneHead:
+def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:
     """Take apart a head, counted from 0, on one text. The map is exactly what `attend` gives for it alone."""
-    model = require_own(model)
+    model = require_tapped(model)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = Given(layer, head)
     [taken] = model.take([tokens], request, [parts])
-    x, value = parts.kept[0]
+    x, value, group = parts.kept[0]
+    record, value = as_record(model, taken, request), value.float().cpu().numpy()
+    if not isinstance(model.network, Network):
+        return OneHead(record, None, value, {}, group)
     attention = model.network.layer(layer).attention
     score = model.network.layer(layer).score
     places = {"query": head, "key": attention.key_head(head), "value": attention.key_head(head)}
     rows = {name: slice(at * attention.head_dim, (at + 1) * attention.head_dim) for name, at in places.items()}
     return OneHead(
-        record=as_record(model, taken, request),
+        record=record,
         x=x.float().cpu().numpy(),
-        value=value.float().cpu().numpy(),
+        value=value,
         projections={
             name: (
                 part.weight[rows[name]].float().cpu().numpy(),

@@ -64,9 +64,10 @@ class Run:
     """Texts of one length, and where they are.
 
     texts: their numbers in the batch, as it was given; rows: their rows.
-    masks: for each layer what may be attended to; None where nothing is hidden.
+    masks: for each layer what may be attended to; None where nothing is hidden. Of a network of transformers they are
+    known after a walk.
     shown: bool `[1 or text, token, 1]`, False at [PAD] where that is hidden; None where nothing is.
-    ordered: whether the network is told the order of the tokens. key_length: number of keys, if not `length`.
+    ordered: whether the network is told the order of the tokens. keys: how many keys there are.
     """
 
     number: int
@@ -76,7 +77,7 @@ class Run:
     masks: list["LayerMask | None"]
     shown: Tensor | None
     ordered: bool
-    key_length: int | None = None
+    keys: int
 
     def tokens(self, rows: Tensor) -> Tensor:
         """Its part of `[row, size]`, as `[text, token, size]`."""
@@ -89,20 +90,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch: numbers of tokens, segments and positions, `[row]` each, and the runs that they are of.
+    """A batch of texts: runs of texts of one length, as rows of one matrix."""
 
-    positions: None where the network is not to be told the order of the tokens. idle: rows behind them, of nothing.
-    """
-
-    ids: Tensor
-    segments: Tensor
-    positions: Tensor | None
     runs: list[Run]
-    idle: int
 
     def texts(self, rows: Tensor) -> list[Tensor]:
         """Each text's part of `[row, size]`, `[token, size]`, in the order in which the texts were given."""
         return self.in_order(run.tokens(rows) for run in self.runs)
+
+    def last(self, rows: Tensor) -> list[Tensor]:
+        """The same of what comes out of the last layer, whose tokens are `Tokens.spoken`."""
+        return self.texts(rows)
 
     def in_order(self, of_runs: Iterable[Iterable[T]]) -> list[T]:
         """What there is of each text, from what there is of each run's, in the order in which the texts were given."""
@@ -110,6 +108,19 @@ class Rows:
         for run, of_run in zip(self.runs, of_runs, strict=True):
             parts.update(zip(run.texts, of_run, strict=True))
         return [parts[text] for text in sorted(parts)]
+
+
+@dataclass(frozen=True)
+class OwnRows(Rows):
+    """With the numbers of tokens, segments and positions, `[row]` each.
+
+    positions: None where the network is not to be told the order of the tokens. idle: rows behind them, of nothing.
+    """
+
+    ids: Tensor
+    segments: Tensor
+    positions: Tensor | None
+    idle: int
 
 
 def batches(texts: Sequence[Sized], most_tokens: int) -> list[list[int]]:
@@ -157,7 +168,7 @@ def as_rows(
     device: torch.device,
     positions: bool = True,
     together: Callable[[int], int] = every_text,
-) -> Rows:
+) -> OwnRows:
     """The batch of these texts under a mask of MASKS, the shortest first.
 
     positions: whether the network is told the order of the tokens; together: texts in one run, at most, by length.
@@ -174,12 +185,14 @@ def as_rows(
             rows = slice(row, row + ids.numel())
             masks = layer_masks(real, config, mask)
             hides = no_padding in MASKS[mask] and not bool(real.all())
-            runs.append(Run(len(runs), some, rows, length, masks, real[..., None] if hides else None, positions))
+            runs.append(
+                Run(len(runs), some, rows, length, masks, real[..., None] if hides else None, positions, length)
+            )
             parts.append((ids.flatten(), segments.flatten(), position_numbers(ids, config).flatten()))
             row = rows.stop
     joined_ids, joined_segments, joined_positions = (torch.cat(part) for part in zip(*parts, strict=True))
     idle = -row % ROWS if len(texts) > 1 else 0
-    return Rows(joined_ids, joined_segments, joined_positions if positions else None, runs, idle)
+    return OwnRows(runs, joined_ids, joined_segments, joined_positions if positions else None, idle)
 
 
 def numbers_of(texts: Sequence[Tokens], config: ModelConfig, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -214,12 +227,16 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     return [None if window is None and shown is None else made[window] for window in windows]
 
 
-def of_layers(masks: Sequence[LayerMask | None], texts: int, length: int, device: torch.device) -> Tensor:
-    """The masks of layers written out: bool `[text, layer, query, key]`, a view of one where layers share theirs."""
-    everything, every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device), slice(0, length)
-    made = {id(mask): None if mask is None else mask.of(every, every, device) for mask in masks}
+def of_layers(masks: Sequence[LayerMask | None], run: Run, device: torch.device) -> Tensor:
+    """The masks of layers of a run written out: bool `[text, layer, query, key]`, a view of one where layers share
+    theirs.
+    """
+    everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+    shape = len(run.texts), 1, run.length, run.keys
+    queries, keys = slice(0, run.length), slice(0, run.keys)
+    made = {id(mask): None if mask is None else mask.of(queries, keys, device) for mask in masks}
     shown = [made[id(mask)] for mask in masks]
-    whole = [(everything if mask is None else mask).expand(texts, 1, length, length) for mask in shown]
+    whole = [(everything if mask is None else mask).expand(shape) for mask in shown]
     if all(mask is masks[0] for mask in masks):
-        return whole[0].expand(texts, len(masks), length, length)
+        return whole[0].expand(len(run.texts), len(masks), run.length, run.keys)
     return torch.cat(whole, dim=1)

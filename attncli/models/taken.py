@@ -7,21 +7,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.attention import RotaryScore
-from attncli.base.arrays import Floats
+from attncli.base.arrays import Doubles, Floats
 from attncli.models.block import Tap
-from attncli.models.encoder import Encoder
 from attncli.models.grouping import GroupedMaps, between_units, some_of
 from attncli.models.outputs.predicting import answering, said
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
 from attncli.models.storage import STORAGE
 from attncli.models.taps import Lengths, Maps, QueriesAndKeys, Terms
 from attncli.models.walk import Ending
+from attncli.models.walker import Walker
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of
-from attncli.record.parts import Turning
 from attncli.record.prediction import Said
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Fed, Tokens
 
 
 class Asked(NamedTuple):
@@ -36,16 +34,17 @@ class Taken(NamedTuple):
     """What a walk took of a text.
 
     axes: what stands along its maps; vectors and terms are of all tokens.
-    weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors
-    `[2, head, token, head_dim]`, queries and then keys, in its own; terms: what positions add to the scores of these
-    heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool `[layer, query, key]`; said:
-    what the model says of the text, where that is asked for.
+    weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors:
+    queries and keys, `[head, token, head_dim]` each, in its own, and scales `[head]`; terms: what is added to the
+    scores of these heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool
+    `[layer, query, key]`; said: what the model says of the text, where that is asked for.
     """
 
     axes: Axes
     asked: Asked
     weights: Tensor
-    vectors: Tensor
+    vectors: tuple[Tensor, Tensor]
+    scales: Doubles
     terms: dict[str, Tensor]
     masks: Tensor
     said: Said | None
@@ -55,15 +54,20 @@ class Taken(NamedTuple):
         return self.axes.queries.tokens
 
 
+def read_by(tokens: Tokens, part: str) -> Tokens | None:
+    """Return what the keys of a text are of, where that is another one: what an encoder-decoder's encoder has read."""
+    return tokens.read if part == "cross" and isinstance(tokens, Fed) else None
+
+
 def take_batch(
-    model: Encoder, batch: Sequence[Tokens], asked: Asked, request: Request, taps: Sequence[Tap]
+    model: Walker, batch: Sequence[Tokens], asked: Asked, request: Request, taps: Sequence[Tap]
 ) -> list[Taken]:
     """Take what is asked of texts that go through the network together, in one walk.
 
     The walk ends where nothing more is asked for. taps: come before the request's own.
     """
     speaks = request.predict and any(answering(model, tokens) for tokens in batch)
-    axes = [axes_of(request.grouping, one) for one in batch]
+    axes = [axes_of(request.grouping, one.plain, read_by(one, model.part)) for one in batch]
     if not all(one.apart for one in axes):  # several tokens have no q and k together
         asked = asked._replace(vectors=[])
     rows = model.rows(batch, request.mask)
@@ -71,18 +75,18 @@ def take_batch(
     every = [*taps, *own.taps]
     needs_values = any(tap.needs_values for tap in every)
     ending = None if speaks else Ending(max(asked.layers), asked.heads, needs_values)
-    model.need(model.config.layers if ending is None else ending.layer + 1)
+    model.need(model.layers if ending is None else ending.layer + 1)
     with torch.inference_mode():
         for x in model.walk(rows, every, ending):
             last = x
-        spoken = said(model, batch, rows.texts(last)) if speaks else [None] * len(batch)
+        spoken = said(model, batch, rows.last(last)) if speaks else [None] * len(batch)
         return rows.in_order([own.taken(run, spoken) for run in rows.runs])
 
 
 class RequestTaps:
     """The taps that a request needs, and no others: maps of tokens or of units, norms, vectors and terms."""
 
-    def __init__(self, model: Encoder, rows: Rows, axes: Sequence[Axes], asked: Asked, norms: bool) -> None:
+    def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Asked, norms: bool) -> None:
         self.axes, self.asked, self.device = axes, asked, model.device
         self.like = torch.empty(0, dtype=model.dtype, device=model.device)
         map_like = self.like.to(model.map_dtype)
@@ -97,7 +101,7 @@ class RequestTaps:
         else:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, map_like.new_zeros, norms)
         if asked.vectors:
-            self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.config.head_dim, self.like.new_empty)
+            self.vectors = QueriesAndKeys(rows.runs, asked.vectors, model.head_dim, self.like.new_empty)
             self.terms = Terms(rows.runs, asked.vectors, self.like.new_zeros)
 
     @property
@@ -113,12 +117,13 @@ class RequestTaps:
             for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
         ]
 
-    def vectors_of(self, run: Run, place: int) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return queries and keys, `[2, head, token, head_dim]`, and terms by name, of the text at a place in a run."""
+    def vectors_of(self, run: Run, place: int) -> tuple[tuple[Tensor, Tensor], Doubles, dict[str, Tensor]]:
+        """Return queries and keys, `[head, token, head_dim]`, scales, and terms by name, of the text at a place."""
         if self.vectors is None or self.terms is None:
-            return self.like.new_empty(2, 0, run.length, 0), {}
-        terms = self.terms.kept[run.number]
-        return self.vectors.kept[run.number][:, place], {name: term[place] for name, term in terms.items()}
+            return (self.like.new_empty(0, run.length, 0),) * 2, np.empty(0), {}
+        query, key = self.vectors.kept[run.number]
+        terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
+        return (query[place], key[place]), np.array(self.vectors.scales), terms
 
     def maps_of(self, run: Run) -> Iterable[tuple[Tensor, Tensor]]:
         """Return each text's weights and masks, `[layer, query, ...]`."""
@@ -127,7 +132,7 @@ class RequestTaps:
             weights = self.maps.kept[run.number]
             if self.lengths is not None:
                 weights *= self.lengths.kept[run.number][..., None, :]
-            return zip(weights, of_layers(masks, len(run.texts), run.length, self.device), strict=True)
+            return zip(weights, of_layers(masks, run, self.device), strict=True)
         assert self.grouped is not None
         kept, axes = self.grouped.kept, self.axes
         return [
@@ -167,28 +172,29 @@ def mask_blocks(mask: LayerMask, axes: Axes, device: torch.device) -> Iterable[t
         yield queries, keys, allowed[0, 0].expand(queries.stop - queries.start, -1).float()
 
 
-def as_record(model: Encoder, taken: Taken, request: Request) -> AttentionRecord:
+def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     """Raises RequestError when the numbers are no numbers."""
     weights = taken.weights.to(device="cpu", dtype=torch.float32).numpy()
     heads = taken.asked.vectors
-    query, key = taken.vectors.to(device="cpu", dtype=torch.float32).numpy()
+    query, key = (one.to(device="cpu", dtype=torch.float32).numpy() for one in taken.vectors)
     terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
     norms = request.measure == "norm"
     check_finite(model, "norms" if norms else "scores", weights, taken.asked)
     check_vectors_finite(model, [query, key, *terms.values()], heads)
-    scale = np.array([model.network.layer(layer).score.scale(model.config.head_dim) for layer, _ in heads])
-    turning = turning_of(model, heads, len(taken.tokens))
-    vectors = Vectors(list(heads), query, key, scale, terms, turning) if heads and not norms else None
     queries, keys, part = taken.axes
+    turning = model.turning(heads, queries.text)
+    vectors = Vectors(list(heads), query, key, taken.scales, terms, turning) if heads and not norms else None
     spoken = taken.said if taken.axes.whole or taken.said is None else taken.said.between(queries.groups)
     return AttentionRecord(
         weights=weights,
         layers=list(taken.asked.layers),
         heads=list(taken.asked.heads),
-        tokens=taken.tokens,
+        tokens=queries.tokens,
         masks=taken.masks.cpu().numpy(),
-        mask_name=request.mask,
+        mask_name=model.usual_mask(request.mask),
         model=model.info,
+        kind=model.part,
+        key_tokens=keys.tokens if model.part == "cross" else None,
         vectors=None if vectors is None else vectors.between(queries.taken, keys.taken),
         measure=request.measure,
         prediction=spoken,
@@ -197,21 +203,7 @@ def as_record(model: Encoder, taken: Taken, request: Request) -> AttentionRecord
     )
 
 
-def turning_of(model: Encoder, heads: Sequence[tuple[int, int]], tokens: int) -> Turning | None:
-    """How the queries and keys of these heads were turned, if they were: in a network all in the same pairs."""
-    scores = [model.network.layer(layer).score for layer, _ in heads]
-    turned = [score.rotary for score in scores if isinstance(score, RotaryScore)]
-    if not turned:
-        return None
-    pairs, places = turned[0].pairs().numpy(), np.arange(tokens)
-    rates = np.zeros((len(heads), len(pairs)))
-    for number, score in enumerate(scores):
-        if isinstance(score, RotaryScore):
-            rates[number] = score.rotary.rates(torch.float64)
-    return Turning(rates, pairs, places, places)
-
-
-def check_finite(model: Encoder, what: str, weights: Floats, asked: Asked) -> None:
+def check_finite(model: Walker, what: str, weights: Floats, asked: Asked) -> None:
     """Raises RequestError when the weights are no numbers: a row of them that is NaN is so at its first key."""
     bad = np.argwhere(~np.isfinite(weights[..., 0] if what == "scores" else weights.max(axis=-1)))
     if len(bad):
@@ -219,7 +211,7 @@ def check_finite(model: Encoder, what: str, weights: Floats, asked: Asked) -> No
         raise model.too_large(what, asked.layers[layer], asked.heads[head])
 
 
-def check_vectors_finite(model: Encoder, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
+def check_vectors_finite(model: Walker, arrays: Sequence[Floats], heads: Sequence[tuple[int, int]]) -> None:
     """Raises RequestError when a query, a key or a term of theirs, `[head, ...]` each, is no number: at a token
     that the mask hides, no weight says so.
     """

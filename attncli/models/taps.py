@@ -9,6 +9,7 @@ What is kept has the dtype and the device of `like`. Taps that read see what the
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from attncli.models.arrays import Array, lengths, of_dtype, stack
@@ -39,9 +40,7 @@ class Maps(Tap):
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
-        self.kept = [
-            empty((len(run.texts), len(layers), len(heads), run.length, run.key_length or run.length)) for run in runs
-        ]
+        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length, run.keys)) for run in runs]
         self.lent: Array | None = None
 
     def places(self, block: Block) -> Sequence[int]:
@@ -73,7 +72,8 @@ class Maps(Tap):
 class QueriesAndKeys(Tap):
     """Keeps queries and keys of some heads, (layer, head), as they meet.
 
-    kept: for each run `[2, text, head, token, head_dim]`, queries and then keys, in the order asked for.
+    kept: for each run queries and keys, `[text, head, token, head_dim]` each, in the order asked for. scales: of each
+    head, what the product of its queries and keys is multiplied with.
     """
 
     needs_values = False
@@ -86,18 +86,26 @@ class QueriesAndKeys(Tap):
         empty: Empty,
     ) -> None:
         self.heads = list(heads)
-        self.kept = [empty((2, len(run.texts), len(heads), run.length, head_dim)) for run in runs]
+        self.kept = [
+            (
+                empty((len(run.texts), len(heads), run.length, head_dim)),
+                empty((len(run.texts), len(heads), run.keys, head_dim)),
+            )
+            for run in runs
+        ]
+        self.scales = [0.0] * len(self.heads)
 
     def begin(self, block: Block) -> Block:
         queries, keys = self.kept[block.run.number]
         for place, where in places_of_pairs(block, self.heads):
             queries[block.texts, where, block.queries] = block.query[:, place]
             keys[block.texts, where, block.keys] = block.key[:, place]
+            self.scales[where] = block.scale
         return block
 
 
 class Terms(Tap):
-    """Keeps what positions add to the scores of some heads, (layer, head).
+    """Keeps what is added to the scores of some heads, (layer, head): by positions, and by a softcap.
 
     kept: for each run by the term's name `[text, head, query, key]`, in the order asked for; 0 for a head without it.
     """
@@ -105,20 +113,22 @@ class Terms(Tap):
     needs_values = False
 
     def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: Empty) -> None:
+        self.runs = runs
         self.heads = list(heads)
         self.zeros = zeros
         self.kept: list[dict[str, Array]] = [{} for _ in runs]
 
     def begin(self, block: Block) -> Block:
         pairs = places_of_pairs(block, self.heads)
-        if not pairs or block.positional is None:
+        if not pairs or (block.positional is None and block.softcap is None):
             return block
         chosen_heads, kept = block.only([place for place, _ in pairs]), self.kept[block.run.number]
-        for name, term in chosen_heads.terms().items():
+        for name, term in chosen_heads.all_terms().items():
             if name not in kept:
-                kept[name] = self.zeros((len(block.run.texts), len(self.heads), block.run.length, block.run.length))
+                kept[name] = self.zeros((len(block.run.texts), len(self.heads), block.run.length, block.run.keys))
             for place, (_, where) in enumerate(pairs):
-                kept[name][block.texts, where, block.queries, block.keys] = term[..., place, :, :]
+                one = term[..., place if term.shape[-3] > 1 else 0, :, :]
+                kept[name][block.texts, where, block.queries, block.keys] = one
         return block
 
 
@@ -163,18 +173,21 @@ def transformed_lengths(block: Block) -> Array:
 class Given(Tap):
     """Keeps the input of one layer's projections, and the values of one of its heads.
 
-    kept: by the number of the text, x `[token, hidden_size]` and values `[token, head_dim]`.
+    kept: by the number of the text, x `[token, hidden_size]`, values `[token, head_dim]`, and the heads that have the
+    same keys.
     """
 
     def __init__(self, layer: int, head: int) -> None:
         self.layer = layer
         self.head = head
-        self.kept: dict[int, tuple[Array, Array]] = {}
+        self.kept: dict[int, tuple[Array, Array, range]] = {}
 
     def begin(self, block: Block) -> Block:
         if block.layer == self.layer and self.head in block.numbers:
             values = block.value[:, block.numbers.index(self.head)]
-            self.kept.update(zip(block.text_numbers, zip(block.given, values, strict=True), strict=True))
+            first = self.head - self.head % block.shared
+            of_text = zip(block.given, values, repeat(range(first, first + block.shared)))
+            self.kept.update(zip(block.text_numbers, of_text, strict=True))
         return block
 
 

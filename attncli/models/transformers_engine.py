@@ -1,14 +1,18 @@
-"""Models from elsewhere: whatever transformers can give attentions for, run by transformers.
+"""Models from elsewhere: networks that transformers runs, with our place in them where queries meet keys.
 
 Decoders (GPT-2, Llama), encoder-decoders (T5, BART, Marian), and any encoder. Models of the BERT family have
-attncli's own network in `network.py`; this file is for the rest. The network is loaded in `transformers_network.py`;
-that and `transformers_peer.py` are all that import transformers, and no code that a checkpoint brings is run.
+attncli's own network in `network.py`; this file is for the rest. The network is loaded in `transformers_network.py`,
+its attention is ours in `transformers_place.py`, and no code that a checkpoint brings is run. A network that calls no
+attention function of ours gives the maps of its own eager attention, and nothing else.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,26 +20,30 @@ from torch import Tensor
 from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
+from attncli.models.block import Tap
 from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
-from attncli.models.engine import Engine
 from attncli.models.hub import Place, check_sha256, weights_sha256
-from attncli.models.kernels import map_dtype
+from attncli.models.output import Found
 from attncli.models.own_only import not_given, why_no_encoder
-from attncli.models.rows import Run
-from attncli.models.storage import STORAGE
-from attncli.models.taps import Maps
+from attncli.models.rows import Rows, Run, every_text
+from attncli.models.tapped import TappedModel
+from attncli.models.taps import Gates
 from attncli.models.transformers_masks import allowed, for_all_queries, layer_kinds, masks_of, on_any
 from attncli.models.transformers_network import load_network, on_text_alone, takes
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, register
+from attncli.models.transformers_outputs import Headed, find_outputs
+from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare
 from attncli.models.transformers_tokens import Backend, pieces
+from attncli.models.walk import Beginning, Ending
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
-from attncli.record.selection import select
+from attncli.record.named_heads import heads_list
+from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Tokens, tokens_of
+from attncli.text.tokens import Fed, Read, Tokens, tokens_of
 
 LONGEST_ANSWER = 64  # tokens that a decoder writes by itself
+TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of a pass that finds out what calls our function
 
 
 def load_with_transformers(place: Place, device: str, dtype: str) -> "TransformersModel":
@@ -47,144 +55,210 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
     sha256 = weights_sha256(weight_files(place.path))
     check_sha256(place, sha256)
     network, tokenizer = load_network(place, number)
-    return TransformersModel(place, sha256, network.to(chosen).eval(), tokenizer)
+    return TransformersModel(place, sha256, network.to(chosen).eval().requires_grad_(False), tokenizer)
 
 
-class Given(NamedTuple):
-    """What a part of a network is given: what it reads and, where an encoder-decoder's decoder takes part in it, what
-    that is fed.
+@dataclass(frozen=True)
+class TheirRows(Rows):
+    """A batch for a network of transformers.
+
+    inputs: what it is called with for each run, `[text, token]` each; mask: which it is to have, of MASKS; real:
+    whether a key is no [PAD], bool `[text, key]`, for each run. spoken: for each run how many tokens have vectors after
+    the last layer.
     """
 
-    part: str
-    read: Tokens
-    fed: Tokens | None = None
+    inputs: list[dict[str, Tensor]]
+    mask: str
+    real: list[Tensor]
+    spoken: list[int]
 
-    @property
-    def queries(self) -> Tokens:
-        return self.read if self.fed is None else self.fed
+    def last(self, rows: Tensor) -> list[Tensor]:
+        sizes = [len(run.texts) * length for run, length in zip(self.runs, self.spoken, strict=True)]
+        parts = zip(self.runs, rows.split(sizes), strict=True)
+        return self.in_order(part.unflatten(0, (len(run.texts), -1)) for run, part in parts)
 
 
-class TransformersModel(Engine):
+class TransformersModel(TappedModel):
     """A network of transformers with its tokenizer, ready to be asked for the attention of texts.
 
-    theirs: transformers' own tokenizer.
+    theirs: transformers' own tokenizer. part: the attention that is tapped.
     """
 
     name = "transformers"
+    resumes = False
 
     def __init__(self, place: Place, sha256: str, network: Any, theirs: Any) -> None:
         self.place = place
         self.sha256 = sha256
         self.network = network
         self.device = network.device
+        self.dtype = network.dtype
         self.theirs = theirs
         self.paired: bool = network.config.is_encoder_decoder
+        self.gone: list[tuple[int, int]] = []
         self.infos: dict[str, ModelInfo] = {}
         self.tokenizer = self.cutter("encoder")
-
-    def attend_tokens(self, texts: Iterable[Tokens], request: Request) -> Iterator[AttentionRecord]:
-        """One text after the other; layers and heads are counted in the part asked for.
-
-        A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
-        the start token and the target's tokens but the last. A network that calls our attention function is asked for
-        these layers and heads alone (`attncli.models.transformers_place`). Of another one all maps are made, and every
-        layer's mask is found by where its weights are (`attncli.models.transformers_masks`).
-        """
-        for read in texts:
-            given = self.given(read, request)
-            made = (
-                self.record(given, self.maps(given, request.mask), request)
-                if self.places is None
-                else self.taken(given, request)
-            )
-            yield grouped(made, request.grouping)
-
-    def check(self, request: Request) -> None:
-        if request.measure == "norm":
-            raise not_given("norms need values and the output projection", "the measure norm", self.place)
-        if request.vectors not in (None, "none"):
-            raise not_given("vectors are queries and keys", "--vectors or --terms", self.place)
-        why = self.why_not(request.mask, self.part(request))
-        if why is not None:
-            own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""
-            raise RequestError(f"{why}: --mask {' or '.join(on_any())}{own}")
-
-    def why_not(self, mask: str, kind: str) -> str | None:
-        if mask in on_any() or (mask == "causal" and kind == "decoder"):
-            return None
-        what = {"encoder": "an encoder", "decoder": "a decoder", "cross": "a cross-attention"}[kind]
-        hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
-        return f"transformers does not {hides} {what}"
+        self.places = self.find_places()
+        self.part = "cross" if self.paired else self.parts[0]
 
     # --- what the model has -------------------------------------------------------------------------------
+
+    def find_places(self) -> Places | None:
+        """Find the modules that call our attention function; None where the network does not call one."""
+        read, fed = (tokens_of(pieces(self.theirs, TRIED[half])) for half in ("encoder", "decoder"))
+        prepare(self.network, self.stack("encoder"), self.stack("decoder"))
+        trial, inputs = Trial(), self.inputs([read], "padding")
+        if self.paired:
+            inputs["decoder_input_ids"] = torch.tensor([fed.ids], device=self.device)
+        try:
+            with self.running(), torch.inference_mode(), trial.watching(self.network), passing(trial):
+                self.network.set_attn_implementation(NAME)
+                self.network(**inputs)
+        except RequestError:
+            trial.calls.clear()
+        if not trial.calls:
+            self.network.set_attn_implementation("eager")
+            return None
+        encoder = self.network.get_encoder() if self.paired else None
+        return Places.of(self.network, trial, encoder, len(fed))
 
     @property
     def parts(self) -> tuple[str, ...]:
         if self.paired:
             return choices.names(choices.Kind)
+        if self.places is not None:
+            return self.places.parts
         return ("encoder",) if self.looks_ahead else ("decoder",)
 
     @cached_property
     def looks_ahead(self) -> bool:
         """Whether a token attends to those after it. Found by trying: no configuration says so for all models."""
-        given = Given("encoder", self.four)
+        tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))
+        return bool(allowed(self.maps(tried, "padding", "encoder")).triu(1).any())
+
+    def of_which(self, which: str | None) -> str:
+        """Return the part that is meant. Raises RequestError for one that the model does not have."""
+        if which is None or self.paired:
+            return which or self.part
+        [only] = self.parts
+        if which != only:
+            raise RequestError(f"{self.place.name} has no {which} attention: it is one {only}; leave --which out")
+        return only
+
+    def of_part(self, which: str | None) -> "TransformersModel":
+        part = self.part if which is None else self.of_which(which)
         if self.places is None:
-            return bool(allowed(self.maps(given, "padding")).triu(1).any())
-        current = Pass(self.places, "encoder", ())
-        with passing(current):
-            self.passed(given, "padding")
-        return any(mask is None or bool(mask.triu(1).any()) for mask in current.masks.values())
+            raise RequestError(
+                f"this looks into the attention of a network, and {self.place.name} does not let one: its code in "
+                "transformers calls no attention function that can be replaced; run, view, heatmap and flow show its "
+                "maps"
+            )
+        if part == self.part:
+            return self
+        made = copy(self)
+        made.part = part
+        return made
+
+    def silencing(self, heads: Sequence[tuple[int, int]]) -> "TransformersModel":
+        made = copy(self)
+        made.gone, made.infos = list(heads), {}
+        return made
 
     @property
-    def four(self) -> Tokens:
-        """Four tokens, to try what the network does."""
-        return tokens_of(pieces(self.theirs, [1, 2, 3, 4]))
+    def silenced(self) -> list[tuple[int, int]]:
+        return self.gone
 
     @property
-    def dtype_name(self) -> str:
-        return str(self.network.dtype).removeprefix("torch.")
+    def can_be_tapped(self) -> bool:  # type: ignore[override]
+        return self.places is not None
+
+    @property
+    def tapped(self) -> Places:
+        """Where our function is called, for whoever has asked `of_part`."""
+        assert self.places is not None
+        return self.places
+
+    @property
+    def layers(self) -> int:
+        return max(self.tapped.numbers(self.part)) + 1
+
+    @property
+    def depth(self) -> int:
+        halves = ("encoder", "decoder") if self.paired else (self.part,)
+        return sum(max(self.tapped.numbers(half)) + 1 for half in halves)
+
+    @property
+    def heads(self) -> int:
+        return len(self.tapped.blocks[self.part].numbers)
+
+    @property
+    def head_dim(self) -> int:
+        return int(self.tapped.blocks[self.part].query.shape[-1])
+
+    def term_names(self, layer: int) -> Sequence[str]:
+        return list(self.tapped.blocks[self.part].all_terms())
+
+    def term_numbers(self, layer: int, tokens: Tokens) -> int:
+        return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
+
+    def select_layers(self, layers: Selection) -> list[int]:
+        """Layers in between whose tokens meet in another way, such as linear attention, keep their numbers."""
+        there = self.tapped.numbers(self.part)
+        chosen = there if layers == "all" else select(layers, self.layers, "layer")
+        if absent := [layer for layer in chosen if layer not in there]:
+            raise RequestError(
+                f"layer {absent[0]} of {self.place.name} has no attention: ask for some of {number_list(there)}"
+            )
+        return chosen
 
     def info_of(self, which: str | None) -> ModelInfo:
         """Found by trying, once: configurations have many words for it."""
-        part = self.part(Request(which=which))
-        if part not in self.infos and self.places is not None:
-            of = part if self.paired else "encoder"
-            self.infos[part] = self.info_with(part, max(self.places.numbers(of)) + 1, self.places.heads[of])
+        part = self.part if which is None else self.of_which(which)
         if part not in self.infos:
-            given = Given(part, self.four, self.four if self.paired and part != "encoder" else None)
-            self.infos[part] = self.info_by(part, self.maps(given, "padding"))
+            if self.places is None:
+                tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))
+                maps = self.maps(
+                    Fed(**tried.lists, read=tried, goal=[]) if self.fed_to(part) else tried, "padding", part
+                )
+                sizes = len(maps), len(maps[0])
+            else:
+                view = self.of_part(part)
+                sizes = view.layers, view.heads
+            size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
+            changes = f"without {heads_list(self.gone)}" if self.gone else ""
+            self.infos[part] = ModelInfo(self.place.name, str(self.place.path), self.sha256, *sizes, size, changes)
         return self.infos[part]
 
-    def info_by(self, part: str, maps: Sequence[Tensor]) -> ModelInfo:
-        """By the maps that a part gives."""
-        return self.info_with(part, len(maps), len(maps[0]))
+    @property
+    def info(self) -> ModelInfo:
+        return self.info_of(None)
 
-    def info_with(self, part: str, layers: int, heads: int) -> ModelInfo:
-        """Name the model, with so many layers and heads of a part."""
-        size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
-        return ModelInfo(self.place.name, str(self.place.path), self.sha256, layers, heads, size)
-
-    def part(self, request: Request) -> str:
-        """The part that is meant. Raises RequestError for one that the model does not have."""
-        if self.paired:
-            return request.which or "cross"
-        [only] = self.parts
-        if request.which not in (None, only):
-            raise RequestError(
-                f"{self.place.name} has no {request.which} attention: it is one {only}; leave --which out"
-            )
-        if request.target is not None:
-            raise RequestError(f"{self.place.name} is one {only}, which writes nothing: leave --target out")
-        return only
+    def fed_to(self, part: str) -> bool:
+        """Whether a decoder has to be fed something beside what an encoder reads."""
+        return self.paired and part != "encoder"
 
     def writes(self, request: Request) -> bool:
-        return self.paired and self.part(request) != "encoder"
+        return self.fed_to(self.of_which(request.which))
 
     def stack(self, part: str) -> Any:
-        """The half of the network that a part is in."""
+        """The half of the network that a part is in, without a head upon it."""
         if not self.paired:
-            return self.network
-        return self.network.get_encoder() if part == "encoder" else self.network.get_decoder()
+            return self.network.base_model
+        half = self.network.get_encoder() if part == "encoder" else self.network.get_decoder()
+        return half.base_model
+
+    def usual_mask(self, mask: str | None) -> str:
+        if mask is None:
+            return "causal" if self.part == "decoder" else "padding"
+        choices.check("mask", mask, choices.Mask)
+        if mask == "causal" and self.part == "cross":
+            raise RequestError("a cross-attention has no future to hide: --mask padding or none")
+        return mask
+
+    def find_outputs(self) -> Found:
+        if self.places is None:
+            return Found({}, {})
+        return find_outputs(self, Headed(self.network, self.stack("decoder"), self.paired, self.running))
 
     # --- tokens -------------------------------------------------------------------------------------------
 
@@ -204,7 +278,24 @@ class TransformersModel(Engine):
         """The one for what the decoder is fed."""
         return self.cutter("decoder")
 
-    def taught(self, target: str) -> Tokens:
+    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        if not self.fed_to(self.part) or isinstance(tokens, Fed):
+            return tokens
+        fed, goal = self.written(tokens, target)
+        return Fed(**fed.lists, read=tokens, goal=goal)
+
+    def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        """Return what the part's queries are of, so that the last vectors are those of what the decoder is fed."""
+        if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
+            fed, goal = self.written(tokens, target)
+            return Read(**tokens.lists, fed=fed, goal=goal)
+        return self.ready(tokens, target)
+
+    def written(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
+        """What the decoder is fed to write a target, or else its own greedy output; and the tokens that it writes."""
+        return self.answer_of(self.inputs([read], "padding")) if target is None else self.taught(target)
+
+    def taught(self, target: str) -> tuple[Tokens, list[int]]:
         """What the decoder is fed to write the target: the start token, and the target's tokens but the last."""
         wanted = self.fed.encode(target)
         if hasattr(self.network, "prepare_decoder_input_ids_from_labels"):
@@ -214,15 +305,15 @@ class TransformersModel(Engine):
         else:
             start = self.network.config.decoder_start_token_id
         first = tokens_of(pieces(self.theirs, [start]), self.fed.notation)
-        return Tokens(**{name: [*values, *getattr(wanted, name)[:-1]] for name, values in vars(first).items()})
+        return first.then(wanted.take(range(len(wanted) - 1))), wanted.ids
 
-    def answer_of(self, inputs: dict[str, Tensor]) -> Tokens:
+    def answer_of(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
         """What the decoder is fed to write its own greedy output: the start token, and its tokens but the last.
 
         The same every time.
         """
         longest = min(LONGEST_ANSWER, self.fed.max_tokens)
-        with self.running():
+        with self.running(), torch.inference_mode():
             ids = self.network.generate(
                 **inputs,
                 do_sample=False,
@@ -231,27 +322,18 @@ class TransformersModel(Engine):
                 max_new_tokens=longest,
                 return_dict_in_generate=False,
             )
-        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.fed.notation)
+        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.fed.notation), ids[0, 1:].tolist()
 
     # --- running ------------------------------------------------------------------------------------------
 
-    def given(self, read: Tokens, request: Request) -> Given:
-        """What a request's part is given of a text. Raises RequestError as `part` does."""
-        part = self.part(request)
-        if not self.paired or part == "encoder":
-            return Given(part, read)
-        if request.target is None:
-            return Given(part, read, self.answer_of(self.inputs(read, request.mask)))
-        return Given(part, read, self.taught(request.target))
-
-    def inputs(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
-        """What the network is called with, `[1, token]` each; a decoder hides the future by itself."""
-        real = torch.tensor([[not padding for padding in tokens.padding]])
-        seen = self_mask(real, *for_all_queries(mask))[0, 0, 0].int().tolist()
-        inputs = {"input_ids": tokens.ids, "attention_mask": seen}
+    def inputs(self, texts: Sequence[Tokens], mask: str) -> dict[str, Tensor]:
+        """What the network is called with, `[text, token]` each; a decoder hides the future by itself."""
+        real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts])
+        seen = self_mask(real, *for_all_queries(mask))[:, 0, 0].expand(real.shape).int()
+        inputs = {"input_ids": torch.tensor([tokens.ids for tokens in texts]), "attention_mask": seen}
         if self.tells_segments:
-            inputs["token_type_ids"] = tokens.segments
-        return {name: torch.tensor([values], device=self.device) for name, values in inputs.items()}
+            inputs["token_type_ids"] = torch.tensor([tokens.segments for tokens in texts])
+        return {name: values.to(self.device) for name, values in inputs.items()}
 
     @cached_property
     def tells_segments(self) -> bool:
@@ -263,100 +345,170 @@ class TransformersModel(Engine):
         given = "token_type_ids" in self.theirs.model_input_names and takes(reads, "token_type_ids")
         return given and getattr(reads.config, "type_vocab_size", 2) > 1
 
-    @cached_property
-    def places(self) -> Places | None:
-        """The modules that call our attention function; None where the network does not call one."""
-        given = Given("encoder", self.four)
-        if self.paired:
-            given = Given("cross", self.four, tokens_of(pieces(self.theirs, [1, 2, 3])))
-        trial = Trial()
-        register()
-        try:
-            with self.running(), passing(trial):
-                self.network.set_attn_implementation(NAME)
-                self.passed(given, "padding")
-        except RequestError:
-            trial.calls.clear()
-        if not trial.calls:
-            self.network.set_attn_implementation("eager")
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Without a word, and with what transformers refuses as one line."""
+        with on_text_alone("transformers can't run", self.place, self.network.config):
+            yield
+
+    def need(self, layers: int) -> None:
+        """All of the network has been read."""
+
+    def rows(
+        self,
+        batch: Sequence[Tokens],
+        mask: str | None,
+        positions: bool = True,
+        together: Callable[[int], int] = every_text,
+    ) -> TheirRows:
+        if not positions:
+            raise RequestError("transformers does not leave the positions out")
+        mask = self.usual_mask(mask)
+        order = sorted(range(len(batch)), key=lambda number: batch[number].sizes)
+        rows = TheirRows([], [], mask, [], [])
+        row = 0
+        for (length, _), same in groupby(order, key=lambda number: batch[number].sizes):
+            alike, most = list(same), max(1, together(length))
+            for numbers in (alike[start : start + most] for start in range(0, len(alike), most)):
+                row = self.add_run(rows, numbers, [batch[number] for number in numbers], row)
+        return rows
+
+    def add_run(self, rows: TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
+        """Add texts of one length to a batch, from this row on. Returns the row after them."""
+        length = len(texts[0])
+        read = [one.read if isinstance(one, Fed) else one for one in texts]
+        inputs = self.inputs(read, rows.mask)
+        real = ~torch.tensor([one.padding for one in read], device=self.device)
+        if isinstance(texts[0], Read | Fed):
+            inputs["decoder_input_ids"] = torch.tensor([one.spoken.ids for one in texts], device=self.device)
+        keys = real.shape[1] if self.part == "cross" else length
+        where = slice(row, row + len(texts) * length)
+        rows.runs.append(Run(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
+        rows.inputs.append(inputs)
+        rows.real.append(real if self.part != "decoder" or not self.paired else real.new_ones(len(texts), length))
+        rows.spoken.append(len(texts[0].spoken))
+        return where.stop
+
+    def walk(
+        self,
+        rows: Rows,
+        taps: Sequence[Tap] = (),
+        ending: Ending | None = None,
+        beginning: Beginning | None = None,
+    ) -> Iterator[Tensor]:
+        """Go through the network, run by run. Yields the vectors of the tokens, which go into it, and, without an
+        ending, what comes out of the last layer.
+
+        Of an encoder-decoder these are the vectors of the half that the part is in, and of the decoder, if it is fed.
+        """
+        assert isinstance(rows, TheirRows)
+        if self.gone:
+            taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]
+        first, last = [], []
+        for run, inputs, real in zip(rows.runs, rows.inputs, rows.real, strict=True):
+            current = Pass(self.tapped, self.part, run, taps, rows.mask, real)
+            if ending is not None:
+                current.last, current.values = ending.layer, ending.values
+            if beginning is not None:
+                current.beginning = run.tokens(beginning.x)
+            fed = "decoder_input_ids" in inputs
+            with self.running(), passing(current):
+                made = self.network(**inputs) if fed else self.stack("encoder")(**inputs)
+                current.decoded = made.last_hidden_state
+            assert current.x is not None
+            first.append(current.x.flatten(0, 1))
+            if ending is None:
+                assert current.decoded is not None
+                last.append(current.decoded.flatten(0, 1))
+        yield torch.cat(first)
+        if last:
+            yield torch.cat(last)
+
+    def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
+        if not positions:
+            raise RequestError("transformers does not leave the positions out")
+        part = "encoder" if self.paired else self.part
+        if self.places is None:
+            if mask is not None and (why := self.why_not(mask, part)) is not None:
+                raise RequestError(why)
+            with self.running(), torch.inference_mode():
+                made = self.stack(part)(**self.inputs([tokens], mask or "padding"), output_hidden_states=True)
+            return [states[0] for states in made.hidden_states]
+        rows = self.of_part(part).rows([tokens], mask)
+        current = Pass(self.places, part, rows.runs[0], (), rows.mask, rows.real[0])
+        with self.running(), torch.inference_mode(), passing(current):
+            made = self.stack(part)(**rows.inputs[0], output_hidden_states=True)
+        return [states[0] for states in made.hidden_states]
+
+    # --- what is asked --------------------------------------------------------------------------------------
+
+    def check(self, request: Request) -> None:
+        part = self.of_which(request.which)
+        if request.target is not None and not self.paired:
+            raise RequestError(f"{self.place.name} is one {part}, which writes nothing: leave --target out")
+        if self.places is not None:
+            self.of_part(part).usual_mask(request.mask)
+            super().check(request)
+            return
+        if request.measure == "norm":
+            raise not_given("norms need values and the output projection", "the measure norm", self.place)
+        if request.vectors not in (None, "none"):
+            raise not_given("vectors are queries and keys", "--vectors or --terms", self.place)
+        why = None if request.mask is None else self.why_not(request.mask, part)
+        if why is not None:
+            own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""
+            raise RequestError(f"{why}: --mask {' or '.join(on_any())}{own}")
+
+    def why_not(self, mask: str, kind: str) -> str | None:
+        if self.places is not None or mask in on_any() or (mask == "causal" and kind == "decoder"):
             return None
-        encoder = self.network.get_encoder() if self.paired else None
-        return Places.of(self.network, trial, encoder, 3)
+        what = {"encoder": "an encoder", "decoder": "a decoder", "cross": "a cross-attention"}[kind]
+        hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
+        return f"transformers does not {hides} {what}"
 
-    def taken(self, given: Given, request: Request) -> AttentionRecord:
-        """Make the record of what a request asks of a text, from a pass through our place."""
-        places, part = self.places, given.part if self.paired else "encoder"
-        assert places is not None
-        info, there = self.info_of(given.part), places.numbers(part)
-        layers = there if request.layers == "all" else select(request.layers, info.layers, "layer")
-        if absent := [layer for layer in layers if layer not in there]:
-            raise RequestError(f"layer {absent[0]} of {self.place.name} has no attention: ask for some of {there}")
-        heads = select(request.heads, info.heads, "head")
-        queries, keys = len(given.queries), len(given.queries if given.part == "decoder" else given.read)
-        run = Run(0, [0], slice(0, queries), queries, [], None, True, keys)
-        like = torch.empty(0, dtype=self.network.dtype, device=self.device)
-        like = like.to(map_dtype(like))
-        maps = Maps([run], layers, heads, lambda shape: STORAGE.empty(shape, like))
-        current = Pass(places, part, [maps], max(layers))
-        with passing(current):
-            self.passed(given, request.mask)
-        weights = maps.kept[0][0].to(device="cpu", dtype=torch.float32)
-        if not weights.isfinite().all():
-            raise RequestError(f"a weight of {self.place.name} is no number: another --dtype has more room")
-        everything = torch.ones(queries, keys, dtype=torch.bool)
-        masks = [everything if one is None else one[0, 0].cpu() for one in map(current.masks.__getitem__, layers)]
-        return AttentionRecord(
-            weights=weights.numpy(),
-            layers=layers,
-            heads=heads,
-            tokens=given.queries,
-            masks=torch.stack([one.expand(queries, keys) for one in masks]).numpy(),
-            mask_name="causal" if given.part == "decoder" else request.mask,
-            model=info,
-            key_tokens=given.read if given.part == "cross" else None,
-            kind=given.part,
-            dtype=self.dtype_name,
-        )
+    def attend_tokens(
+        self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
+    ) -> Iterator[AttentionRecord]:
+        """Yield a record of each text.
 
-    def passed(self, given: Given, mask: str, **asked: bool) -> Any:
-        """What one forward pass gives."""
-        inputs = self.inputs(given.read, mask)
-        if given.fed is None:
-            module = self.stack(given.part)
-        else:
-            module = self.network
-            inputs["decoder_input_ids"] = torch.tensor([given.fed.ids], device=self.device)
-        with self.running():
-            return module(**inputs, **asked)
+        A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
+        the start token and the target's tokens but the last. Of a network that does not call our function all maps are
+        made, and every layer's mask is found by where its weights are (`attncli.models.transformers_masks`).
+        """
+        if self.places is not None:
+            yield from super().attend_tokens(texts, request, taps)
+            return
+        part = self.of_which(request.which)
+        for read in texts:
+            given = read
+            if self.fed_to(part):
+                fed, goal = self.written(read, request.target)
+                given = Fed(**fed.lists, read=read, goal=goal)
+            maps = self.maps(given, request.mask or "padding", part)
+            yield grouped(self.record(given, maps, request, part), request.grouping)
 
-    def maps(self, given: Given, mask: str) -> list[Tensor]:
-        """Every layer's weights `[head, query, key]`. Raises RequestError when there is not one map a head."""
-        name = "attentions" if given.fed is None else f"{given.part}_attentions"
-        maps = getattr(self.passed(given, mask, output_attentions=True), name, None)
+    def maps(self, given: Tokens, mask: str, part: str) -> list[Tensor]:
+        """Every layer's weights `[head, query, key]`, of their own eager attention.
+
+        Raises RequestError when there is not one map a head.
+        """
+        inputs = self.inputs([given.read if isinstance(given, Fed) else given], mask)
+        name, module = "attentions", self.stack(part)
+        if isinstance(given, Fed):
+            name, module = f"{part}_attentions", self.network
+            inputs["decoder_input_ids"] = torch.tensor([given.ids], device=self.device)
+        with self.running(), torch.inference_mode():
+            maps = getattr(module(**inputs, output_attentions=True), name, None)
         if not maps or any(layer is None for layer in maps):
             raise RequestError(f"transformers gives no attention of {self.place.name}: not all its layers have any")
-        keys = len(given.queries if given.part == "decoder" else given.read)
-        if any(layer.shape != (1, maps[0].shape[1], len(given.queries), keys) for layer in maps):
+        keys = len(given.read if part == "cross" and isinstance(given, Fed) else given)
+        if any(layer.shape != (1, maps[0].shape[1], len(given), keys) for layer in maps):
             raise RequestError(f"the attention of {self.place.name} has another shape than a map of tokens a head")
         return [layer[0] for layer in maps]
 
-    def hidden_states(self, tokens: Tokens, mask: str = "padding", positions: bool = True) -> list[Tensor]:
-        if not positions:
-            raise RequestError("transformers does not leave the positions out")
-        part = self.parts[0]
-        if (why := self.why_not(mask, part)) is not None:
-            raise RequestError(why)
-        return [states[0] for states in self.passed(Given(part, tokens), mask, output_hidden_states=True).hidden_states]
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Without gradients and without a word, and with what transformers refuses as one line."""
-        with on_text_alone("transformers can't run", self.place, self.network.config), torch.inference_mode():
-            yield
-
-    def record(self, given: Given, maps: Sequence[Tensor], request: Request) -> AttentionRecord:
+    def record(self, given: Tokens, maps: Sequence[Tensor], request: Request, part: str) -> AttentionRecord:
         """What was asked for of the maps. Raises RequestError for a layer or head out of range, and for NaN."""
-        part, info = given.part, self.info_by(given.part, maps)
+        info = self.info_of(part)
         layers, heads = select(request.layers, info.layers, "layer"), select(request.heads, info.heads, "head")
         weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
         if not weights.isfinite().all():
@@ -367,11 +519,11 @@ class TransformersModel(Engine):
             weights=weights.numpy(),
             layers=layers,
             heads=heads,
-            tokens=given.queries,
+            tokens=given.plain,
             masks=torch.stack([masks[layer] for layer in layers]).cpu().numpy(),
-            mask_name="causal" if part == "decoder" else request.mask,
+            mask_name="causal" if part == "decoder" else request.mask or "padding",
             model=info,
-            key_tokens=given.read if part == "cross" else None,
+            key_tokens=given.read if part == "cross" and isinstance(given, Fed) else None,
             kind=part,
             dtype=self.dtype_name,
         )

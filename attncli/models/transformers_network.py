@@ -17,18 +17,28 @@ from attncli.models.own_code import left_aside, needs_its_code, own_code
 from attncli.models.transformers_peer import peer_tokenizer, quiet, reference_config, refusals
 
 TEXT_INPUT = "input_ids"
+# Endings of the names of networks with a head: transformers' list of those that have one, and the class that loads it.
+HEADS = {
+    "LMHeadModel": "CAUSAL_LM",
+    "ForCausalLM": "CAUSAL_LM",
+    "ForMaskedLM": "MASKED_LM",
+    "ForSequenceClassification": "SEQUENCE_CLASSIFICATION",
+    "ForTokenClassification": "TOKEN_CLASSIFICATION",
+    "ForQuestionAnswering": "QUESTION_ANSWERING",
+}
+AUTO = {ending: f"AutoModel{ending}" for ending in HEADS} | {"LMHeadModel": "AutoModelForCausalLM"}
 # What else a network may be called with, in words; transformers has some twenty names, most of them of these kinds.
 OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
 BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # a part of a network that reads something else
 
 
 def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
-    """transformers' network, with eager attention, and its tokenizer.
+    """transformers' network, with the head that the checkpoint has, with eager attention, and its tokenizer.
 
     Raises RequestError when it can't load them, doesn't find all of the network in the weights, the network reads
     something else than text, or the checkpoint needs code of its own.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
+    from transformers import AutoConfig
 
     data = read_config(place.path / CONFIG_FILE)
     check_known(place, data)
@@ -38,19 +48,21 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
         config = reference_config(data) if known else AutoConfig.from_pretrained(str(place.path), **safely)
     check_reads_text(place, config)
     with left_aside(place.name, native(data)) as code:
-        with quiet(), refusals(f"transformers can't load {place.path}"):
-            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
-            network, found = kind.from_pretrained(
-                str(place.path),
-                config=config,
-                dtype=dtype,
-                attn_implementation="eager",
-                output_loading_info=True,
-                **safely,
-            )
-        # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
-        missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
-        if missing:
+        for kind in kinds_of(config):
+            with quiet(), refusals(f"transformers can't load {place.path}"):
+                network, found = kind.from_pretrained(
+                    str(place.path),
+                    config=config,
+                    dtype=dtype,
+                    attn_implementation="eager",
+                    output_loading_info=True,
+                    **safely,
+                )
+            # What is not found is drawn at random. The pooler takes no part in attention, and is often not published.
+            missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+            if not missing:
+                break
+        else:
             raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
         surplus = sorted(name for name in found["unexpected_keys"] if is_of_body(name, network))
         if surplus and code is not None:
@@ -59,6 +71,20 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
     if getattr(tokenizer, "separate_vocabs", False):
         raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
     return network, tokenizer
+
+
+def kinds_of(config: Any) -> list[Any]:
+    """Return the classes of transformers that may load a network: with the head that is named, or without one."""
+    import transformers
+
+    if config.is_encoder_decoder:
+        return [transformers.AutoModelForSeq2SeqLM]
+    kinds = [transformers.AutoModel]
+    for name in config.architectures or []:
+        for ending, kind in HEADS.items():
+            if str(name).endswith(ending) and type(config) in getattr(transformers, f"MODEL_FOR_{kind}_MAPPING"):
+                kinds.insert(0, getattr(transformers, AUTO[ending]))
+    return kinds
 
 
 def check_known(place: Place, data: dict[str, Any]) -> None:
@@ -81,7 +107,7 @@ def check_known(place: Place, data: dict[str, Any]) -> None:
 
 def is_of_body(name: str, network: Any) -> bool:
     """Whether a tensor of a checkpoint lies in what a network consists of, and not in a head upon it."""
-    parts = dict(network.named_children())
+    parts = dict(network.base_model.named_children())
     return name.removeprefix(f"{network.base_model_prefix}.").split(".")[0] in parts
 
 

@@ -291,7 +291,7 @@ def refusals(what: str) -> Iterator[None]:
     """What transformers refuses, for reasons of its own and with any exception, as one line."""
     try:
         yield
-    except MemoryError:
+    except (MemoryError, RequestError):
         raise
     except Exception as error:
         raise RequestError(f"{what}: {type(error).__name__}: {first_line(error)}") from error

@@ -5,7 +5,7 @@ a `Block` of what it is given and hands it to `meet`, as the walk through our ow
 
     network(**inputs) ──► attention module ──► meet_theirs(q, k, v, mask) ──► meet(block, taps) ──► output
 
-    with passing(Pass(places, part, taps)):
+    with passing(Pass(places, part, run, taps, mask, real)):
         network(**inputs)
 """
 
@@ -15,15 +15,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
 from attncli.models.rows import LayerMask, Run
 
+PROVEN = 1e-2  # by which the heads' parts may miss the output of W_O, in half precision
 NAME = "attncli"  # what transformers knows our function by
 PARTS = ("encoder", "decoder", "cross")
 
@@ -32,23 +34,87 @@ PARTS = ("encoder", "decoder", "cross")
 class Pass:
     """One forward pass whose blocks go to taps.
 
-    part: the attention whose blocks the taps are offered; last: the layer after which the pass may end, if any.
-    masks: for each layer of the part, what it allowed: bool `[text, 1, query, key]`, or None for everything.
+    part: the attention whose blocks the taps are offered, of the texts of `run`; mask: which it is to have, of MASKS;
+    real: whether a key is no [PAD], bool `[text, key]`. last: the layer after which the pass may end, if any; values:
+    whether that layer's outputs are needed.
+    stack: the half of the network whose first vectors are kept in `x`, `[text, token, hidden_size]`, or replaced by it.
+    decoded: what came out of a decoder's last layer, after which an encoder-decoder's pass ends. masks: by the number
+    of each mask that layers were given, that and what became of it.
     """
 
     places: "Places"
     part: str
+    run: Run
     taps: Sequence[Tap]
+    mask: str
+    real: Tensor
     last: int | None = None
-    masks: dict[int, Tensor | None] = field(default_factory=dict)
+    values: bool = True
+    x: Tensor | None = None
+    beginning: Tensor | None = None
+    inside: str | None = None
+    decoded: Tensor | None = None
+    masks: dict[int, tuple[Tensor | None, LayerMask | None]] = field(default_factory=dict)
     calls: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def half(self) -> str:
+        """The half of an encoder-decoder that the part is in."""
+        return "encoder" if self.part == "encoder" else "decoder"
+
+
+class Call(NamedTuple):
+    """A call of our function: the module, its block, and what the heads gave, joined `[text, query, head * size]`."""
+
+    module: nn.Module
+    block: Block
+    joined: Tensor
 
 
 @dataclass
 class Trial:
-    """A forward pass that finds out which modules call our function: each call's module, queries, keys and heads."""
+    """A forward pass that finds out which modules call our function, and which modules join their heads.
 
-    calls: list[tuple[nn.Module, int, int, int]] = field(default_factory=list)
+    projections: by module that calls, the module that multiplies its joined heads with W_O.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    projections: dict[int, nn.Module] = field(default_factory=dict)
+
+    @contextmanager
+    def watching(self, network: nn.Module) -> Iterator[None]:
+        """Watch the modules of a network that may be W_O."""
+        from transformers.pytorch_utils import Conv1D
+
+        linear = [module for module in network.modules() if isinstance(module, nn.Linear | Conv1D)]
+        hooks = [module.register_forward_hook(self.multiplied) for module in linear]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def multiplied(self, module: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Find out whether a module multiplies what the heads have just given: after every Linear and Conv1D."""
+        if not self.calls or not inputs or not isinstance(inputs[0], Tensor):
+            return
+        caller, block, joined = self.calls[-1]
+        given = inputs[0].reshape(-1, inputs[0].shape[-1])
+        if given.shape != joined.flatten(0, 1).shape or not torch.equal(given, joined.flatten(0, 1)):
+            return
+        weight = by_head(module, block)
+        parts = torch.einsum("rhd,nhd->rn", given.unflatten(-1, (len(block.numbers), -1)).double(), weight.double())
+        bias = getattr(module, "bias", None)
+        made = parts if bias is None else parts + bias.double()
+        if torch.allclose(made, output.flatten(0, -2).double(), rtol=PROVEN, atol=PROVEN):
+            self.projections[id(caller)] = module
+
+
+def by_head(module: Any, block: Block) -> Tensor:
+    """Return W_O of a Linear, or of a Conv1D, whose weight lies the other way: `[hidden_size, head, head_dim]`."""
+    weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
+    by: Tensor = weight.unflatten(1, (len(block.numbers), -1))
+    return by
 
 
 CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the forward pass that is watched", default=None)
@@ -70,12 +136,49 @@ def passing(current: Pass | Trial) -> Iterator[None]:
         CURRENT.reset(token)
 
 
-def register() -> None:
-    """Make our function and masks known to transformers."""
+def prepare(network: Any, encoder: Any, decoder: Any) -> None:
+    """Make a network ready for our place in it, once.
+
+    encoder, decoder: its halves without a head; of a network of one stack they are the same. Our attention function and
+    masks are made known to transformers; what goes into a half and comes out of it is handed to the current pass.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, meet_theirs)
     AttentionMaskInterface.register(NAME, their_mask)
+    network.config.use_cache = False
+    decoder.config.use_cache = False
+    for half, stack in {"encoder": encoder, "decoder": decoder}.items():
+        if half == "decoder" and decoder is encoder:
+            break
+        stack.register_forward_pre_hook(partial(enter, half if decoder is not encoder else None))
+        stack.get_input_embeddings().register_forward_hook(partial(embedded, half if decoder is not encoder else None))
+    if decoder is not encoder:
+        decoder.register_forward_hook(leave)
+
+
+def enter(half: str | None, *_: Any) -> None:
+    """Tell the current pass which half of an encoder-decoder runs."""
+    current = CURRENT.get()
+    if isinstance(current, Pass):
+        current.inside = half
+
+
+def embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+    """Keep the vectors of the tokens, or put others in their place."""
+    current = CURRENT.get()
+    if not isinstance(current, Pass) or current.inside != half or half not in (None, current.half):
+        return None
+    current.x = output if current.beginning is None else current.beginning
+    return current.x
+
+
+def leave(module: nn.Module, inputs: Any, output: Any) -> None:
+    """Keep what comes out of a decoder, and end the pass of an encoder-decoder: its head is asked apart."""
+    current = CURRENT.get()
+    if isinstance(current, Pass):
+        current.decoded = output[0]
+        raise Ended
 
 
 def their_mask(*shape: Any, allow_is_causal_skip: bool = True, dtype: Any = None, **more: Any) -> Tensor | None:
@@ -101,20 +204,48 @@ def meet_theirs(
     Returns the output `[text, query, head, head_dim]`, and no weights.
     """
     current = CURRENT.get()
-    if isinstance(current, Trial):
-        current.calls.append((module, query.shape[2], key.shape[2], query.shape[1]))
-    layer: int | None = None
-    taps: Sequence[Tap] = ()
-    if isinstance(current, Pass):
-        layer = current.places.layer(module, current)
-        taps = () if layer is None else current.taps
-    block = block_of(module, query, key, value, attention_mask, scaling, more, layer or 0)
-    output = meet(block, taps)
-    if isinstance(current, Pass) and layer is not None:
-        current.masks[layer] = None if block.mask is None else block.mask.shown
-        if layer == current.last:
-            raise Ended
+    layer = current.places.layer(module, current) if isinstance(current, Pass) else None
+    block = block_of(module, query, key, value, attention_mask, scaling, more)
+    if not isinstance(current, Pass) or layer is None:
+        output = meet(block, ()).transpose(1, 2).contiguous()
+        if isinstance(current, Trial):
+            current.calls.append(Call(module, block, output.flatten(2)))
+        return output, None
+    if id(attention_mask) not in current.masks:  # most layers are given the same one
+        current.masks[id(attention_mask)] = attention_mask, asked_mask(block.mask, current)
+    block = block._replace(
+        layer=layer,
+        run=current.run,
+        mask=current.masks[id(attention_mask)][1],
+        projection=partial(current.places.projection, module, block),
+    )
+    if layer == current.last and not current.values:
+        block = block._replace(value=block.value[..., :0])
+    output = meet(block, current.taps)
+    current.run.masks[layer] = block.mask
+    if layer == current.last:
+        raise Ended
     return output.transpose(1, 2).contiguous(), None
+
+
+def asked_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
+    """Make the mask that is asked for of the one that a layer was trained with. Its window stays.
+
+    A causal mask shows the future to one that was trained without by its transpose: what may be attended to in the
+    past may be in the future too.
+    """
+    if current.part == "cross":
+        return mask
+    shown = None if mask is None else mask.shown
+    if current.mask == "causal":
+        length = current.run.length
+        past = torch.ones(length, length, dtype=torch.bool, device=current.real.device).tril()[None, None]
+        shown = past if shown is None else shown & past
+    elif shown is not None and shown.shape[2] > 1:
+        shown = shown | shown.mT
+        if current.mask == "padding":
+            shown = shown & current.real[:, None, None]
+    return None if shown is None or bool(shown.all()) else LayerMask(shown, None)
 
 
 def block_of(
@@ -125,26 +256,25 @@ def block_of(
     mask: Tensor | None,
     scaling: float | None,
     more: dict[str, Any],
-    layer: int,
 ) -> Block:
-    """Make a block of what a module of transformers hands to its attention function."""
+    """Make a block of what a module of transformers hands to its attention function; its layer is not known yet."""
     texts, heads, queries, size = query.shape
+    keys = key.shape[2]
     shared = heads // key.shape[1]
     if shared > 1:  # heads in groups have the same keys and values
         key, value = key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
-    shown, bias = allowed_and_bias(mask, key.shape[2])
+    shown, bias = allowed_and_bias(mask, keys)
     terms = {"bias": bias} if bias is not None else {}
     if more.get("position_bias") is not None:
         terms["position"] = more["position_bias"][..., -queries:, :]
     every = slice(0, queries)
-    run = Run(0, list(range(texts)), slice(0, texts * queries), queries, [], None, True, key.shape[2])
     return Block(
-        layer=layer,
+        layer=0,
         numbers=range(heads),
-        run=run,
+        run=Run(0, list(range(texts)), slice(0, texts * queries), queries, [], None, True, keys),
         texts=slice(0, texts),
         queries=every,
-        keys=slice(0, key.shape[2]),
+        keys=slice(0, keys),
         query=query,
         key=key,
         value=value,
@@ -152,15 +282,19 @@ def block_of(
         scale=size**-0.5 if scaling is None else scaling,
         positional=partial(parts_of, terms) if terms else None,
         given=query[:, 0],
-        projection=unknown_projection,
+        projection=no_projection,
+        shared=shared,
         softcap=more.get("softcap"),
         sinks=more.get("s_aux", getattr(module, "sinks", None)),
     )
 
 
-def unknown_projection() -> Tensor:
-    """Raises NotImplementedError: which of their modules joins the heads is not looked for."""
-    raise NotImplementedError("the output projection of a network that transformers runs")
+def no_projection() -> Tensor:
+    """Raises RequestError: there is none that heads go to as they are."""
+    raise RequestError(
+        "norms need the output projection, and in this network something else is done to the heads first: leave "
+        "--measure norm out"
+    )
 
 
 def parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
@@ -190,34 +324,49 @@ def allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Ten
 class Places:
     """Which modules of a network call our function, and which layers of which part they are.
 
-    layers: by module, the part and the layers that it computes, one per call in a pass; heads: by part.
+    layers: by module, the part and the layers that it computes, one per call in a pass; blocks: one of each part.
+    projections: by module, the module that multiplies its joined heads with W_O.
     """
 
     layers: dict[int, tuple[str, list[int]]]
-    heads: dict[str, int]
+    blocks: dict[str, Block]
+    projections: dict[int, nn.Module]
 
     @classmethod
     def of(cls, network: nn.Module, trial: Trial, encoder: nn.Module | None, decoder_tokens: int) -> "Places":
         """Tell parts and layers apart by a pass in which the encoder reads more tokens than the decoder is fed.
 
         A layer's number is its module's index in its stack; where a module is called several times, the order of calls.
+        A network of one stack is an encoder if a token attends to later ones, else a decoder.
         """
         names = {id(module): name for name, module in network.named_modules()}
         of_encoder = {id(module) for module in encoder.modules()} if encoder is not None else set()
         found: dict[str, list[nn.Module]] = {part: [] for part in PARTS}
-        heads: dict[str, int] = {}
-        for module, _, keys, count in trial.calls:
-            if encoder is None or id(module) in of_encoder:
+        blocks: dict[str, Block] = {}
+        only = "encoder" if any(looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
+        for module, block, _ in trial.calls:
+            if encoder is None:
+                part = only
+            elif id(module) in of_encoder:
                 part = "encoder"
             else:
-                part = "decoder" if keys == decoder_tokens else "cross"
+                part = "decoder" if block.run.keys == decoder_tokens else "cross"
             found[part].append(module)
-            heads.setdefault(part, count)
+            blocks.setdefault(part, block)
         layers: dict[int, tuple[str, list[int]]] = {}
         for part, modules in found.items():
             for module, number in zip(modules, numbers_of([names[id(one)] for one in modules]), strict=True):
                 layers.setdefault(id(module), (part, []))[1].append(number)
-        return cls(layers, heads)
+        return cls(layers, blocks, trial.projections)
+
+    def projection(self, module: nn.Module, block: Block) -> Tensor:
+        """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError where there is none."""
+        found = self.projections.get(id(module))
+        return no_projection() if found is None else by_head(found, block)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(part for part in PARTS if part in self.blocks)
 
     def layer(self, module: nn.Module, current: Pass) -> int | None:
         """Return the layer that a call of a module computes; None if it is not of the part of the pass."""
@@ -231,6 +380,11 @@ class Places:
     def numbers(self, part: str) -> list[int]:
         """Return the layers of a part that have attention, ascending."""
         return sorted(number for its, numbers in self.layers.values() if its == part for number in numbers)
+
+
+def looks_ahead(block: Block) -> bool:
+    """Say whether a token attends to later ones."""
+    return block.mask is None or block.mask.shown is None or bool(block.mask.shown.triu(1).any())
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:

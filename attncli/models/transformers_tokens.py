@@ -40,6 +40,13 @@ class Backend:
     def id_to_token(self, number: int) -> str:
         return self.tokenizer.convert_ids_to_tokens(number)
 
+    def token_to_id(self, token: str) -> int | None:
+        return self.tokenizer.get_vocab().get(token)
+
+    def get_vocab(self) -> dict[str, int]:
+        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
+        return vocabulary
+
     def encode(self, text: str, pair: str | None = None) -> Any:
         texts = {"text_target": text} if self.target else {"text": text, "text_pair": pair}
         with quiet():

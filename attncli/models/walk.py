@@ -26,7 +26,7 @@ from attncli.models.arrays import Array
 from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
 from attncli.models.network import Network
-from attncli.models.rows import Rows
+from attncli.models.rows import OwnRows
 from attncli.models.taps import Gates
 
 CACHED_ROWS = 2048  # whose vectors, between the parts of a layer, a processor's cache holds
@@ -52,7 +52,7 @@ class Beginning(NamedTuple):
 
 def walk(
     network: Network,
-    rows: Rows,
+    rows: OwnRows,
     taps: Sequence[Tap] = (),
     ending: Ending | None = None,
     beginning: Beginning | None = None,

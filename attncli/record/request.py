@@ -50,7 +50,8 @@ class Request:
     """What to do with a text, and what to keep.
 
     layers, heads: "all", a number, numbers, or text such as "0-3,-1"; a negative layer counts from the end.
-    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing.
+    mask: "padding" hides [PAD], "causal" hides [PAD] and the future, "none" hides nothing; None is what the network was
+    trained with: "causal" of a decoder, else "padding". A layer's window stays.
     pad_to: append [PAD] up to so many tokens.
     measure: "weight"; or "norm", of weight times transformed value (Kobayashi et al. 2020), which keeps no vectors.
     vectors: whose queries and keys to keep too, as `record.vectors`: text such as "4.7" or "4.0-3,-1.all", pairs
@@ -66,7 +67,7 @@ class Request:
 
     layers: Selection = "all"
     heads: Selection = "all"
-    mask: str = "padding"
+    mask: str | None = None
     pad_to: int | None = None
     measure: str = "weight"
     vectors: NamedHeads = None
@@ -76,7 +77,8 @@ class Request:
     grouping: Grouping = TOKENS
 
     def __post_init__(self) -> None:
-        choices.check("mask", self.mask, choices.Mask)
+        if self.mask is not None:
+            choices.check("mask", self.mask, choices.Mask)
         choices.check("measure", self.measure, choices.Measure)
         if self.which is not None:
             choices.check("part", self.which, choices.Kind)

@@ -1,9 +1,9 @@
 """Tokens: one text, or a pair of texts, as a model sees it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.brief import Brief
 from attncli.base.errors import RequestError
@@ -57,15 +57,66 @@ class Tokens(Brief):
     def __len__(self) -> int:
         return len(self.text)
 
+    @property
+    def lists(self) -> dict[str, list[Any]]:
+        """The fields by name, one entry a token each."""
+        return {one.name: getattr(self, one.name) for one in fields(Tokens)}
+
     def take(self, places: Iterable[int]) -> "Tokens":
         """Those at these places, in this order."""
         chosen = list(places)
-        return Tokens(**{name: [part[place] for place in chosen] for name, part in vars(self).items()})
+        return replace(self, **{name: [part[place] for place in chosen] for name, part in self.lists.items()})
 
     def then(self, *others: "Tokens") -> "Tokens":
         """These, and the others after them."""
-        every = [vars(tokens) for tokens in (self, *others)]
+        every = [tokens.lists for tokens in (self, *others)]
         return Tokens(**{name: [entry for one in every for entry in one[name]] for name in every[0]})
+
+    @property
+    def plain(self) -> "Tokens":
+        """The tokens by themselves, without another half."""
+        return Tokens(**self.lists)
+
+    @property
+    def spoken(self) -> "Tokens":
+        """The tokens whose vectors come out of a network's last layer: of an encoder-decoder, its decoder's."""
+        return self
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many tokens there are, and how many of the other half of an encoder-decoder."""
+        return len(self), 0
+
+
+@dataclass(frozen=True, repr=False)
+class Read(Tokens):
+    """What the encoder of an encoder-decoder reads, with what its decoder is fed.
+
+    goal: the number of the token that the decoder is to write after each that it is fed.
+    """
+
+    fed: Tokens = field(kw_only=True)
+    goal: list[int] = field(kw_only=True)
+
+    @property
+    def spoken(self) -> Tokens:
+        return self.fed
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self), len(self.fed)
+
+
+@dataclass(frozen=True, repr=False)
+class Fed(Tokens):
+    """What the decoder of an encoder-decoder is fed, with what its encoder has read. goal: as of `Read`."""
+
+    read: Tokens = field(kw_only=True)
+    goal: list[int] = field(kw_only=True)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self), len(self.read)
 
 
 def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: str | None) -> Tokens:

@@ -12,9 +12,9 @@ import torch
 
 from attncli.base.arrays import Doubles
 from attncli.effects.questions import Left, Question
-from attncli.models.model import Model
 from attncli.models.outputs.answers import MASKS
 from attncli.models.rows import batches
+from attncli.models.tapped import TappedModel
 from attncli.text.tokens import Tokens
 
 MASKED, DELETED = "mask", "deletion"
@@ -49,11 +49,13 @@ class Erasing:
 
     def measured(self, erased: Sequence[Places], texts: Sequence[Tokens]) -> list[float]:
         """The changes of sets that go through the network together."""
-        every = range(len(self.text.tokens))
-        kept = [[place for place in every if place not in places] for places in erased]
+        spoken = self.text.tokens.spoken
+        every = range(len(spoken))
+        apart = spoken is not self.text.tokens  # what is erased is read by an encoder, and a decoder is asked
+        kept = [[place for place in every if apart or place not in places] for places in erased]
         with torch.inference_mode():
             last = self.text.model.last_hidden(texts, self.text.mask)
-            left = [Left(*one, self.way == DELETED) for one in zip(last, kept, strict=True)]
+            left = [Left(*one, self.way == DELETED and not apart) for one in zip(last, kept, strict=True)]
             numbers = self.asked.of_left(left)
         changes = numbers if self.asked.kind in FROM_NOTHING else self.asked.value - numbers
         return [float(change) for change in changes.cpu()]
@@ -72,16 +74,17 @@ class Erasing:
 
 
 def erasable(asked: Question) -> list[int]:
-    special = enumerate(asked.texts[0].tokens.special)
-    return [place for place, added in special if not added and place not in asked.held]
+    tokens = asked.texts[0].tokens
+    held = asked.held if tokens.spoken is tokens else ()
+    return [place for place, added in enumerate(tokens.special) if not added and place not in held]
 
 
-def ways(model: Model) -> list[str]:
+def ways(model: TappedModel) -> list[str]:
     """Those that a model has: without a [MASK], only deletion."""
     return [MASKED, DELETED] if mask_token(model)[0] else [DELETED]
 
 
-def mask_token(model: Model) -> tuple[str, int]:
+def mask_token(model: TappedModel) -> tuple[str, int]:
     """[MASK] as the vocabulary has it, and its number; "" where it has none."""
     numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASKS}
     return next(((name, number) for name, number in numbers.items() if number is not None), ("", 0))

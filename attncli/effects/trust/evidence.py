@@ -20,9 +20,9 @@ from attncli.effects.trust.aopc import aopc, as_good, order, sizes
 from attncli.effects.trust.erasing import Erasing, Places, leave_one_out, ways
 from attncli.effects.trust.rankings import GRADIENT, drawn, importances, read
 from attncli.effects.trust.shuffling import reordered, shuffled
-from attncli.models.engine import Engine
-from attncli.models.model import require_own
-from attncli.models.outputs.output import SIGMOID
+from attncli.models.engine import Engine, check_model
+from attncli.models.output import SIGMOID
+from attncli.models.tapped import require_tapped
 
 LEAST_TOKENS = 2  # of fewer there is no order
 
@@ -53,7 +53,8 @@ def trust(
     at: str | None = None,
     kind: str | None = None,
     output: str | None = None,
-    mask: str = "padding",
+    mask: str | None = None,
+    which: str | None = None,
     permutations: int = Controls.permutations,
     rankings: int = Controls.rankings,
     beam: int | None = Controls.beam,
@@ -69,10 +70,11 @@ def trust(
 
     Raises RequestError as `question` does, and for a text of fewer than two tokens that can be erased.
     """
-    model = require_own(model)
     asking = merge_asking(
-        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
     )
+    check_model(model)
+    model = require_tapped(model, model.to_itself(asking.which))
     named = Controls(permutations, rankings, beam, seed)
     if controls is None:
         controls = named
@@ -92,7 +94,7 @@ def trust(
     found = {name: values[places] for name, values in importances(asked).items()}
     most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
     random = drawn(len(places), most, controls.seed)
-    with progress(3 + model.config.layers + len(erasings) * (1 + searches), "steps") as advance:
+    with progress(3 + model.layers + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
             *shuffled(asked, controls.permutations, controls.seed, advance),
             reordered(asked, places, controls.permutations, controls.seed),

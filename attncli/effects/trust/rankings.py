@@ -17,10 +17,12 @@ import torch
 
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.base.arrays import Doubles
+from attncli.base.errors import RequestError
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Question
 from attncli.effects.trust.mixing import alti
 from attncli.effects.trust.relevance import input_slopes, slopes
+from attncli.models.network import Network
 from attncli.record import AttentionRecord, Request
 
 GRADIENT = "gradient x input"
@@ -38,6 +40,8 @@ def read(asked: Question) -> list[int]:
     """The places of the first text's tokens whose last vectors the number is made of: it changes when they are 0."""
     text, *others = asked.texts
     count = len(text.tokens)
+    if text.tokens.spoken is not text.tokens:  # a decoder reads all vectors of an encoder
+        return list(range(count))
     together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(asked.value))
     found = []
     with torch.inference_mode():
@@ -52,14 +56,19 @@ def read(asked: Question) -> list[int]:
 
 def by_maps(text: Unchanged) -> dict[str, Doubles]:
     """By method what a token of the last layer is made of, `[token, input token]`."""
-    layers = list(range(text.model.config.layers))
-    weights, norms = record_of(text, layers, "weight"), record_of(text, layers[-1:], "norm")
-    return {
-        "attention": mean_maps(weights)[-1],
-        "norms": mean_maps(norms)[-1],
-        "rollout": rollout(residual_steps(weights))[-1],
-        "ALTI": alti(text)[-1],
-    }
+    layers = text.model.select_layers("all")
+    weights = record_of(text, layers, "weight")
+    try:
+        norms = record_of(text, layers[-1:], "norm")
+    except RequestError:  # in some networks of transformers something is done to heads before the output projection
+        norms = None
+    found = {"attention": mean_maps(weights)[-1]}
+    if norms is not None:
+        found["norms"] = mean_maps(norms)[-1]
+    found["rollout"] = rollout(residual_steps(weights))[-1]
+    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
+        found["ALTI"] = alti(text)[-1]
+    return found
 
 
 def record_of(text: Unchanged, layers: list[int], measure: str) -> AttentionRecord:

@@ -55,8 +55,8 @@ def shuffled(
     """The effects of permuted weights `[1 + layer, permutation]` and of uniform ones `[1 + layer]`: in all heads of all
     layers at once, then in all heads of each layer. `advance` is called after each of these.
     """
-    config = asked.texts[0].model.config
-    layers = [[(layer, head) for head in range(config.heads)] for layer in range(config.layers)]
+    model = asked.texts[0].model
+    layers = [[(layer, head) for head in range(model.heads)] for layer in model.select_layers("all")]
     permuted, flat = [], []
     for heads in ([head for layer in layers for head in layer], *layers):
         own, other = ([*changes(heads, permutations, seed, text), Reweigh(heads, uniform)] for text in (OWN, OTHER))
@@ -78,7 +78,7 @@ def reordered(asked: Question, places: Sequence[int], permutations: int, seed: i
     """
     text, *others = asked.texts
     texts = orders(text.tokens, places, permutations, seed)
-    heads = [(layer, head) for layer in range(text.model.config.layers) for head in range(text.model.config.heads)]
+    heads = [(layer, head) for layer in text.model.select_layers("all") for head in range(text.model.heads)]
     permuted, beside = (changes(heads, permutations, seed, one) for one in (REORDERED, OTHER))
     together = max(1, min(one.model.batch_tokens // len(one.tokens) for one in asked.texts))
     found = []

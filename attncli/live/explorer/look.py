@@ -23,7 +23,7 @@ class Look:
 
     model: str
     text: Input
-    mask: str = "padding"
+    mask: str | None = None
     measure: str = "weight"
     words: bool = False
     without: tuple[tuple[int, int], ...] = ()

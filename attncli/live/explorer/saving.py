@@ -53,7 +53,7 @@ def command(look: Look, opening: Opening, pad_to: int | None, before: Input | No
     words = ["attncli", "diff" if compared else "run", "-l", str(look.layer), "-H", str(look.head)]
     for option, given, usual in (
         ("-m", look.model, "minilm"),
-        ("--mask", look.mask, "padding"),
+        ("--mask", look.mask, None),
         ("--measure", look.measure, "weight"),
         ("--engine", opening.engine, "auto"),
         ("--device", opening.device, "auto"),

@@ -73,13 +73,13 @@ def with_vectors(site: Site, asked: Asked, head: tuple[int, int], watch: Watch) 
 
 def has_vectors(site: Site, wish: Wish) -> bool:
     """Whether there are any: norms have none, nor has another engine."""
-    return site.request.measure == "weight" and is_own(site.session.engine(wish.model))
+    return site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
 
 
-def is_own(engine: "Engine") -> bool:
-    from attncli.models.model import Model
+def can_be_tapped(engine: "Engine") -> bool:
+    from attncli.models.tapped import tapped
 
-    return isinstance(engine, Model)
+    return tapped(engine) is not None
 
 
 def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
 def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
     """That there is more of the text than the model takes, where that is so; "" where it is not."""
     engine, tokens = site.session.engine(wish.model), record.tokens
-    if not is_own(engine) or record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
+    if not can_be_tapped(engine) or record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
         return ""
     reached = [0, 0]
     for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
@@ -107,7 +107,7 @@ def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = ad
     """What is said of a head whose q and k are not there; otherwise: where they could be."""
     if record.measure != "weight":
         return advice.NORMS
-    return otherwise if is_own(site.session.engine(wish.model)) else advice.OTHER_ENGINE
+    return otherwise if can_be_tapped(site.session.engine(wish.model)) else advice.OTHER_ENGINE
 
 
 def saved(site: Site, saving: Saving, watch: Watch) -> bytes:

@@ -52,7 +52,7 @@ def state_fields(site: Site) -> dict[str, schema.Check]:
     whole = schema.whole(0, MOST)
     return {
         "view": schema.one_of(choices.names(choices.PageView)),
-        "mask": schema.one_of(site.masks),
+        "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.Mask)),
         "layer": whole,
         "head": whole,
         "token": schema.maybe(whole),

@@ -26,7 +26,7 @@ class Site:
     session: Session
     texts: Sequence[Input]
     request: Request = WHOLE_TEXT
-    masks: tuple[str, ...] = ("padding",)
+    masks: tuple[str | None, ...] = (None,)
     names: dict[str, str] = field(init=False)
     workers: dict[str, Newest] = field(init=False)
 

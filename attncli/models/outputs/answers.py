@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attncli.models.outputs.output import Prediction
+from attncli.models.output import Prediction
 from attncli.record.prediction import Answer
 from attncli.text.shown import Notation
 from attncli.text.tokens import Tokens
@@ -20,10 +20,15 @@ def masked(tokens: Tokens) -> list[int]:
     return [place for place, token in enumerate(tokens.text) if token in MASKS]
 
 
+def last_real(tokens: Tokens) -> list[int]:
+    """The place of the last token that is no [PAD]."""
+    return [place for place, padding in enumerate(tokens.padding) if not padding][-1:]
+
+
 def answers_of(made: Prediction, rows: Sequence[int], tokens: Tokens, notation: Notation) -> list[Answer]:
     """rows: the tokens whose values these are, where the output says something of each."""
     match made.kind:
-        case "words":
+        case "words" | "next":
             return words(made, rows, notation)
         case "tokens":
             return token_labels(made, tokens)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
@@ -13,28 +13,13 @@ from attncli.models.encoder import Encoder
 from attncli.models.families.family import whole
 from attncli.models.families.heads import EACH, FIRST, LATE, Head
 from attncli.models.families.heads import MEAN as MEAN_OF_ALL
+from attncli.models.output import Found, Output
 from attncli.models.outputs.head import TABLE, HeadNetwork, empty_head, places_of, sources_of
 from attncli.models.outputs.labels import function_of, labels_of
-from attncli.models.outputs.output import Output
-from attncli.models.outputs.pooling import CLS, MEAN
 from attncli.models.outputs.sentence import sentence_embedding
+from attncli.models.pooling import CLS, MEAN
 
 READS = {FIRST: (CLS,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
-
-
-class Found(NamedTuple):
-    """outputs: by name, the one that the checkpoint is for first. refused: why others, which it names, can't be had."""
-
-    outputs: dict[str, Output]
-    refused: dict[str, str]
-
-
-def outputs_of(model: Encoder) -> Found:
-    """Return the outputs of a checkpoint, found when they are first asked for."""
-    if "outputs" not in model.known:
-        model.known["outputs"] = find_outputs(model)
-    found: Found = model.known["outputs"]
-    return found
 
 
 def find_outputs(model: Encoder) -> Found:

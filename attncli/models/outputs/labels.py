@@ -7,7 +7,7 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.base.schema import LONGEST_NAME, text
 from attncli.models.families.heads import Head
-from attncli.models.outputs.output import SIGMOID, SOFTMAX
+from attncli.models.output import SIGMOID, SOFTMAX
 
 MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}

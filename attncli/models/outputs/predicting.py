@@ -10,24 +10,23 @@ from torch import Tensor
 from attncli.base.arguments import each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
-from attncli.models.encoder import Encoder
-from attncli.models.outputs.answers import answers_of, masked
-from attncli.models.outputs.finding import outputs_of
-from attncli.models.outputs.output import SOFTMAX, Numbers, Output, Prediction
+from attncli.models.output import SOFTMAX, Numbers, Output, Prediction
+from attncli.models.outputs.answers import answers_of, last_real, masked
 from attncli.models.outputs.sentence_texts import manner_of
 from attncli.models.rows import batches
+from attncli.models.walker import Walker
 from attncli.record.prediction import Said
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Fed, Read, Tokens
 
 TASKS = ("heads", "classes", "tokens", "span")  # what config.json names, and not only the tensors
 
 
-def output_of(model: Encoder, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
+def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> tuple[str, Output]:
     """The output of this name; without one, that of words where there is a [MASK], else what the model is for.
 
     Raises RequestError where the model has none, or not this one, with the reason where there is one.
     """
-    outputs, refused = outputs_of(model)
+    outputs, refused = model.found
     if name is None:
         name = "words" if "words" in outputs and any(map(masked, texts)) else next(iter(outputs), None)
     if name in outputs:
@@ -38,7 +37,7 @@ def output_of(model: Encoder, name: str | None, texts: Sequence[Tokens] = ()) ->
     raise RequestError(f"{model.place.name} has no output{'' if name is None else f' {quoted(name)}'}: {there}")
 
 
-def predict(model: Encoder, tokens: Tokens, name: str | None, mask: str) -> Prediction:
+def predict(model: Walker, tokens: Tokens, name: str | None, mask: str | None) -> Prediction:
     """Raises RequestError as `output_of` does, for an unknown mask, and for logits that are no numbers."""
     name, output = output_of(model, name, [tokens])
     with torch.inference_mode():
@@ -46,7 +45,7 @@ def predict(model: Encoder, tokens: Tokens, name: str | None, mask: str) -> Pred
         return prediction(model, name, output, values)
 
 
-def prediction(model: Encoder, name: str, output: Output, values: Tensor) -> Prediction:
+def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Prediction:
     """Raises RequestError for values that are no numbers."""
     if not bool(values.isfinite().all()):
         raise RequestError(
@@ -57,41 +56,48 @@ def prediction(model: Encoder, name: str, output: Output, values: Tensor) -> Pre
     return Prediction(name, output.kind, output.labels, as_array(values), None if found is None else as_array(found))
 
 
-def notices(model: Encoder) -> Iterator[str]:
+def notices(model: Walker) -> Iterator[str]:
     """Why there is no prediction of a task that config.json says the checkpoint is for."""
     for name in TASKS:
-        if name in outputs_of(model).refused:
-            yield f"no prediction: {outputs_of(model).refused[name]}"
+        if name in model.found.refused:
+            yield f"no prediction: {model.found.refused[name]}"
 
 
-def answering(model: Encoder, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
+def answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | None:
     """What a record holds the answers of: the output that is meant without a name, and the tokens that it is asked of.
-    None where there is no such output, or it has no answer: an embedding, or words where there is no [MASK].
+    None where there is no such output, or it has no answer: an embedding, words where there is no [MASK], or what comes
+    next in an encoder-decoder, whose decoder has written it.
     """
-    if not outputs_of(model).outputs:
+    if not model.found.outputs or isinstance(tokens, Read | Fed):
         return None
     name, output = output_of(model, None, [tokens])
-    rows = masked(tokens) if output.kind == "words" else list(range(len(tokens)))
+    match output.kind:
+        case "words":
+            rows = masked(tokens)
+        case "next":
+            rows = last_real(tokens)
+        case _:
+            rows = list(range(len(tokens)))
     return None if output.kind == "embedding" or not rows else (name, output, rows)
 
 
-def said(model: Encoder, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
+def said(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tensor]) -> list[Said | None]:
     """These answers of every text, read off the last hidden states. Raises RequestError as `predict` does."""
     return [said_of(model, *one) for one in zip(texts, hidden, strict=True)]
 
 
-def said_of(model: Encoder, tokens: Tokens, hidden: Tensor) -> Said | None:
+def said_of(model: Walker, tokens: Tokens, hidden: Tensor) -> Said | None:
     """These answers. Raises RequestError as `predict` does."""
     found = answering(model, tokens)
     if found is None:
         return None
     name, output, rows = found
-    [values] = output([hidden], [tokens], None if output.pooling else [rows])
+    [values] = output([hidden], [tokens], None if output.of_text else [rows])
     answers = answers_of(prediction(model, name, output, values), rows, tokens, model.tokenizer.notation)
     return Said(name, output.kind, output.function == SOFTMAX, answers)
 
 
-def embed(model: Encoder, written: Sequence[str], mask: str = "padding") -> Numbers:
+def embed(model: Walker, written: Sequence[str], mask: str | None = None) -> Numbers:
     """The embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
     manner = manner_of(model.place.path, model.tokenizer.max_tokens)

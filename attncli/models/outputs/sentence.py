@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.models.encoder import Encoder
 from attncli.models.families.family import whole
 from attncli.models.linear import NO_ACTIVATION, Linear
+from attncli.models.output import Output
 from attncli.models.outputs.modules import Module, modules_of
-from attncli.models.outputs.output import Output
-from attncli.models.outputs.pooling import CLS, MEAN, POOLINGS
+from attncli.models.pooling import CLS, MEAN, POOLINGS
+from attncli.models.walker import Walker
 from attncli.models.weights import open_checkpoint
 
 # How config.json named poolings before version 6, in the order in which several are put after each other.
@@ -39,13 +39,13 @@ class Normalize(nn.Module):
         return F.normalize(vectors, dim=-1)
 
 
-def sentence_embedding(model: Encoder) -> Output:
+def sentence_embedding(model: Walker) -> Output:
     """Raises RequestError where the files are garbled, or name what attncli does not do."""
     _, *modules = modules_of(model.place.path)
     pooling = modules[0] if modules else None
     if pooling is None or pooling.name != "Pooling":
         raise RequestError(f"{model.place.path}: no Pooling follows the encoder in modules.json")
-    size = model.config.hidden_size
+    size = model.info.hidden_size
     if pooling.size("embedding_dimension", "word_embedding_dimension") != size:
         raise pooling.refused(f"it pools vectors of another size than the encoder's {size}")
     poolings = poolings_of(pooling)
@@ -102,7 +102,7 @@ def empty_dense(module: Module, size: int) -> Linear:
         return Linear(size, module.size("out_features"), module.flag("bias", True), activation=ACTIVATIONS[name])
 
 
-def load_dense(model: Encoder, module: Module, made: Linear) -> Linear:
+def load_dense(model: Walker, module: Module, made: Linear) -> Linear:
     """Raises RequestError where its tensors are missing, damaged, or of another shape."""
     checkpoint = open_checkpoint(module.folder)
     read = {}

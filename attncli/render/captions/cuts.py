@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attncli.analysis.cuts import CutIn, EdgeEffects
+from attncli.analysis.cuts import CutIn, Edge, EdgeEffects
 from attncli.base.printable import visible
 from attncli.record.selection import name_of, number_list
 
@@ -23,8 +23,10 @@ def cut_where(where: CutIn) -> str:
     return f"cut in {' and '.join(names)}: {KEPT if where.keep_rest else SHARED}"
 
 
-def token_name(where: CutIn, place: int) -> str:
-    return visible(name_of(place, where.tokens))
+def edge_names(where: CutIn, edge: Edge) -> tuple[str, str]:
+    """The tokens that an edge leads from and to."""
+    query, key = edge
+    return visible(name_of(query, where.tokens)), visible(name_of(key, where.keys))
 
 
 def together(found: EdgeEffects) -> str:

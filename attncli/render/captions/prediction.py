@@ -29,6 +29,8 @@ def answers(said: Said, record: AttentionRecord) -> Iterator[str]:
             for place, words in groupby(said.answers, lambda answer: answer.start):
                 mask = "" if place is None else f"{visible(record.tokens.shown[place])} {place} is "
                 yield mask + ", ".join(map(sure, words))
+        case "next":
+            yield "next " + ", ".join(map(sure, said.answers))
         case "tokens":
             yield labelled(said, record)
         case "span":

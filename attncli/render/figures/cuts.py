@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.cuts import Cut, CutIn, EdgeEffects
 from attncli.base.arrays import Doubles
-from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, together, token_name
+from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, edge_names, together
 from attncli.render.captions.effects import answered, which_way
 from attncli.render.figures.difference import CHANGES
 from attncli.render.figures.grid import Grid
@@ -30,7 +30,7 @@ def in_shares(name: str, part: Doubles) -> Panel:
 def cut_figure(found: Cut) -> Figure:
     """A row for all layers and one for each: the effect of the cut, and beside it the mean of the controls."""
     where = found.where
-    names = [" to ".join(token_name(where, place) for place in edge) for edge in found.edges]
+    names = [" to ".join(edge_names(where, edge)) for edge in found.edges]
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     columns, control = [found.effects], NO_CONTROL
     if found.controls is not None:
@@ -52,7 +52,7 @@ def edges_figure(found: EdgeEffects) -> Figure:
     where = found.where
     grid = Grid(
         [where.tokens.shown[place] for place in found.queries],
-        [where.tokens.shown[place] for place in found.keys],
+        [where.keys.shown[place] for place in found.keys],
         title=heading(where),
         note="; ".join([cut_where(where), which_way(where.answer.kind, EDGE), together(found)]),
         vmax=1.0,

@@ -4,7 +4,7 @@ from attncli.base import choices
 from attncli.record import AttentionRecord
 
 VIEW = "attncli view --vectors {head} makes a page that has them."
-OTHER_ENGINE = "transformers runs this network and gives none: attncli's own networks have them (attncli models)."
+OTHER_ENGINE = "This network's code in transformers gives none: most others have them."
 NORMS = "Norms are made of values too: a page of weights, without --measure norm, can have them."
 SAVED = (
     "attncli run -l all --vectors {head} -o maps.safetensors TEXT saves a record that has them, of a network that "

@@ -8,7 +8,7 @@ from rich.text import Text
 from attncli.analysis.cuts import Cut, CutIn, EdgeEffects
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
-from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, together, token_name
+from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, edge_names, together
 from attncli.render.captions.effects import answered, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.terminal.canvas import Canvas
@@ -35,7 +35,7 @@ def cut_view(found: Cut, canvas: Canvas) -> list[RenderableType]:
     where = found.where
     edges = plain_table("from", "to", "mean weight", names=["to"])
     for edge, weight in list(zip(found.edges, found.weights, strict=True))[:MOST_EDGES]:
-        edges.add_row(*(Text(token_name(where, place)) for place in edge), f"{weight:.3f}")
+        edges.add_row(*map(Text, edge_names(where, edge)), f"{weight:.3f}")
     left = len(found.edges) - MOST_EDGES
     more = [Prose(f"and {left} more: --json has all", canvas.faint)] if left > 0 else []
     controls = [] if found.controls is None else ["others", "least", "most"]
@@ -57,7 +57,7 @@ def edges_view(found: EdgeEffects, top: int, canvas: Canvas) -> list[RenderableT
     ranked = found.ranked()[: int(found.can_matter.sum())]
     heavy = sorted((weight for _, _, weight in ranked), reverse=True)
     for edge, effect, weight in ranked[:top]:
-        names = (Text(token_name(where, place)) for place in edge)
+        names = map(Text, edge_names(where, edge))
         table.add_row(*names, signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
     maps = [*map_lines(found, "effect", found.effects, canvas), *map_lines(found, "mean weight", found.weights, canvas)]
     return [*heading(where, EDGE, canvas), *maps, *([table] if ranked else [Text()]), Prose(together(found))]

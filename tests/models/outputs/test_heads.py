@@ -12,8 +12,7 @@ from torch import Tensor
 from transformers.models.auto import modeling_auto
 
 from attncli.models.model import Model
-from attncli.models.outputs.finding import outputs_of
-from attncli.models.outputs.output import Output
+from attncli.models.output import Output
 from attncli.text.tokens import Tokens
 
 # What transformers' classes for a task end in -> the output, and the field of what they give.
@@ -109,7 +108,7 @@ def test_logits_are_those_of_transformers(case, with_head, loaded, exact):
         expected = TASKS[case.task]
         if case.task == "ForPreTraining":
             expected = TRAINED_FOR.get(case.family, expected)
-        assert list(model.outputs()) == [output for output, _ in expected] and not outputs_of(model).refused
+        assert list(model.outputs()) == [output for output, _ in expected] and not model.found.refused
         given = texts(model)
         with torch.inference_mode():
             hidden = model.last_hidden(given)

@@ -12,8 +12,7 @@ from sentences import NORMALIZE, dense, pooling, write_modules
 
 from attncli import RequestError, load_model
 from attncli.models.loading import load_own
-from attncli.models.outputs.finding import outputs_of
-from attncli.models.outputs.pooling import POOLINGS
+from attncli.models.pooling import POOLINGS
 
 TEXTS = ["the cat sat on", "it is too big", "the unbelievable cat sat on the big cat and on it", "cat"]
 MADE = {
@@ -97,7 +96,7 @@ def test_minilm_embeds_as_published(minilm):
 
 def test_minilm_has_an_embedding_and_no_prediction(minilm):
     """The mean of all tokens but [PAD], normalised, as its modules.json says."""
-    assert list(minilm.outputs()) == ["embedding"] and not outputs_of(minilm).refused
+    assert list(minilm.outputs()) == ["embedding"] and not minilm.found.refused
     [state] = minilm.last_hidden([minilm.tokenizer.encode(TEXTS[0])])
     mean = state.mean(dim=0)
     np.testing.assert_allclose(minilm.embed(TEXTS[:1])[0], mean / mean.norm(), atol=1e-6)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.brief import Brief
 from attncli.base.choices import Output as Kind
-from attncli.models.outputs.pooling import CLS, LAST, POOLINGS
+from attncli.models.pooling import CLS, LAST, POOLINGS
 from attncli.text.tokens import Tokens
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
@@ -20,10 +21,10 @@ Numbers = Floats | Doubles  # float64 of a model that computes in it
 class Output:
     """A head, or what makes a sentence embedding. It is read from its files when it is first called.
 
-    kind: "classes", "tokens", "span", "words" or "embedding". labels: names along the last axis of what it gives, where
-    they have any. function: what makes probabilities of that, "softmax" (one label is right), "sigmoid" (each may be);
-    None where it is a number, as in a regression.
-    pooling: which of a text's vectors it reads, put after each other (`attncli.models.outputs.pooling`); each token's
+    kind: "classes", "tokens", "span", "words", "next" (the token after each) or "embedding". labels: names along the
+    last axis of what it gives, where they have any. function: what makes probabilities of that, "softmax" (one label
+    is right), "sigmoid" (each may be); None where it is a number, as in a regression.
+    pooling: which of a text's vectors it reads, put after each other (`attncli.models.pooling`); each token's
     where there is none. late: it reads all of them, and what it makes of them is put together so.
     """
 
@@ -43,6 +44,11 @@ class Output:
         self.load = load
         self.late = late
 
+    @property
+    def of_text(self) -> bool:
+        """Whether it says one thing of a text, and not something of each token."""
+        return bool(self.pooling)
+
     @cached_property
     def labels(self) -> list[str]:
         return self.make_labels()
@@ -61,10 +67,10 @@ class Output:
         hidden: the last hidden states, `[token, hidden_size]` each, with a gradient or without. rows: of each text the
         tokens that are meant, where it says something of each; by default all of them.
 
-        "embedding" `[size]`; "classes" `[label]`; "words" and "tokens" `[token, label]`; "span" `[token, 2]`, start and
-        end. Raises ValueError for rows where it says one thing of a text.
+        "embedding" `[size]`; "classes" `[label]`; "words", "next" and "tokens" `[token, label]`; "span" `[token, 2]`,
+        start and end. Raises ValueError for rows where it says one thing of a text.
         """
-        if rows is not None and self.pooling:
+        if rows is not None and self.of_text:
             raise ValueError(f"{self.kind} are of a text, and not of some of its tokens")
         read = [self.read(*one) for one in zip(hidden, tokens, strict=True)]
         if rows is not None:
@@ -101,6 +107,13 @@ class Output:
         if self.function == SIGMOID:
             return logits.sigmoid()
         return logits.softmax(dim=0 if self.kind == "span" else -1)
+
+
+class Found(NamedTuple):
+    """outputs: by name, the one that the checkpoint is for first. refused: why others, which it names, can't be had."""
+
+    outputs: dict[str, Output]
+    refused: dict[str, str]
 
 
 @dataclass(frozen=True, repr=False)

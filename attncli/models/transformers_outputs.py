@@ -1,0 +1,200 @@
+"""What networks of transformers say of a text: the next token, classes, labels of tokens, words at [MASK], spans.
+
+The head is transformers' own. Its network is called as ever, with last vectors standing in for its layers
+(`LastVectors`), so that what is done between them and the logits is theirs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from copy import copy
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.base.choices import Output as Kind
+from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
+from attncli.models.config import read_config
+from attncli.models.output import SIGMOID, SOFTMAX, Found, Output
+from attncli.models.outputs.labels import FUNCTIONS, labels_of
+from attncli.models.outputs.sentence import sentence_embedding
+from attncli.models.walker import Walker
+from attncli.text.tokens import Tokens
+
+# Endings of the names of networks with a head, and what the head says: of each token, or of the text.
+KINDS: dict[str, Kind] = {
+    "LMHeadModel": "next",
+    "ForCausalLM": "next",
+    "ForConditionalGeneration": "next",
+    "ForMaskedLM": "words",
+    "ForSequenceClassification": "classes",
+    "ForTokenClassification": "tokens",
+    "ForQuestionAnswering": "span",
+}
+
+
+VECTORS: ContextVar[Tensor] = ContextVar("last vectors that stand in for the layers")
+
+
+class Made:
+    """What a stack of layers gives: last vectors, and what a pooler makes of them; of anything else None."""
+
+    def __init__(self, vectors: Tensor, pooled: Tensor | None) -> None:
+        self.last_hidden_state = vectors
+        self.pooler_output = pooled
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+    def __getitem__(self, places: int | slice) -> Any:
+        return (self.last_hidden_state, self.pooler_output)[places]
+
+
+class LastVectors(nn.Module):
+    """Stands in for the layers of a network, and gives the last vectors `[text, token, hidden_size]` that are set."""
+
+    def __init__(self, stack: nn.Module) -> None:
+        super().__init__()
+        vars(self)["stack"] = stack  # not as a part, which would be found twice
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["stack"], name)
+
+    def forward(self, *_: Any, **__: Any) -> Made:
+        vectors, pooler = VECTORS.get(), getattr(self, "pooler", None)
+        return Made(vectors, None if pooler is None else pooler(vectors))
+
+
+@contextmanager
+def standing_in(vectors: Tensor) -> Iterator[None]:
+    """Set what stands in for the layers, inside."""
+    token = VECTORS.set(vectors)
+    try:
+        yield
+    finally:
+        VECTORS.reset(token)
+
+
+def head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
+    """Return a network with the same parameters, in which last vectors stand in for a stack of layers."""
+    path = next(name for name, module in network.named_modules() if module is stack).split(".")
+    made = top = with_own_parts(network)
+    for name in path[:-1]:
+        made._modules[name] = with_own_parts(made._modules[name])
+        made = made._modules[name]
+    made._modules[path[-1]] = LastVectors(stack)
+    return top
+
+
+def with_own_parts(module: Any) -> Any:
+    """Return a module that shares its parts with another one, and can be given others."""
+    made = copy(module)
+    made._modules = dict(module._modules)
+    return made
+
+
+class Headed(NamedTuple):
+    """A network with its head, and the stack of layers that the head is upon.
+
+    paired: whether it is an encoder-decoder. running: goes around whatever calls it.
+    """
+
+    network: Any
+    stack: Any
+    paired: bool
+    running: Callable[[], AbstractContextManager[None]]
+
+
+class TheirOutput(Output):
+    """A head of transformers."""
+
+    def __init__(
+        self, model: Walker, headed: Headed, kind: Kind, labels: list[str] | None, function: str | None
+    ) -> None:
+        names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
+        super().__init__(kind, (), function, names, lambda: head_of(headed.network, headed.stack))
+        self.model = model
+        self.headed = headed
+
+    @property
+    def of_text(self) -> bool:
+        return self.kind == "classes"
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The tokens by their numbers; "" for a number that no token has."""
+        names = {number: token for token, number in self.model.tokenizer.backend.get_vocab().items()}
+        size = self.headed.network.get_output_embeddings().weight.shape[0]
+        return [names.get(number, "") for number in range(size)]
+
+    def __call__(
+        self, hidden: Sequence[Tensor], tokens: Sequence[Tokens], rows: Sequence[Sequence[int]] | None = None
+    ) -> list[Tensor]:
+        if rows is not None and self.of_text:
+            raise ValueError("classes are of a text, and not of some of its tokens")
+        made = []
+        for number, (vectors, of_text) in enumerate(zip(hidden, tokens, strict=True)):
+            said = self.said(vectors if rows is None or self.kind == "span" else vectors[list(rows[number])], of_text)
+            made.append(said if rows is None or self.kind != "span" else said[list(rows[number])])
+        return made
+
+    def said(self, vectors: Tensor, tokens: Tokens) -> Tensor:
+        """The logits of one text. vectors: after the last layer, of the tokens that are asked about."""
+        ids = torch.tensor([tokens.spoken.ids], device=vectors.device)
+        inputs = {"input_ids": ids, "attention_mask": ~torch.tensor([tokens.spoken.padding], device=vectors.device)}
+        inputs["attention_mask"] = inputs["attention_mask"].long()
+        if not self.of_text:  # positions count in no other: only the vectors that are asked about are there
+            inputs = {"input_ids": ids[:, :1].expand(1, len(vectors))}
+        with self.headed.running(), standing_in(vectors[None]):
+            if self.headed.paired:
+                inputs = {"decoder_input_ids": inputs["input_ids"]}
+                made = self.network(**inputs, encoder_outputs=(vectors[None],))
+            else:
+                made = self.network(**inputs)
+        if self.kind == "span":
+            return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
+        logits: Tensor = made.logits[0]
+        return logits
+
+    def places(self, tokens: Tokens) -> list[int]:
+        """Classes: the tokens whose vectors have a gradient, since transformers' own code decides which it reads."""
+        count = len(tokens.spoken)
+        if not self.of_text:
+            return list(range(count))
+        with torch.inference_mode(False), torch.enable_grad():
+            size = self.model.info.hidden_size
+            draw = torch.Generator().manual_seed(0)
+            vectors = torch.randn(count, size, generator=draw).to(self.model.device, self.model.dtype).requires_grad_()
+            [slope] = torch.autograd.grad(self.said(vectors, tokens).sum(), vectors)
+        return [place for place, row in enumerate(slope.abs().sum(dim=-1).tolist()) if row > 0]
+
+
+def find_outputs(model: Walker, headed: Headed) -> Found:
+    """Find what transformers' head says, and a sentence embedding where files beside the checkpoint tell of one."""
+    found = Found({}, {})
+    name = type(headed.network).__name__
+    kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
+    if headed.paired:
+        kind = "next"
+    if kind is not None:
+        labels, function = labels_and_function(model, kind)
+        found.outputs[kind] = TheirOutput(model, headed, kind, labels, function)
+    if (model.place.path / MODULES_FILE).is_file():
+        found.outputs["embedding"] = sentence_embedding(model)
+    return found
+
+
+def labels_and_function(model: Walker, kind: Kind) -> tuple[list[str] | None, str | None]:
+    """The names of what a head says, None where they are the vocabulary, and what makes probabilities of it."""
+    if kind in ("next", "words"):
+        return None, SOFTMAX
+    if kind == "span":
+        return ["start", "end"], SOFTMAX
+    data: dict[str, Any] = read_config(model.place.path / CONFIG_FILE)
+    labels = labels_of(data)
+    if kind == "tokens":
+        return labels, SIGMOID if len(labels) == 1 else SOFTMAX
+    stated = data.get("problem_type")
+    return labels, FUNCTIONS.get(stated, SOFTMAX) if stated else None if len(labels) == 1 else SOFTMAX
