@@ -60,8 +60,8 @@ MISTAKES = (
     ),
     Mistake(
         "ablate: copies begin a layer late",
-        "begins[min(layer for layer, _ in change.heads)].append(number)",
-        "begins[min(layer + 1 for layer, _ in change.heads) % len(texts[0].states)].append(number)",
+        "first = min(layer for layer, _ in change.heads)",
+        "first = min(layer + 1 for layer, _ in change.heads) % len(texts[0].states)",
     ),
     Mistake(
         "ablate: the mean is over heads too",
@@ -261,7 +261,7 @@ MISTAKES = (
     ),
     Mistake(
         "in transformers: cross taken for decoder",
-        'part = "decoder" if keys == decoder_tokens else "cross"',
+        'part = "decoder" if block.run.keys == decoder_tokens else "cross"',
         'part = "decoder"',
     ),
     Mistake(

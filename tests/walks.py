@@ -83,7 +83,7 @@ def walked(
     return Walked(
         rows.in_order(maps.kept),
         [torch.stack(one) for one in zip(*parts, strict=True)] if whole else [],
-        rows.in_order(one.transpose(0, 1) for one in kept.kept),
+        rows.in_order(torch.stack(one).transpose(0, 1) for one in kept.kept),
     )
 
 

@@ -191,7 +191,7 @@ ModelNames = Annotated[
         complete=completion.models,
     ),
 ]
-AS_TRAINED = "padding, of decoders causal"
+AS_TRAINED = "as trained"
 Mask = Annotated[
     choices.Mask | None,
     option(

@@ -118,6 +118,8 @@ class TappedModel(Walker, Engine):
         return len(axes_of(request.grouping, tokens).queries)
 
     def vector_bytes(self, tokens: Tokens, request: Request) -> int:
+        if not self.can_be_tapped:
+            return 0
         part = self.of_part(request.which)
         heads = part.asked(request).vectors if axes_of(request.grouping, tokens).apart else []
         terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)

@@ -99,7 +99,7 @@ class TransformersModel(TappedModel):
         self.infos: dict[str, ModelInfo] = {}
         self.tokenizer = self.cutter("encoder")
         self.places = self.find_places()
-        self.part = "cross" if self.paired else self.parts[0]
+        self.part = "cross" if self.paired else "" if self.places is None else self.parts[0]
 
     # --- what the model has -------------------------------------------------------------------------------
 
@@ -139,14 +139,14 @@ class TransformersModel(TappedModel):
     def of_which(self, which: str | None) -> str:
         """Return the part that is meant. Raises RequestError for one that the model does not have."""
         if which is None or self.paired:
-            return which or self.part
+            return which or self.part or self.parts[0]
         [only] = self.parts
         if which != only:
             raise RequestError(f"{self.place.name} has no {which} attention: it is one {only}; leave --which out")
         return only
 
     def of_part(self, which: str | None) -> "TransformersModel":
-        part = self.part if which is None else self.of_which(which)
+        part = self.of_which(which)
         if self.places is None:
             raise RequestError(
                 f"this looks into the attention of a network, and {self.place.name} does not let one: its code in "
@@ -213,7 +213,7 @@ class TransformersModel(TappedModel):
 
     def info_of(self, which: str | None) -> ModelInfo:
         """Found by trying, once: configurations have many words for it."""
-        part = self.part if which is None else self.of_which(which)
+        part = self.of_which(which)
         if part not in self.infos:
             if self.places is None:
                 tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))

@@ -15,7 +15,7 @@ from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways import WAYS, Check, by_every_way
 from attncli.corpus import batch_sums
-from attncli.models import encoder, grouping, kernels, meeting, rows, taps, walk
+from attncli.models import grouping, kernels, meeting, rows, taps, walk, walker
 from attncli.models.block import chosen
 from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference
@@ -214,7 +214,7 @@ def later_rows_in_another_order(monkeypatch):
 
 
 def maps_in_half_precision(monkeypatch):
-    monkeypatch.setattr(encoder, "map_dtype", lambda like: like.dtype)
+    monkeypatch.setattr(walker, "map_dtype", lambda like: like.dtype)
 
 
 @pytest.mark.parametrize(

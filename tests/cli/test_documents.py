@@ -40,7 +40,7 @@ CALLS = {
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @", "run -m tiny --without 0.1 @",
         "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m ./mpnet -l 1 -H 2 --terms @",
-        "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt2 --dtype bfloat16 @",
+        "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
     ],
     "find": [
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
@@ -160,7 +160,7 @@ def place(tiny, tmp_path_factory):
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
     write_modules(make_checkpoint(folder / "sentences"), pooling("mean_tokens"), NORMALIZE)
-    for family in ("gpt2", "t5"):
+    for family in ("gpt2", "gpt_neo", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
     made_up_checkpoint(folder / "made-up")

@@ -137,11 +137,12 @@ def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_rea
     text = "the cat sat on it" if family == "bert" else "the cat sat"
     found = cut_each(model, text, layers=layers, heads="1", asking=asking, keep_rest=keep_rest)
     tokens = model.tokenizer.encode(text)
-    before = reference.run(tokens, asking.mask)[1][-1]
+    mask = model.usual_mask(asking.mask)
+    before = reference.run(tokens, mask)[1][-1]
     for query, key in np.ndindex(*found.effects.shape):
         edges = {(layer, 1): [(query, key)] for layer in found.where.layers}
         with edges_cut(edges, keep_rest):
-            moved_by = (reference.run(tokens, asking.mask)[1][-1] - before)[list(reads)].abs().max()
+            moved_by = (reference.run(tokens, mask)[1][-1] - before)[list(reads)].abs().max()
         if np.isnan(found.effects[query, key]):
             assert not found.can_matter[query, key]
         else:

@@ -3,7 +3,7 @@
 import pytest
 
 from attncli import Request, RequestError, load_model
-from attncli.models import engine, model, room
+from attncli.models import engine, room, tapped
 from attncli.models.collecting import under_masks
 from attncli.models.room import available, cgroup_room, check_room, record_bytes, vector_bytes
 from attncli.record import Input
@@ -75,7 +75,7 @@ def full(tiny, monkeypatch):
 
 
 def test_nothing_is_computed(full, monkeypatch):
-    monkeypatch.setattr(model, "take_batch", lambda *asked: pytest.fail("it was run"))
+    monkeypatch.setattr(tapped, "take_batch", lambda *asked: pytest.fail("it was run"))
     for ask in (
         lambda: full.attend("the cat sat on the cat"),
         lambda: list(full.answer([Input("the cat sat")] * 2, Request(), together=True)),

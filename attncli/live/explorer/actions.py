@@ -80,7 +80,8 @@ class Actions(Asking):
         self.ask()
 
     def action_mask(self) -> None:
-        self.change(replace(self.look, mask=stepped(choices.names(choices.Mask), self.look.mask, 1)))
+        used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
+        self.change(replace(self.look, mask=stepped(choices.names(choices.Mask), used, 1)))
 
     def action_measure(self) -> None:
         self.change(replace(self.look, measure=stepped(choices.names(choices.Measure), self.look.measure, 1)))

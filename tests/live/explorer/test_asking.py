@@ -64,13 +64,13 @@ def test_masks_follow_each_other(session, minilm, keys, request_):
 
 
 def test_the_mask_that_is_named_is_the_one_that_was_used(foreign):
-    """GPT-2 looks back only, whatever mask is asked for."""
+    """GPT-2 looks back only until another mask is asked for."""
 
     async def script(it):
-        for keys in ("", "m", "m"):
+        for keys, mask in (("", "causal"), ("m", "none"), ("m", "padding"), ("m", "causal")):
             await it.press(*keys)
-            assert not np.triu(it.answer.record.weights, 1).any()
-            assert "mask causal" in it.said and "padding" not in it.said
+            assert bool(np.triu(it.answer.record.weights, 1).any()) is (mask != "causal")
+            assert f"mask {mask}" in it.said
 
     explore(session_of(gpt2=foreign("gpt2")), script)
 
@@ -256,14 +256,26 @@ def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(m
     explore(session, script)
 
 
-def test_a_model_that_transformers_runs_is_shown_and_what_it_can_not_do_is_said(foreign):
+def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_said(foreign):
     async def script(it):
         first = it.answer.record
         await it.press("x")
-        assert "--without is for attncli's own networks" in it.said
+        assert "does not let one" in it.said
         assert it.answer.record is first
 
-    explore(session_of(gpt2=foreign("gpt2")), script, look=Look("gpt2", Input("the cat sat")))
+    explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=Look("gpt_neo", Input("the cat sat")))
+
+
+def test_a_head_of_a_model_that_transformers_runs_is_silenced(foreign):
+    model = foreign("gpt2")
+
+    async def script(it):
+        look = it.app.look
+        await it.press("x")
+        assert f"without {look.layer}.{look.head}" in it.said
+        same(it.answer.record, model.without([(look.layer, look.head)]).attend("the cat sat"))
+
+    explore(session_of(gpt2=model), script, look=Look("gpt2", Input("the cat sat"), layer=0, head=1))
 
 
 def test_what_a_text_says_is_text(session):
