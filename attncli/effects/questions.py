@@ -195,7 +195,7 @@ class Target(Question):
         super().__init__([text])
         self.output, self.kind, self.label, self.place = output, kind, label, place
         at = "" if place is None else f" at token {place} ({text.tokens.spoken.shown[place]})"
-        self.about = f"{kind} of {output.labels[label]}{at}"
+        self.about = f"{kind} of {label_name(text, output, label)}{at}"
         self.held = () if place is None else (place,)
 
     @property
@@ -237,7 +237,7 @@ class Written(Question):
         super().__init__([text])
         self.output, self.kind, self.labels = output, kind, list(labels)
         self.held = range(len(self.labels))
-        names = "".join([*text.tokens.spoken.shown[1:], output.labels[self.labels[-1]]]).strip()
+        names = "".join([*text.tokens.spoken.shown[1:], label_name(text, output, self.labels[-1])]).strip()
         of = f"{len(self.labels)} tokens" if kind == "probability" else f"mean of {len(self.labels)} tokens, in nats"
         self.about = f"{kind} of {shorten(names, LONGEST)} ({of})"
 
@@ -316,6 +316,14 @@ class Divergence(Question):
             return self.before
         before = self.before[:, list(left.places)] if left.deleted else self.before
         return before.log_softmax(dim=1)
+
+
+def label_name(text: Unchanged, output: Output, label: int) -> str:
+    """The name of a label as a reader sees it: "Paris" for "ĠParis" of a vocabulary."""
+    if output.kind != "next":
+        return output.labels[label]
+    [shown] = text.model.tokenizer.notation.read([output.labels[label]], [False])
+    return shown.strip() or shown
 
 
 def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:

@@ -13,7 +13,6 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.models.hub import Place
 from attncli.models.output import Numbers, Output, Prediction
-from attncli.models.own_only import refuse_theirs
 from attncli.models.room import RECORDED, check_room
 from attncli.record.named_heads import NamedHeads
 from attncli.record.parts import ModelInfo
@@ -131,17 +130,21 @@ class Engine(ABC):
         for text, pair in inputs:
             yield self.tokenizer.encode(text, pair, pad_to)
 
+    @abstractmethod
     def outputs(self) -> dict[str, Output]:
-        """Return what the checkpoint can say of a text (`Model.outputs`). Raises RequestError where that is unknown."""
-        raise refuse_theirs(self.place)
+        """Return what the checkpoint can say of a text, by name."""
 
+    @abstractmethod
     def predict(self, *text: Any, **more: Any) -> Prediction:
-        """Return what the checkpoint says of a text (`Model.predict`). Raises RequestError as `outputs` does."""
-        raise refuse_theirs(self.place)
+        """Return what the checkpoint says of a text (`TappedModel.predict`)."""
 
+    @abstractmethod
     def embed(self, texts: Sequence[str]) -> Numbers:
-        """Return sentence embeddings (`Model.embed`). Raises RequestError as `outputs` does."""
-        raise refuse_theirs(self.place)
+        """Return sentence embeddings (`TappedModel.embed`)."""
+
+    @abstractmethod
+    def without(self, heads: NamedHeads) -> "Engine":
+        """Return the same model with these heads silenced (`TappedModel.without`)."""
 
     @property
     def info(self) -> ModelInfo:
@@ -152,12 +155,6 @@ class Engine(ABC):
         if mask is not None:
             return mask
         return "causal" if self.kind(which) == "decoder" else "padding"
-
-    def without(self, heads: NamedHeads) -> "Engine":
-        """The same model with these heads silenced. Raises RequestError where the engine can't do that."""
-        raise RequestError(
-            f"--without is for attncli's own networks, and {self.name} runs {self.place.name}: leave it out"
-        )
 
     def to_itself(self, which: str | None) -> str | None:
         """`Request.which` for whoever looks at a text's attention to itself: of an encoder-decoder its encoder, unless
