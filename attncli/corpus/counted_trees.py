@@ -21,6 +21,7 @@ from attncli.models.engine import Engine
 from attncli.models.linear import lay_out
 from attncli.models.model import Model
 from attncli.models.opening import Opening
+from attncli.models.tapped import check_every_layer
 
 # What a file says of a tally, beside its arrays. Those of `found_at` are one, in the order of the distances.
 DISTANCE = fields({"relation": text(), "offset": whole(-LARGEST), "count": whole(1)})
@@ -45,6 +46,7 @@ class CountedTrees(OfModel[Tally]):
     @classmethod
     def of(cls, model: Engine, reading: TreebankReading, which: str | None) -> "CountedTrees":
         """which: as `Engine.to_itself` has it."""
+        check_every_layer(model, which, "probe")
         info = model.info_of(which)
         asked = {**asked_of("probe", model, which), **reading.asked}
         threads = min(MOST_THREADS, torch.get_num_threads())

@@ -17,7 +17,7 @@ from attncli.models.encoder import OFTEN
 from attncli.models.engine import Engine
 from attncli.models.linear import lay_out
 from attncli.models.model import Model
-from attncli.models.tapped import tapped
+from attncli.models.tapped import check_every_layer, tapped
 from attncli.models.walker import BATCH_TOKENS
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
@@ -75,6 +75,7 @@ class Reducer:
         self.which = model.to_itself(counting.which)
         self.counting = counting = replace(counting, mask=model.mask_of(counting.mask, self.which))
         model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
+        check_every_layer(model, self.which, "stats")
         self.sums: BatchSums | RecordSums
         part = tapped(model, self.which)
         device = "cpu" if part is None else part.device.type

@@ -174,7 +174,11 @@ class Scissors:
         reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
         reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
         reaching[list(self.asked.reads) if text.tokens.spoken is text.tokens else []] = True
+        there = model.select_layers("all")
         for layer in reversed(range(model.layers)):
+            if layer not in there:  # tokens meet in another way, which is not known
+                reaching[:] = True
+                continue
             heard = {head for head in range(model.heads) if (layer, head) not in model.silenced}
             edges = shown[layer] & reaching[:, None] & bool(heard)
             if layer in self.record.layers and heard.intersection(self.record.heads):

@@ -17,7 +17,7 @@ from attncli.models.walker import Walker
 from attncli.record import AttentionRecord, Request
 from attncli.record.grouping import axes_of
 from attncli.record.named_heads import NamedHeads, select_heads
-from attncli.record.selection import select
+from attncli.record.selection import number_list, select
 from attncli.text.tokens import Tokens
 
 EVERYTHING = Request()
@@ -161,6 +161,16 @@ class TappedModel(Walker, Engine):
 def tapped(engine: Engine, which: str | None = None) -> TappedModel | None:
     """Return a model as one of its parts if taps can look into it; else None."""
     return engine.of_part(which) if isinstance(engine, TappedModel) and engine.can_be_tapped else None
+
+
+def check_every_layer(engine: Engine, which: str | None, what: str) -> None:
+    """Raises RequestError where layers in between have no attention, for what needs that of every layer."""
+    part = tapped(engine, which)
+    if part is not None and len(there := part.select_layers("all")) < part.layers:
+        raise RequestError(
+            f"{what} needs the attention of every layer, and {part.place.name} has some in {number_list(there)} alone: "
+            f"run -l {there[-1]} shows one of these"
+        )
 
 
 def require_tapped(model: object, which: str | None = None) -> TappedModel:

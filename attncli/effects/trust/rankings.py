@@ -65,7 +65,8 @@ def by_maps(text: Unchanged) -> dict[str, Doubles]:
     found = {"attention": mean_maps(weights)[-1]}
     if norms is not None:
         found["norms"] = mean_maps(norms)[-1]
-    found["rollout"] = rollout(residual_steps(weights))[-1]
+    if len(layers) == text.model.layers:
+        found["rollout"] = rollout(residual_steps(weights))[-1]
     if isinstance(text.model.network, Network):  # whose norms and residual connections are known
         found["ALTI"] = alti(text)[-1]
     return found
