@@ -27,8 +27,8 @@ class Mistake(NamedTuple):
 MISTAKES = (
     Mistake(
         "mask never used where no map is kept",
-        "attend_output(some.query, some.key, some.value, some.allowed(), some.scale)",
-        "attend_output(some.query, some.key, some.value, None, some.scale)",
+        "attend_output(query, key, value, mask, part.scale)",
+        "attend_output(query, key, value, None, part.scale)",
         known="mask never used",
     ),
     Mistake(
@@ -111,8 +111,8 @@ MISTAKES = (
     Mistake("JSON has 4 digits", "decimals(self.map(layer, head))", "decimals(self.map(layer, head).round(4))"),
     Mistake(
         "[PAD] is taken for a separator",
-        "separators = np.array(self.keys.special) & ~np.array(self.keys.padding)",
-        "separators = np.array(self.keys.special)",
+        "special = np.array(record.keys.special) & ~np.array(record.keys.padding)",
+        "special = np.array(record.keys.special)",
     ),
     Mistake(
         "the same word counts over queries that have none",
@@ -127,16 +127,12 @@ MISTAKES = (
         "np.where(nowhere, own, 0.5 * means + 0.5 * own)",
         "np.where(nowhere, own, 0.4 * means + 0.6 * own)",
     ),
-    Mistake("stats: previous is two before", '"previous": queries - 1 == keys', '"previous": queries - 2 == keys'),
-    Mistake(
-        "patterns: previous is two before",
-        '"previous": np.eye(*shape, k=queries.start - 1, dtype=bool)',
-        '"previous": np.eye(*shape, k=queries.start - 2, dtype=bool)',
-    ),
+    Mistake("previous is two before", '"previous": rows - 1 == keys', '"previous": rows - 2 == keys'),
     Mistake(
         "words: mean over the key's pieces",
-        "some = np.add.reduceat(some, keys.starts, axis=-1)",
-        "some = np.add.reduceat(some, keys.starts, axis=-1) / np.diff(keys.starts, append=some.shape[-1])",
+        "np.add.reduceat(rows, starts, axis=along, dtype=rows.dtype)",
+        "np.add.reduceat(rows, starts, axis=along, dtype=rows.dtype)"
+        " / (np.diff(starts, append=rows.shape[-1]) if along == -1 else 1)",
     ),
     Mistake("stretches: the last counts as if it were long", "/ sizes[self.units]", "/ sizes.max()"),
     Mistake(
@@ -146,8 +142,8 @@ MISTAKES = (
     ),
     Mistake(
         "long texts: a unit in two blocks is of the last",
-        "self.kept[text][layer, where, units] += sums",
-        "self.kept[text][layer, where, units] = sums",
+        "self.kept[text][layer, where, units, key_units] += sums",
+        "self.kept[text][layer, where, units, key_units] = sums",
     ),
     Mistake("terminal: rows are numbered from 1", ", token in enumerate(shown)]", ", token in enumerate(shown, 1)]"),
     Mistake("cut: query and key swapped", "made[:, :, queries, keys] = True", "made[:, :, keys, queries] = True"),
@@ -457,8 +453,8 @@ FOR_COMPARE = (
     ),
     Mistake(
         "mask never used in gradients",
-        "made = attend_terms(part.query, part.key, part.value, mask, part.scale",
-        "made = attend_terms(part.query, part.key, part.value, None, part.scale",
+        "made = attend(query, key, value, mask, score, normalise)",
+        "made = attend(query, key, value, None, score, normalise)",
         known="mask never used",
     ),
     Mistake(

@@ -32,12 +32,13 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
         output = attention.split_heads(result.output)[:, block.numbers]
         return output[..., : block.value.shape[-1]], result.weights[:, block.numbers]
 
-    def weigh(part: Block, room: Tensor | None = None, *_: bool) -> tuple[Tensor, Tensor]:
+    def weigh(
+        part: Block, room: Tensor | None = None, formula: bool = False, seen: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
         output, weights = results(part)
-        return output, weights if room is None else room.copy_(weights)
+        return output, (weights if room is None else room.copy_(weights)) if seen else None
 
     patch.setattr(meeting, "weigh", weigh)
-    patch.setattr(meeting, "attend_unseen", lambda block, formula=False: results(block)[0])
     for number in range(len(network.layers)):
         attention = network.layer(number).attention
         right = Linear(attention.output.weight, attention.output.bias)

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS
+from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, pattern_keys
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
-from attncli.text.windows import NO_WORD, word_numbers
+from attncli.text.windows import word_numbers
 
 SAME_WORD = "same_word"
 ABOVE_CHANCE = 0.1  # of what is left: the least that a pattern takes more than chance
@@ -73,50 +73,18 @@ def counted_queries(record: AttentionRecord, layer: int) -> Bools:
     return queries
 
 
-class PatternKeys:
-    """Which keys of a record belong to which pattern.
-
-    Where the keys are another text than the queries, no key is the query itself, a neighbour of it, or its word
-    elsewhere.
-    """
-
-    def __init__(self, record: AttentionRecord) -> None:
-        self.keys, self.own = record.keys, record.key_tokens is None
-        self.word, self.place, self.punctuation = word_numbers(record.keys)
-
-    def of(self, queries: slice) -> dict[str, Bools]:
-        """For each pattern the keys of some queries that belong to it: bool `[query, key]`."""
-        shape = queries.stop - queries.start, len(self.keys)
-        separators = np.array(self.keys.special) & ~np.array(self.keys.padding)
-        separators[0] = False
-        first = np.zeros(shape, dtype=bool)
-        first[:, 0] = True
-        return {
-            "self": np.eye(*shape, k=queries.start, dtype=bool) & self.own,
-            "previous": np.eye(*shape, k=queries.start - 1, dtype=bool) & self.own,
-            "next": np.eye(*shape, k=queries.start + 1, dtype=bool) & self.own,
-            "first": first,
-            "separator": np.broadcast_to(separators, shape),
-            "punctuation": np.broadcast_to(self.punctuation, shape),
-            SAME_WORD: self.elsewhere(queries) if self.own else np.zeros(shape, dtype=bool),
-        }
-
-    def elsewhere(self, queries: slice) -> Bools:
-        """The keys of a query's word where it stands another time: bool `[query, key]`."""
-        word, place = self.word[queries, None], self.place[queries, None]
-        found: Bools = (word == self.word) & (word != NO_WORD) & (place != self.place)
-        return found
-
-
 def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     """A summary of each head of a record, by (layer, head)."""
     totals: defaultdict[tuple[int, int], defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     alike: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     queries: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-    pattern_keys = PatternKeys(record)
+    special = np.array(record.keys.special) & ~np.array(record.keys.padding)
+    words = word_numbers(record.keys)
     for start in range(0, len(record.tokens), TOGETHER):
         block = slice(start, min(start + TOGETHER, len(record.tokens)))
-        every = pattern_keys.of(block)
+        found = pattern_keys(special, *words, block, own=record.key_tokens is None)
+        shape = block.stop - block.start, len(special)
+        every = {name: np.broadcast_to(found.get(name, False), shape) for name in PATTERNS}
         for layer in record.layers:
             counted = counted_queries(record, layer)[block]
             allowed = record.mask_of(layer)[block][counted]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from attncli.analysis.distances import Distances, check_installed
 from attncli.base import choices
-from attncli.base.arrays import Doubles, Floats
+from attncli.base.arrays import Bools, Doubles, Floats, Ints
 from attncli.base.brief import Brief, titled
 from attncli.record import ModelInfo
 from attncli.text.windows import NO_WORD, Window
@@ -77,25 +77,38 @@ USUAL = Counting()
 EVERY = slice(None)
 
 
+def pattern_keys(
+    special: Bools, word: Ints, place: Ints, punctuation: Bools, queries: slice, among: slice = EVERY, own: bool = True
+) -> dict[str, Bools]:
+    """Return, for each pattern, which keys of some queries belong to it: bool, broadcasts to `[query, key]`.
+
+    special: which tokens the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own: whether
+    queries and keys are of one text; else no key is the query itself, a neighbour of it, or its word elsewhere.
+    """
+    keys = np.arange(len(special))[among]
+    found = {"first": keys == 0, "separator": special[among] & (keys > 0), "punctuation": punctuation[among]}
+    if not own:
+        return found
+    rows = np.arange(queries.start, queries.stop)[:, None]
+    same = (word[rows] == word[among]) & (word[among] != NO_WORD)
+    return found | {
+        "self": rows == keys,
+        "previous": rows - 1 == keys,
+        "next": rows + 1 == keys,
+        "same_word": same & (place[rows] != place[among]),
+    }
+
+
 def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floats:
     """What the weights of the queries [start, stop) are multiplied with, `[LINEAR, query, key]`; `among` which keys.
 
     A figure in LINEAR, of a query, is Σ_key weight · factor; all rows of queries that don't count are 0.
     """
-    queries, keys = np.arange(start, stop)[:, None], np.arange(len(window))[among]
-    special, word = np.array(window.tokens.special)[among], window.word[among]
-    added = special & (keys > 0)
-    same = (window.word[start:stop, None] == word) & (word != NO_WORD)
+    special, keys = np.array(window.tokens.special), np.arange(len(window))[among]
     by_figure: dict[str, npt.NDArray[Any]] = {
-        "distance": np.abs(queries - keys),
-        "self": queries == keys,
-        "previous": queries - 1 == keys,
-        "next": queries + 1 == keys,
-        "first": keys == 0,
-        "cls": special & (keys == 0),
-        "separator": added,
-        "punctuation": window.punctuation[among],
-        "same_word": same & (window.place[start:stop, None] != window.place[among]),
+        "distance": np.abs(np.arange(start, stop)[:, None] - keys),
+        "cls": special[among] & (keys == 0),
+        **pattern_keys(special, window.word, window.place, window.punctuation, slice(start, stop), among),
     }
     made = np.zeros((len(LINEAR), stop - start, len(keys)), dtype=np.float32)
     rows = slice(*(min(max(border, start), stop) - start for border in window.counted))

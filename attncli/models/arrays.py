@@ -5,8 +5,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from attncli.base.arrays import Ints
-
 Array: TypeAlias = Any  # a torch.Tensor or a numpy.ndarray
 
 
@@ -27,30 +25,6 @@ def lengths(vectors: Array) -> Array:
 def tanh(array: Array) -> Array:
     """Return the hyperbolic tangent of every element."""
     return np.tanh(array) if isinstance(array, np.ndarray) else array.tanh()
-
-
-def add_columns(columns: Array, count: int, targets: Ints) -> Array:
-    """Add up columns `[..., column]` by their target, `[..., count]`; `targets` gives each column's, ascending."""
-    if isinstance(columns, np.ndarray):
-        sums = np.zeros((*columns.shape[:-1], count), columns.dtype)
-        if len(targets):
-            starts = np.flatnonzero(np.diff(targets, prepend=targets[0] - 1))
-            sums[..., targets[starts]] = np.add.reduceat(columns, starts, axis=-1)
-        return sums
-    import torch
-
-    return columns.new_zeros(*columns.shape[:-1], count).index_add_(
-        -1, torch.from_numpy(targets).to(columns.device), columns
-    )
-
-
-def like(array: Array, values: np.ndarray[Any, Any]) -> Array:
-    """Return a NumPy array as an array of the kind, the dtype and the device of another one."""
-    if isinstance(array, np.ndarray):
-        return values.astype(array.dtype)
-    import torch
-
-    return torch.from_numpy(values).to(array.device, array.dtype)
 
 
 def of_dtype(array: Array, like: Array) -> Array:

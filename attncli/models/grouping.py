@@ -5,13 +5,10 @@ A map of all tokens does not exist at any time. Importing this does not import t
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
-from attncli.base.arrays import Ints
-from attncli.models.arrays import Array, add_columns, like, stack, widened
+from attncli.models.arrays import Array, stack, widened
 from attncli.models.block import Block, Tap, chosen
 from attncli.models.taps import transformed_lengths
-from attncli.record.grouping import Axes, Axis
+from attncli.record.grouping import Axes, between_units
 
 BLOCK = 2**22  # weights that exist at a time, before they are merged into fewer
 
@@ -60,8 +57,8 @@ class GroupedMaps(Tap):
             weights = weights * stack(heads, axis=1)[..., None, :]
         layer = self.layers.index(part.layer)
         for text, of_text in zip(part.text_numbers, widened(weights), strict=True):
-            units, sums = between_units(self.axes[text], part.queries, part.keys, of_text)
-            self.kept[text][layer, where, units] += sums
+            units, key_units, sums = between_units(self.axes[text], part.queries, part.keys, of_text)
+            self.kept[text][layer, where, units, key_units] += sums
 
 
 def some_of(queries: int, weights: int) -> Iterator[slice]:
@@ -69,39 +66,3 @@ def some_of(queries: int, weights: int) -> Iterator[slice]:
     together = max(1, BLOCK // weights)
     for start in range(0, queries, together):
         yield slice(start, min(start + together, queries))
-
-
-def between_units(axes: Axes, queries: slice, keys: slice, rows: Array) -> tuple[slice, Array]:
-    """Return what some rows `[..., query, key]` of a text add to the map between its units.
-
-    queries, keys: the neighbouring tokens that the rows lead from and to. Returns the units that the queries belong to,
-    and their rows `[..., unit, unit]`. A unit whose rows are in two blocks is added up from both.
-    """
-    sums = to_units(axes.keys, keys, rows)
-    taken, units = within(axes.queries, queries)
-    first, last = (int(units[0]), int(units[-1]) + 1) if len(units) else (0, 0)
-    sums = sums[..., counted_from(queries.start, axes.queries.places[taken]), :]
-    if axes.queries.shares is not None:
-        shares = np.zeros((last - first, len(units)))
-        shares[units - first, np.arange(len(units))] = axes.queries.shares[taken]
-        sums = like(sums, shares) @ sums
-    return slice(first, last), sums
-
-
-def to_units(axis: Axis, keys: slice, rows: Array) -> Array:
-    """Add up rows `[..., query, key]` to neighbouring keys to those to all units of an axis, `[..., query, unit]`."""
-    taken, units = within(axis, keys)
-    return add_columns(rows[..., counted_from(keys.start, axis.places[taken])], len(axis), units)
-
-
-def counted_from(first: int, places: Ints) -> list[int] | slice:
-    """Count places from `first` on; neighbours become a slice, which copies nothing."""
-    if len(places) and places[-1] - places[0] == len(places) - 1:
-        return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
-    return [int(place) - first for place in places]
-
-
-def within(axis: Axis, tokens: slice) -> tuple[slice, Ints]:
-    """Of the tokens that are taken those among some neighbours, and the unit of each."""
-    start, stop = np.searchsorted(axis.places, [tokens.start, tokens.stop])
-    return slice(start, stop), axis.units[start:stop]

@@ -1,8 +1,8 @@
 """The fast forms of attention with the scaled dot product: the same numbers as `attncli.attention.attend`.
 
 `attend_output` gives the output alone, through torch's fused kernel, for when nobody looks at the weights.
-`attend_into` writes the weights into storage that the caller owns, for when maps are kept. Tests hold the three to be
-the same thing, and so does `attncli compare`. `attend_terms` is `attend` itself, for when gradients are.
+`attend_into` writes the weights into storage that the caller owns, for when maps are kept. `formula_of` says how
+`attend` computes the same. Tests hold the three to be the same thing, and so does `attncli compare`.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attncli.attention.attend import Attention, attend, check_shapes
+from attncli.attention.attend import check_shapes
+from attncli.attention.normalise import Normaliser, masked_softmax
+from attncli.attention.scores import ScoreFunction
 
 
 def attend_output(
@@ -73,17 +75,13 @@ def attend_into(
     return (weights @ values).to(query.dtype)
 
 
-def attend_terms(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    terms: Iterable[Tensor],
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-) -> Attention:
-    """Compute `attend` with the score of `attend_into`. Nothing is overwritten, so that gradients are recorded."""
+def formula_of(
+    scale: float, terms: Iterable[Tensor] = (), softcap: float | None = None, sinks: Tensor | None = None
+) -> tuple[ScoreFunction, Normaliser]:
+    """Return the score and the normaliser with which `attend` computes what `attend_into` does.
+
+    Nothing is overwritten, so that gradients are recorded.
+    """
 
     def score(q: Tensor, k: Tensor) -> Tensor:
         scores = scale * (q @ k.mT)
@@ -91,16 +89,14 @@ def attend_terms(
             scores = softcap * torch.tanh(scores / softcap)
         return sum(terms, scores)
 
-    if sinks is None:
-        return attend(query, key, value, mask, score)
-
     def normalise(scores: Tensor, allowed: Tensor | None) -> Tensor:
+        assert sinks is not None
         sink = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -torch.inf)
         return torch.cat([scores, sink], dim=-1).softmax(dim=-1)[..., :-1]
 
-    return attend(query, key, value, mask, score, normalise)
+    return score, masked_softmax if sinks is None else normalise
 
 
 def map_dtype(like: Tensor) -> torch.dtype:

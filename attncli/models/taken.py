@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncli.base.arrays import Doubles, Floats
 from attncli.models.block import Tap
-from attncli.models.grouping import GroupedMaps, between_units, some_of
+from attncli.models.grouping import GroupedMaps, some_of
 from attncli.models.outputs.predicting import answering, said
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
 from attncli.models.storage import STORAGE
@@ -17,7 +17,7 @@ from attncli.models.taps import Lengths, Maps, QueriesAndKeys, Terms
 from attncli.models.walk import Ending
 from attncli.models.walker import Walker
 from attncli.record import AttentionRecord, Request, Vectors
-from attncli.record.grouping import Axes, axes_of
+from attncli.record.grouping import Axes, axes_of, between_units
 from attncli.record.prediction import Said
 from attncli.text.tokens import Fed, Tokens
 
@@ -157,8 +157,8 @@ def one_mask(mask: LayerMask | None, axes: Axes, place: int, device: torch.devic
         return torch.ones(len(axes.queries), len(axes.keys), dtype=torch.bool, device=device)
     counts = torch.zeros(len(axes.queries), len(axes.keys), device=device)
     for queries, keys, rows in mask_blocks(mask.some_texts(slice(place, place + 1)), axes, device):
-        units, sums = between_units(axes, queries, keys, rows)
-        counts[units] += sums
+        units, key_units, sums = between_units(axes, queries, keys, rows)
+        counts[units, key_units] += sums
     return counts > 0
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
 from attncli.models.meeting import meet
@@ -231,21 +232,16 @@ def meet_theirs(
 def asked_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
     """Make the mask that is asked for of the one that a layer was trained with. Its window stays.
 
-    A causal mask shows the future to one that was trained without by its transpose: what may be attended to in the
-    past may be in the future too.
+    A causal mask shows the future by its transpose: what may be attended to in the past may be in the future too.
+    What the named mask hides is hidden then.
     """
     if current.part == "cross":
         return mask
-    shown = None if mask is None else mask.shown
-    if current.mask == "causal":
-        length = current.run.length
-        past = torch.ones(length, length, dtype=torch.bool, device=current.real.device).tril()[None, None]
-        shown = past if shown is None else shown & past
-    elif shown is not None and shown.shape[2] > 1:
-        shown = shown | shown.mT
-        if current.mask == "padding":
-            shown = shown & current.real[:, None, None]
-    return None if shown is None or bool(shown.all()) else LayerMask(shown, None)
+    shown = self_mask(current.real, *MASKS[current.mask])
+    if mask is not None and mask.shown is not None:
+        trained = mask.shown
+        shown = shown & (trained | trained.mT if trained.shape[2] > 1 else trained)
+    return None if bool(shown.all()) else LayerMask(shown, None)
 
 
 def block_of(

@@ -1,17 +1,17 @@
 """What stands along the axes of a map: each token of a text, or some of them, or words, or stretches of a long text.
 
 An engine keeps maps between these in place of maps between tokens (`attncli.models.grouping`), and a record that has
-maps between tokens is made one between these here: by the same rule.
+maps between tokens is made one between these here. Both add up by `between_units`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Doubles, Floats, Ints
+from attncli.base.arrays import Doubles, Ints
 from attncli.base.printable import shorten
 from attncli.record.parts import Part
 from attncli.record.record import AttentionRecord
@@ -161,11 +161,13 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     if axes.whole:
         return record
     queries, keys, part = axes
+    every = slice(0, queries.text), slice(0, keys.text)
+    allowed = to_units(queries, every[0], to_units(keys, every[1], record.compact_masks, -1)[1], -2)[1]
     kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.taken, keys.taken)
     return replace(
         record,
-        weights=pooled(record.weights, queries, keys),
-        masks=any_of(record.compact_masks, queries, keys),
+        weights=between_units(axes, *every, record.weights)[2].copy(),  # so that the large map is not kept for it
+        masks=allowed.copy(),
         tokens=queries.tokens,
         key_tokens=None if record.key_tokens is None else keys.tokens,
         vectors=kept,
@@ -174,20 +176,45 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     )
 
 
-def pooled(weights: Floats, queries: Axis, keys: Axis) -> Floats:
-    """Maps `[..., query, key]` between the units of two axes."""
-    some = weights[..., queries.taken, :][..., keys.taken]
-    if keys.starts is not None:
-        some = np.add.reduceat(some, keys.starts, axis=-1)
-    if queries.starts is not None and queries.shares is not None:
-        some = np.add.reduceat(some * queries.shares[:, None].astype(some.dtype), queries.starts, axis=-2)
-    return np.array(some)  # which a large map is not kept for
+def between_units(axes: Axes, queries: slice, keys: slice, rows: Any) -> tuple[slice, slice, Any]:
+    """Return what some rows `[..., query, key]` of a text add to the map between its units.
+
+    queries, keys: the neighbouring tokens that the rows lead from and to. Returns the units of the queries, the units
+    of the keys, and the map between these, `[..., unit, unit]`. A unit whose tokens are in two blocks is the sum of
+    both. rows: of NumPy or of torch.
+    """
+    of_keys, sums = to_units(axes.keys, keys, rows, -1)
+    of_queries, sums = to_units(axes.queries, queries, sums, -2, axes.queries.shares)
+    return of_queries, of_keys, sums
 
 
-def any_of(masks: Bools, queries: Axis, keys: Axis) -> Bools:
-    """Masks `[..., query, key]` between the units of two axes: where any token may attend to any."""
-    some = masks[..., queries.taken, :][..., keys.taken]
-    for axis, starts in ((-1, keys.starts), (-2, queries.starts)):
-        if starts is not None:
-            some = np.logical_or.reduceat(some, starts, axis=axis)
-    return np.array(some)
+def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles | None = None) -> tuple[slice, Any]:
+    """Add up an array's entries for some neighbouring tokens to entries for their units, along -1 or -2.
+
+    shares: factor of the row of each token that is taken. Returns the units, and the sums. True or False are added up
+    to True where any is.
+    """
+    start, stop = np.searchsorted(axis.places, [tokens.start, tokens.stop])
+    units = axis.units[start:stop]
+    taken = counted_from(tokens.start, axis.places[start:stop])
+    rows = rows[..., taken] if along == -1 else rows[..., taken, :]
+    if shares is not None:
+        factors = shares[start:stop, None]
+        rows = rows * (factors.astype(rows.dtype) if isinstance(rows, np.ndarray) else rows.new_tensor(factors))
+    first, last = (int(units[0]), int(units[-1]) + 1) if len(units) else (0, 0)
+    if last - first == len(units):  # each is a unit
+        return slice(first, last), rows
+    if isinstance(rows, np.ndarray):
+        starts = np.flatnonzero(np.diff(units, prepend=first - 1))
+        return slice(first, last), np.add.reduceat(rows, starts, axis=along, dtype=rows.dtype)
+    shape = list(rows.shape)
+    shape[along] = last - first
+    targets = rows.new_empty(0).long().new_tensor(units - first)  # of torch, which is not imported here
+    return slice(first, last), rows.new_zeros(shape).index_add_(along, targets, rows)
+
+
+def counted_from(first: int, places: Ints) -> list[int] | slice:
+    """Count places from `first` on; neighbours become a slice, which copies nothing."""
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        return slice(int(places[0]) - first, int(places[-1]) + 1 - first)
+    return [int(place) - first for place in places]

@@ -9,7 +9,7 @@ import torch
 from checkpoints import FAMILIES, PECULIAR
 
 from attncli import RequestError, load_model
-from attncli.attention import MASKS, Window, multihead
+from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks import ways
 from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting_threads
 from attncli.checks.tolerance import TOLERANCES
@@ -177,9 +177,7 @@ def head_beside_silenced(monkeypatch):
 
 
 def mask_forgotten_in_gradients(monkeypatch):
-    monkeypatch.setattr(
-        meeting, "attend_terms", lambda q, k, v, mask, *more: kernels.attend_terms(q, k, v, None, *more)
-    )
+    monkeypatch.setattr(meeting, "attend", lambda q, k, v, mask, *more: attend(q, k, v, None, *more))
 
 
 def masks_of_the_first_texts(monkeypatch):
@@ -249,9 +247,7 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
     """Where positions add to the scores the formula has the gradients, else the fused kernel."""
     both = both_of(tiny(terms, max_position_embeddings=64))
     monkeypatch.setattr(ways, "WAYS", {"gradients": WAYS["gradients"]})
-    name, right = (
-        ("attend_terms", kernels.attend_terms) if terms == "mpnet" else ("attend_output", kernels.attend_output)
-    )
+    name, right = ("attend", attend) if terms == "mpnet" else ("attend_output", kernels.attend_output)
     monkeypatch.setattr(meeting, name, lambda q, k, v, mask, *more: right(q, k, v, None, *more))
     assert differing(both) == ["gradients"]
 

@@ -2,6 +2,8 @@
 
 import sys
 from dataclasses import replace
+from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -44,7 +46,9 @@ class Sums:
     """What `BlockSums` asks of a `BatchSums`."""
 
     def __init__(self, network, counting, block_weights):
-        self.model, self.counting = network, counting
+        config = network.config
+        self.model = SimpleNamespace(device=CPU, layers=config.layers, heads=config.heads)
+        self.counting = counting
         self.block_weights, self.memory = block_weights, Memory(0, torch.empty(0, dtype=torch.float64), 2)
 
 
@@ -62,7 +66,15 @@ def everything_kept(network, config, texts, mask):
         alone = Maps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
         states += list(walk(network, rows, [alone]))
         limits = [torch.from_numpy(one) for one in sums.alike()]
-    return [*states, *maps.kept, *alone.kept, *vectors.kept, *lengths.kept, torch.from_numpy(sums.totals), *limits]
+    return [
+        *states,
+        *maps.kept,
+        *alone.kept,
+        *chain(*vectors.kept),
+        *lengths.kept,
+        torch.from_numpy(sums.totals),
+        *limits,
+    ]
 
 
 @pytest.mark.slow

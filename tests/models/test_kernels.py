@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.attention import attend
-from attncli.models.kernels import attend_into, attend_output, attend_terms
+from attncli.models.kernels import attend_into, attend_output, formula_of
 
 
 @given(cases())
@@ -91,7 +91,7 @@ def test_softcap_terms_and_sinks_by_hand(seed, capped, sunk, masked):
     expected = made / total.where(total > 0, 1)
     kept = torch.empty_like(expected)
     output = attend_into(kept, query, key, value, mask, 0.7, [term], softcap, sink)
-    formula = attend_terms(query, key, value, mask, 0.7, [term], softcap, sink)
+    formula = attend(query, key, value, mask, *formula_of(0.7, [term], softcap, sink))
     for weights in (kept, formula.weights):
         torch.testing.assert_close(weights, expected)
     for one in (output, formula.output):
