@@ -59,6 +59,9 @@ def foreign_config(family: str, vocab_size: int) -> Any:
         return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
     if family == "gemma2":
         return transformers.Gemma2Config(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA)
+    if family == "gpt_oss":
+        more = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 1.0}
+        return transformers.GptOssConfig(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA, **more)
     if family == "gpt_neo":
         return transformers.GPTNeoConfig(
             vocab_size=vocab_size,
@@ -146,6 +149,7 @@ NETWORKS = {
     "llama-no-bos": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
     "gpt_neo": "GPTNeoForCausalLM",
     "gpt_neox": "GPTNeoXForCausalLM",
     "esm": "EsmForMaskedLM",
@@ -209,7 +213,7 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         pieces += [(token, -2.0) for token in WORDS] + [(token, -5.0) for token in ("▁", *LETTERS)]
         transformers.T5Tokenizer(vocab=pieces, extra_ids=0).save_pretrained(directory)
         return len(pieces)
-    if family in ("llama", "mistral", "gemma2"):
+    if family in ("llama", "mistral", "gemma2", "gpt_oss"):
         tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS, "▁c", "at"]
         vocab = {token: number for number, token in enumerate(tokens)}
         merges = [("▁", "c"), ("a", "t")]

@@ -95,7 +95,8 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
     layers = common("layer", first.layers, second.layers)
     heads = common("head", first.heads, second.heads)
     first, second = (row_shares(one.select(layers, heads)) for one in (first, second))
-    variation = total_variation(first.weights, second.weights)
+    sinks = (first.sinks or second.sinks) and first.measure == "weight"
+    variation = total_variation(first.weights, second.weights, sinks)
     moved = np.zeros(variation.shape[:2])
     for place, layer in enumerate(layers):
         queries = counted_in_either(first, second, layer)

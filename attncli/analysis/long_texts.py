@@ -1,18 +1,22 @@
-"""What has to be said of a record that shows stretches of a long text, or some of its tokens."""
+"""What has to be said of a record that shows stretches of a long text, or some of its tokens, or has sinks."""
 
 import numpy as np
 
+from attncli.base.arrays import Bools, Doubles
 from attncli.record import AttentionRecord
 
+SINKS = "heads have sinks, so rows sum to less than 1, and the rest of the weight goes to no token"
 ZOOM = "--tokens 0-255 shows some one by one"
 
 
 def notes(record: AttentionRecord) -> list[str]:
-    """A sentence on the tokens that were chosen, and one on stretches; none where every token is there."""
-    part = record.part
+    """Return a sentence on sinks, one on the tokens that were chosen, and one on stretches; none where all is usual."""
+    part, note = record.part, sinks_note(record)
+    sinks = [] if note is None else [note]
     if part is None:
-        return []
-    said = [f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{given(record)}"] if part.chosen else []
+        return sinks
+    chosen = f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{given(record)}"
+    said = [*sinks, *([chosen] if part.chosen else [])]
     if part.stretched:
         said.append(
             f"{part.units} {part.unit} are shown as {len(record.tokens)} stretches of {part.size}: weights to one add "
@@ -28,3 +32,20 @@ def given(record: AttentionRecord) -> str:
     rows = record.weights.sum(axis=-1, dtype=np.float64)
     attending = max(int((rows > 0).sum()), 1)
     return f": they give each other {rows.sum() / attending:.0%} of their weight"
+
+
+def sinks_note(record: AttentionRecord) -> str | None:
+    """Return how much of its heads' weight goes to sinks; None if they have none, or what is shown is no weight.
+
+    Of some tokens of a text, rows don't tell.
+    """
+    if not record.sinks or record.measure != "weight":
+        return None
+    if record.part is not None and record.part.chosen:
+        return SINKS
+    sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
+    may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
+    attending = np.broadcast_to(may[:, None], sums.shape)
+    if not attending.any():
+        return SINKS
+    return f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average"

@@ -25,11 +25,14 @@ class MaskEffect:
     forbidden: float
 
 
-def total_variation(weights: Floats, other: Floats) -> Doubles:
-    """½ Σ_key |w - w'|: how much weight must move to make one row the other. `[..., query, key]` -> `[..., query]`."""
+def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doubles:
+    """½ Σ_key |w - w'|: how much weight must move to make one row the other. `[..., query, key]` -> `[..., query]`.
+
+    sinks: the rest of a row, up to 1, is weight that goes to no token, and is counted as one more key.
+    """
     difference = weights.astype(np.float64) - other.astype(np.float64)
     distance: Doubles = np.abs(difference).sum(axis=-1) / 2
-    return distance
+    return distance + np.abs(difference.sum(axis=-1)) / 2 if sinks else distance
 
 
 def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:
@@ -44,7 +47,9 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> d
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
         for head in masked.heads:
             weights = masked.map(layer, head)
-            moved = None if unmasked is None else mean(total_variation(weights, unmasked.map(layer, head))[queries])
+            moved = None
+            if unmasked is not None:
+                moved = mean(total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries])
             effects[layer, head] = MaskEffect(moved, forbidden=float(weights[hidden].sum(dtype=np.float64)))
     return effects
 

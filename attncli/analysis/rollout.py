@@ -18,7 +18,7 @@ from attncli.record.selection import number_list
 def mean_maps(record: AttentionRecord) -> Doubles:
     """The mean over heads, `[layer, query, key]`; every row divided by its sum, or 0 where nothing is attended to.
 
-    Rows of weights sum to 1 as they are; rows of norms are made to.
+    Rows of weights sum to 1 as they are, unless heads have sinks; other rows are made to.
     """
     means = record.weights.mean(axis=1, dtype=np.float64)
     sums = means.sum(axis=-1, keepdims=True)
@@ -84,6 +84,7 @@ def shares_record(
         measure="weight" if record.measure == "weight" else "share of norm",
         model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
         vectors=None,
+        sinks=False,
     )
 
 

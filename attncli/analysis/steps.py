@@ -5,6 +5,8 @@
     raised_j = exp(added_j - m), m the largest added score that the mask allows; 0 where it hides the key
     weight_j = raised_j / Σ_l raised_l    output   = Σ_j weight_j v_j
 
+A head's sink, if it has one, is a further score: m is at least that, and the sum has exp(sink - m) too.
+
 (Vaswani et al. 2017, equation 1; Raffel et al. 2020, section 2.1; He et al. 2021, equation 4. Subtracting m changes no
 weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
 """
@@ -43,6 +45,7 @@ class RowSteps:
     What is made of values is None where they are not known.
 
     score, scaled, terms (by name), added, raised: as in the formulas above; largest is m, total the sum of raised.
+    sink: exp of the head's sink score less m, which is a part of the total and leads nowhere; 0 without a sink.
     weight: the head's own, as the model computed it; computed: raised / total, which differs from it by rounding.
     value_norm: |v_j|; contribution: |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
     equation 3, without the output projection). output: Σ_j weight_j v_j `[head_dim]`.
@@ -62,14 +65,19 @@ class RowSteps:
     value_norm: Doubles | None
     contribution: Doubles | None
     output: Doubles | None
+    sink: float = 0.0
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a query's scores are made of q · k_j: the scale, by default 1 / √d_k, and terms by name `[key]`."""
+    """How a query's scores are made of q · k_j: the scale, by default 1 / √d_k, and terms by name `[key]`.
+
+    sink: the head's sink score; None if it has none.
+    """
 
     scale: float | None = None
     terms: Mapping[str, Floats] = field(default_factory=dict)
+    sink: float | None = None
 
 
 def row_steps(
@@ -85,8 +93,11 @@ def row_steps(
     terms = {name: term.astype(np.float64) for name, term in scoring.terms.items()}
     added = scaled + sum(terms.values())
     largest = float(added[allowed].max()) if allowed.any() else 0.0
+    if scoring.sink is not None:
+        largest = max(largest, scoring.sink) if allowed.any() else scoring.sink
     raised = np.where(allowed, np.exp(np.where(allowed, added - largest, 0.0)), 0.0)
-    total = float(raised.sum())
+    sink = 0.0 if scoring.sink is None else float(np.exp(scoring.sink - largest))
+    total = float(raised.sum()) + sink
     values = None if value is None else value.astype(np.float64)
     weighted = None if values is None else weight.astype(np.float64)[:, None] * values  # [key, head_dim]
     return RowSteps(
@@ -104,6 +115,7 @@ def row_steps(
         value_norm=None if values is None else np.linalg.norm(values, axis=-1),
         contribution=None if weighted is None else np.linalg.norm(weighted, axis=-1),
         output=None if weighted is None else weighted.sum(axis=0),
+        sink=sink,
     )
 
 
@@ -121,7 +133,9 @@ def document(
     assert vectors is not None
     queries, keys = vectors.of(layer, head)
     place = vectors.place(layer, head)
-    scoring = Scoring(float(vectors.scale[place]), {name: term[place, query] for name, term in vectors.terms.items()})
+    sink = vectors.sink(layer, head)
+    terms = {name: term[place, query] for name, term in vectors.terms.items()}
+    scoring = Scoring(float(vectors.scale[place]), terms, sink)
     weights, allowed = record.map(layer, head)[query], record.mask_of(layer)[query]
     steps = row_steps(queries[query], keys, value, allowed, weights, scoring)
     columns = {name: getattr(steps, name).tolist() for name in (*BY_KEY, *(BY_VALUE if value is not None else ()))}
@@ -167,6 +181,7 @@ def document(
             for key, token in enumerate(record.keys.text)
         ],
         "largest": steps.largest,
+        **({} if sink is None else {"sink": {"score": sink, "raised": steps.sink}}),
         "total": steps.total,
     }
     if steps.output is not None:

@@ -17,6 +17,8 @@ from attncli.checks.laws import order_needs_positions
 from attncli.checks.variants import mask_of, own_score
 from attncli.models.head import OneHead
 from attncli.models.model import Model
+from attncli.models.tapped import TappedModel
+from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
 KEYS = (8, 32, 128)  # at which softmax is tried on them
@@ -40,26 +42,35 @@ class Claim:
     finding: str = ""
 
 
-def check_claims(model: Model, head: OneHead, seed: int = 0) -> list[Claim]:
-    """All claims, on one head of the model and its text; that of the order is none of a layer that has a window."""
+def check_claims(model: TappedModel, head: OneHead, seed: int = 0) -> list[Claim]:
+    """All claims, on one head of the model and its text; that of the order is none of a layer that has a window.
+
+    Claims on projections are left out where these are not known, and claims on symmetry where the keys are of another
+    text.
+    """
+    itself, known = head.record.key_tokens is None, head.x is not None
     return [
         variance_grows_with_size(head),
         division_undoes_it(seed),
         softmax_saturates(head),
         softmax_saturates_at_random(seed),
-        projections_make_it_asymmetric(head),
-        one_projection_makes_it_symmetric(head),
-        bilinear_is_the_heads_score(head),
+        *([projections_make_it_asymmetric(head), one_projection_makes_it_symmetric(head)] if itself else []),
+        *([bilinear_is_the_heads_score(head)] if known else []),
         key_value_with_one_matrix_is_plain(head),
-        heads_alike_are_one_head(head),
-        *([] if model.config.goes_by_order else [order_is_unknown_without_positions(model, head, seed)]),
+        *([heads_alike_are_one_head(head)] if known else []),
+        *(
+            [order_is_unknown_without_positions(model, head, seed)]
+            if isinstance(model, Model) and not model.config.goes_by_order
+            else []
+        ),
     ]
 
 
 def variance_grows_with_size(head: OneHead) -> Claim:
     """Of q · k over the first d elements of this head's vectors, each element centred and divided by its deviation."""
-    real = real_tokens(head)
-    query, key = (standardised(torch.from_numpy(part).double()[real]) for part in (head.query, head.key))
+    real, real_keys = real_tokens(head.record.tokens), real_tokens(head.record.keys)
+    query = standardised(torch.from_numpy(head.query).double()[real])
+    key = standardised(torch.from_numpy(head.key).double()[real_keys])
     d_k = query.shape[-1]
     sizes = sorted({max(d_k // part, 1) for part in (8, 4, 2, 1)})
     figures = {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
@@ -160,7 +171,7 @@ def projections_make_it_asymmetric(head: OneHead) -> Claim:
     Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own: what it does by itself is
     measured on the queries in the place of the keys. Masks, which do so too, are left out.
     """
-    real = real_tokens(head)
+    real = real_tokens(head.record.tokens)
     query, key = (torch.from_numpy(part)[real] for part in (head.query, head.key))
     scores = scaled_dot(query, key)
     alone = asymmetry(masked_softmax(scaled_dot(query, query)))
@@ -249,9 +260,9 @@ def order_is_unknown_without_positions(model: Model, head: OneHead, seed: int) -
 # --- measures -------------------------------------------------------------------------------------------
 
 
-def real_tokens(head: OneHead) -> Tensor:
+def real_tokens(tokens: Tokens) -> Tensor:
     """bool `[token]`: those that are not [PAD]."""
-    return ~torch.tensor(head.record.tokens.padding)
+    return ~torch.tensor(tokens.padding)
 
 
 def drawn(seed: int) -> list[tuple[Tensor, Tensor]]:

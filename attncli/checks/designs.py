@@ -33,6 +33,7 @@ PART = 4  # partial rotation turns a part of 1 / 4 of each vector, as in GPT-Neo
 SPAN = 256  # offsets to each side that have a vector of their own, and from where on they are alike, as in DeBERTa-v3
 FURTHEST = 512
 SHUFFLED, OTHERS = "positions shuffled", "another head's keys"
+MASKS = ("window", "causal-window")  # the designs that are masks, which need no projections
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,11 @@ def designs(
     """The head in every one of `choices.Design`, or in the one of this name.
 
     reach: a window's, to each side. Those that there are not for this head are left out: heads of one element can't be
-    turned, and a layer of one head has none to share keys with.
+    turned, a layer of one head has none to share keys with, and where the projections are not known there are MASKS.
     """
     found = []
-    for name in choices.names(choices.Design) if only is None else (only,):
+    names = choices.names(choices.Design) if only is None else (only,)
+    for name in names if head.attention is not None else [name for name in names if name in MASKS]:
         if (told := order_told(head, name, reach, seed)) is not None:
             found.append(in_order(head, name, told, temperature, seed))
         elif (size := sharing(head, name)) is not None:
@@ -100,11 +102,11 @@ def designs(
 class Told(NamedTuple):
     """What knows where tokens stand: a score of all heads, and a mask `[query, key]` besides the head's own.
 
-    trained: False where the score's parameters are drawn.
+    score: None for the head's own, as it is. trained: False where the score's parameters are drawn.
     """
 
     described: str
-    score: PositionalScore
+    score: PositionalScore | None
     mask: Tensor | None = None
     trained: bool = True
 
@@ -139,6 +141,7 @@ def order_told(head: HeadInLayer, name: str, reach: int, seed: int) -> Told | No
 
 def disentangled(head: HeadInLayer) -> Disentangled:
     """With vectors of offsets that are drawn, and the content's projections for them too, as DeBERTa-v3 has it."""
+    assert head.attention is not None
     query, key = head.attention.query, for_every_head(head.attention, head.attention.key)
     score = Disentangled(
         nn.Embedding(2 * SPAN, query.in_features),
@@ -191,12 +194,13 @@ def own_distance(head: HeadInLayer) -> float:
 
 def sharing(head: HeadInLayer, name: str) -> int | None:
     """How many heads share keys in the design of this name: as few as can and don't yet, or all."""
-    sizes = group_sizes(head)[1:]
+    sizes = [] if head.attention is None else group_sizes(head)[1:]
     return {"grouped": sizes[0], "multi-query": sizes[-1]}.get(name) if sizes else None
 
 
 def group_sizes(head: HeadInLayer) -> list[int]:
     """1, ..., heads: in groups of how many they can share keys. As many as share them already are the first."""
+    assert head.attention is not None
     heads, already = len(head.key), len(head.attention.group(head.number))
     return [size for size in range(already, heads + 1, already) if heads % size == 0]
 

@@ -11,7 +11,7 @@ from attncli.analysis.patterns import counted_queries, entropy
 from attncli.attention import MultiHeadAttention, PositionalScore, combine_masks, masked_softmax
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.models.head import OneHead
-from attncli.models.model import Model
+from attncli.models.tapped import TappedModel
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,14 @@ class Look:
     same_key: float
 
     @classmethod
-    def of(cls, weights: Floats, own: Floats, counted: Bools) -> "Look":
+    def of(cls, weights: Floats, own: Floats, counted: Bools, sinks: bool = False) -> "Look":
+        """Return what a map looks like. sinks: whether rows may sum to less than 1."""
         rows, theirs = weights[counted], own[counted]
         return cls(
             weights,
             entropy=float(entropy(rows).mean()),
             distance=float(distances(weights)[counted].mean()),
-            moved=float(total_variation(rows, theirs).mean()),
+            moved=float(total_variation(rows, theirs, sinks).mean()),
             same_key=float((rows.argmax(axis=-1) == theirs.argmax(axis=-1)).mean()),
         )
 
@@ -44,12 +45,15 @@ class Look:
 class HeadInLayer:
     """A head among those of its layer, whose queries and keys are `[head, token, head_dim]`, before any rotation.
 
-    attention, score: the layer's. mask: bool `[query, key]`. real: bool `[token]`, False at [PAD]. counted: the queries
-    that figures are means over. own: its map.
+    Where the projections are not known it is alone in its layer, and its queries and keys are as they meet.
+
+    attention, score: the layer's; None where the projections are not known. mask: bool `[query, key]`. real: bool
+    `[token]`, False at [PAD]. counted: the queries that figures are means over. own: its map. scores, sink: the head's
+    own scores `[query, key]`, and its sink score if it has one, where the projections are not known.
     """
 
-    attention: MultiHeadAttention
-    score: PositionalScore
+    attention: MultiHeadAttention | None
+    score: PositionalScore | None
     number: int
     query: Tensor
     key: Tensor
@@ -57,10 +61,14 @@ class HeadInLayer:
     real: Tensor
     counted: Bools
     own: Floats
+    scores: Tensor | None = None
+    sink: float | None = None
 
     @classmethod
-    def of(cls, model: Model, head: OneHead) -> "HeadInLayer":
+    def of(cls, model: TappedModel, head: OneHead) -> "HeadInLayer":
         [layer], [number] = head.record.layers, head.record.heads
+        if head.x is None:
+            return cls.as_they_meet(head)
         of_layer = model.network.layer(layer)
         with torch.inference_mode():
             query, key, _ = of_layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
@@ -76,9 +84,29 @@ class HeadInLayer:
             own=head.record.map(layer, number),
         )
 
+    @classmethod
+    def as_they_meet(cls, head: OneHead) -> "HeadInLayer":
+        """Return a head whose projections are not known."""
+        [layer], [number] = head.record.layers, head.record.heads
+        vectors = head.record.vectors
+        assert vectors is not None
+        return cls(
+            None,
+            None,
+            0,
+            torch.from_numpy(head.query)[None],
+            torch.from_numpy(head.key)[None],
+            mask=torch.from_numpy(head.record.mask_of(layer).copy()),
+            real=~torch.tensor(head.record.tokens.padding),
+            counted=counted_queries(head.record, layer),
+            own=head.record.map(layer, number),
+            scores=torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0)),
+            sink=vectors.sink(layer, number),
+        )
+
     def look(
         self,
-        score: PositionalScore,
+        score: PositionalScore | None,
         mask: Tensor | None = None,
         temperature: float = 1.0,
         key: Tensor | None = None,
@@ -86,18 +114,33 @@ class HeadInLayer:
     ) -> Look:
         """Its map under a score and a mask besides its own, with these keys of the layer in place of its own.
 
-        order: score and mask are told that token order[i] stands at place i; by default each stands where it does.
+        order: score and mask are told that token order[i] stands at place i; by default each stands where it does. A
+        score of None is the head's own, which has been told where tokens stand; then only the mask is told.
         """
         places = torch.arange(len(self.mask), device=self.mask.device) if order is None else order
         its_own = slice(self.number, self.number + 1)
         keys = (self.key if key is None else key)[its_own]
         with torch.inference_mode():
-            scores = score(self.query[its_own][:, places], keys[:, places], [self.number])[0]
+            if score is None:
+                assert self.scores is not None
+                scores = self.scores[places][:, places]
+            else:
+                scores = score(self.query[its_own][:, places], keys[:, places], [self.number])[0]
             allowed = combine_masks(self.mask[places][:, places], None if mask is None else mask.to(scores.device))
-            told = masked_softmax(scores, allowed, temperature)
+            told = self.normalised(scores, allowed, temperature)
             back = places.argsort()
             weights = told[back][:, back].float().cpu().numpy()
-        return Look.of(weights, self.own, self.counted)
+        return Look.of(weights, self.own, self.counted, self.sink is not None)
+
+    def normalised(self, scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
+        """Return softmax of scores, in which the head's sink takes part if it has one."""
+        if self.sink is None:
+            return masked_softmax(scores, mask, temperature)
+        with_sink = torch.cat([scores, scores.new_full((len(scores), 1), self.sink)], dim=1)
+        allowed = torch.ones_like(with_sink, dtype=torch.bool)
+        allowed[:, :-1] = True if mask is None else mask
+        allowed[:, -1] = allowed[:, :-1].any(dim=1)
+        return masked_softmax(with_sink, allowed, temperature)[:, :-1]
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """An order in which real tokens stand in each other's places, and [PAD] where it does."""

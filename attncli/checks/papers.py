@@ -31,15 +31,27 @@ TINY = 1e-12  # what norms add to a square
 
 
 def check_papers(head: OneHead, in_layer: HeadInLayer, seed: int = 0) -> list[Claim]:
-    """All claims, on one head, what goes into it, and the other heads of its layer, where there are any."""
+    """All claims, on one head, what goes into it, and the other heads of its layer, where there are any.
+
+    Claims on the layer's input are left out where it is not known. There are none where the keys are of another text.
+    """
+    if head.record.key_tokens is not None:
+        return []
+    of_input = (
+        [
+            layer_norm_is_rms_norm_of_what_is_centred(head),
+            gated_with_values_of_1_is_plain(head, seed),
+            pre_norm_grows(head, seed),
+        ]
+        if head.x is not None
+        else []
+    )
     return [
         *([rotary_knows_differences_only(in_layer)] if in_layer.query.shape[-1] > 1 else []),
         wide_windows_are_none(in_layer),
         *([sharing_keys_moves_the_map(in_layer)] if len(in_layer.key) > 1 else []),
         qk_norm_bounds_scores(in_layer),
-        layer_norm_is_rms_norm_of_what_is_centred(head),
-        gated_with_values_of_1_is_plain(head, seed),
-        pre_norm_grows(head, seed),
+        *of_input,
     ]
 
 

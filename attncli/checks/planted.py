@@ -32,6 +32,7 @@ from attncli.checks.looks import HeadInLayer
 from attncli.checks.tally import finite
 from attncli.models.head import OneHead
 from attncli.models.model import Model
+from attncli.models.tapped import TappedModel
 
 
 class Moved(NamedTuple):
@@ -109,12 +110,20 @@ def finite_rows(weights: Floats) -> list[list[float | None]]:
     return [[finite(weight) for weight in row] for row in weights.tolist()]
 
 
-def planted(model: Model, head: OneHead) -> Mistakes:
+def planted(model: TappedModel, head: OneHead) -> Mistakes:
     """Every one of `MISTAKES` in the layer of this head: in its own projections, on what it is given, with its mask.
 
-    Raises RequestError where positions have a part in the layer that the formula has no step for.
+    Raises RequestError where positions have a part in the layer that the formula has no step for, and where the
+    projections are not known.
     """
+    if head.x is None:
+        raise RequestError(
+            f"--mistakes are made in a layer's projections, which are not known in {model.place.name}, because "
+            "transformers runs it: leave --mistakes out"
+        )
+    assert isinstance(model, Model)
     inside = HeadInLayer.of(model, head)
+    assert inside.score is not None
     formula, inputs = formula_of(model, inside.score), inputs_of(model, head, inside)
     with torch.inference_mode():
         right = formula(inputs)
@@ -185,6 +194,7 @@ def formula_of(model: Model, score: PositionalScore) -> Formula:
 def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
     """What the layer's attention is given, its projections, and its mask as the rules that it is made of."""
     attention = inside.attention
+    assert attention is not None
     parts = (attention.query, attention.key, attention.value, attention.output)
     x = torch.from_numpy(head.x).to(model.device)[None]
     reach = model.config.reach[head.record.layers[0]]

@@ -46,7 +46,7 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
         for normaliser, normalise in normalisers(temperature, seed).items():
             with torch.inference_mode():
                 _, kept, _ = attend(query, key, value, mask, score, normalise)
-            look = Look.of(kept.numpy(), own, queries)
+            look = Look.of(kept.numpy(), own, queries, head.record.sinks)
             found.append(
                 Variant(
                     score=name,

@@ -36,6 +36,8 @@ def explain(
             help="Whose row: it, it#2 (the second one), a number.",
         ),
     ] = "1",
+    which: options.Which = None,
+    target: options.Target = None,
     mask: options.Mask = None,
     pad_to: options.PadTo = None,
     output_path: options.Picture = None,
@@ -49,7 +51,8 @@ def explain(
 
     For each key: q·k, divided by the root of the head's size, what positions add, the mask, exp, the weight, and how
     much the token brings to the output: the length of weight times value, which can be small where the weight is
-    large. Of a saved record with q and k (run --vectors) all but that.
+    large. Of a saved record with q and k (run --vectors) all but that. In a network that transformers runs it starts
+    from q, k and v as they meet.
 
     \b
     Examples:
@@ -89,10 +92,10 @@ def computed(asked: dict[str, Any]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from attncli.analysis.steps import Beside, document
-    from attncli.models.head import one_head
+    from attncli.models.head import one_head, read_text
     from attncli.record.selection import select_one, select_token
 
-    tokens = loaded.tokenizer.encode(*inputs[0], asked["pad_to"])
+    tokens = read_text(loaded, inputs[0], asked)
     place = select_token(asked["query"], tokens)
     layer = select_one(asked["layer"], loaded.layers, "layer")
     head = select_one(asked["head"], loaded.heads, "head")

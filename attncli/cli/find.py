@@ -111,10 +111,11 @@ def tokens_wanted(context: typer.Context, query: str | None, key: str | None, by
 def edges(source: "Source", query: str, key: str, by: str) -> dict[str, Any]:
     """The heads by their weights from one token to another."""
     from attncli.analysis.finding import Wanted, find
+    from attncli.cli.long_texts import told
     from attncli.cli.progress import one_by_one
 
     wanted = Wanted(query, key, content=by == "content")
-    return find(one_by_one(source.records(), len(source)), wanted, source.usual).document()
+    return find(map(told, one_by_one(source.records(), len(source))), wanted, source.usual).document()
 
 
 def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]:
@@ -123,11 +124,13 @@ def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]
     from attncli.cli.source import Saved, Texts
 
     if isinstance(source, Texts):
+        from attncli.cli.long_texts import tell_sinks
         from attncli.corpus.statistics import corpus_statistics
 
         why = f"with --by {by}, which is counted over texts as stats has it"
         refuse(context, why, "pair", "pad_to", "which", "target")
         asked = source.request
+        tell_sinks(source.engine, None, asked.measure)
         texts = (one.text for one in source.inputs)
         counted = corpus_statistics(source.engine, texts, asked.mask, measure=asked.measure)
         return by_figure(counted, by, asked.layers, asked.heads)

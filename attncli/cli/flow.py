@@ -67,6 +67,7 @@ def flow(
       attncli flow -l all -o flow.npz "The cat sat on the mat."
       attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
+    from attncli.analysis.long_texts import SINKS
     from attncli.cli.source import Source
     from attncli.record.files import SUFFIXES
 
@@ -81,6 +82,8 @@ def flow(
     # -l says where to begin; what is followed are all layers.
     source = Source.of(context, layers="all")
     record = source.every_layer().one(otherwise)
+    if record.sinks and record.measure == "weight":
+        output.say(f"attncli: {SINKS}; flow divides each row of the mean by its sum")
     if words:
         from attncli.analysis.words import merge_words
 

@@ -1,10 +1,11 @@
-"""What commands say of records that show stretches of long texts, or some of their tokens (--tokens)."""
+"""What commands say of records that show stretches of long texts, or some of their tokens (--tokens), or have sinks."""
 
 from typing import TYPE_CHECKING
 
 from attncli.cli import output
 
 if TYPE_CHECKING:
+    from attncli.models.engine import Engine
     from attncli.record import AttentionRecord
 
 
@@ -15,6 +16,16 @@ def told(record: "AttentionRecord") -> "AttentionRecord":
     for note in notes(record):
         output.say(f"attncli: {note}")
     return record
+
+
+def tell_sinks(engine: "Engine", which: str | None, measure: str) -> None:
+    """Say that statistics are of less than all weight, if heads of the part that is counted have sinks."""
+    from attncli.analysis.long_texts import SINKS
+    from attncli.models.tapped import tapped
+
+    part = tapped(engine, engine.to_itself(which))
+    if part is not None and part.has_sinks and measure == "weight":
+        output.say(f"attncli: {SINKS}; figures are of what goes to tokens")
 
 
 def in_stretches(record: "AttentionRecord") -> bool:

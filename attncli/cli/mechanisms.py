@@ -60,6 +60,8 @@ def mechanisms(
             help="What is random is drawn from it.",
         ),
     ] = 0,
+    which: options.Which = None,
+    target: options.Target = None,
     mask: options.Mask = None,
     pad_to: options.PadTo = None,
     output_path: options.Picture = None,
@@ -100,11 +102,11 @@ def mechanisms(
     # In float32: where a claim says that two ways give the same, their difference is measured against its rounding.
     loaded = open_tapped({**context.params, "dtype": "float32"})
     from attncli.checks import mechanisms as measuring
-    from attncli.models.head import one_head
+    from attncli.models.head import one_head, read_text
     from attncli.record.selection import select_one
 
     measuring.check_temperature(temperature)
-    tokens = loaded.tokenizer.encode(*inputs[0], pad_to)
+    tokens = read_text(loaded, inputs[0], context.params)
     numbers = (select_one(layer, loaded.layers, "layer"), select_one(head, loaded.heads, "head"))
     taken = one_head(loaded, tokens, *numbers, mask)
     if mistakes:
@@ -162,8 +164,8 @@ def whole(found: "Mechanisms", canvas: "Canvas") -> list[Any]:
         *view.variant_maps(found.record, found.variants, found.temperature, found.seed, canvas),
         view.variants_table(found.variants, found.temperature, found.seed),
         view.variants_legend(),
-        designs.designs_table(found.own, found.designs),
-        designs.designs_legend(),
+        *([designs.designs_table(found.own, found.designs), designs.designs_legend()] if found.designs else []),
+        *([] if found.projections else [view.left_out()]),
     ]
 
 

@@ -140,7 +140,10 @@ def stats(
         opened = open_part(Opening(model, device, dtype, engine, without), which)
         if opened.kind(which) == "decoder":
             refuse(context, "on a decoder, which hides the future and no more", "mask")
+        from attncli.cli.long_texts import tell_sinks
         from attncli.corpus.statistics import count_files
+
+        tell_sinks(opened, which, measure)
 
         with corpora.progress() as show:
             statistics = count_files(opened, texts, reading, stride, counting, where, show)

@@ -1,6 +1,8 @@
 """One head of a model on one text, taken apart: what goes into it, its projections, and its maps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +12,10 @@ from attncli.base.arrays import Floats, Ints
 from attncli.models.engine import Engine
 from attncli.models.network import Network
 from attncli.models.taken import as_record
-from attncli.models.tapped import require_tapped
+from attncli.models.tapped import TappedModel, require_tapped
 from attncli.models.taps import Given
 from attncli.record import AttentionRecord, Request
+from attncli.record.request import Input
 from attncli.text.tokens import Tokens
 
 
@@ -20,9 +23,9 @@ from attncli.text.tokens import Tokens
 class OneHead:
     """All that one head works with, float32. Queries are x W_Qᵀ + b_Q, and so on; turned then where positions do that.
 
-    record: its map, as `Model.attend` gives it, with its queries and keys as they meet.
+    record: its map, as `attend` gives it, with its queries and keys as they meet.
     x: what the projections are given `[token, hidden_size]`; None in a network of transformers. value:
-    `[token, head_dim]`.
+    `[key, head_dim]`.
     projections: W `[head_dim, hidden_size]` and b `[head_dim]` of "query", "key" and "value"; b is 0 where there is
     none; empty where x is not known. group: the heads of the layer that have the same keys and values, this one too.
     rotary: how queries and keys are turned, if they are; rows: of the table of positions that the terms are made of,
@@ -53,6 +56,16 @@ class OneHead:
         """`[token, head_dim]`"""
         assert self.record.vectors is not None
         return self.record.vectors.key[0]
+
+
+def read_text(model: TappedModel, text: Input, options: Mapping[str, Any]) -> Tokens:
+    """Return what the queries of a part are of: the text, or what a decoder is made to write of it.
+
+    options: "mask", "pad_to", "which" and "target", as a command has them. Raises RequestError for what the model
+    can't do.
+    """
+    model.check(Request(**{name: options[name] for name in ("mask", "which", "target")}))
+    return model.ready(model.tokenizer.encode(*text, options["pad_to"]), options["target"])
 
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:

@@ -35,9 +35,9 @@ class Taken(NamedTuple):
 
     axes: what stands along its maps; vectors and terms are of all tokens.
     weights `[layer, head, query, key]`, or norms where the request asks for them, in the model's `map_dtype`; vectors:
-    queries and keys, `[head, token, head_dim]` each, in its own, and scales `[head]`; terms: what is added to the
-    scores of these heads, by name, `[head, query, key]`; masks: of the layers that are asked for, bool
-    `[layer, query, key]`; said: what the model says of the text, where that is asked for.
+    queries and keys, `[head, token, head_dim]` each, in its own; scales and sinks: `[head]`, -inf for a head without a
+    sink; terms: what is added to the scores of these heads, by name, `[head, query, key]`; masks: of the layers that
+    are asked for, bool `[layer, query, key]`; said: what the model says of the text, where that is asked for.
     """
 
     axes: Axes
@@ -45,6 +45,7 @@ class Taken(NamedTuple):
     weights: Tensor
     vectors: tuple[Tensor, Tensor]
     scales: Doubles
+    sinks: Floats
     terms: dict[str, Tensor]
     masks: Tensor
     said: Said | None
@@ -117,13 +118,14 @@ class RequestTaps:
             for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
         ]
 
-    def vectors_of(self, run: Run, place: int) -> tuple[tuple[Tensor, Tensor], Doubles, dict[str, Tensor]]:
-        """Return queries and keys, `[head, token, head_dim]`, scales, and terms by name, of the text at a place."""
+    def vectors_of(self, run: Run, place: int) -> tuple[tuple[Tensor, Tensor], Doubles, Floats, dict[str, Tensor]]:
+        """Return what was kept of the text at a place: queries and keys, scales, sinks, and terms by name."""
         if self.vectors is None or self.terms is None:
-            return (self.like.new_empty(0, run.length, 0),) * 2, np.empty(0), {}
+            return (self.like.new_empty(0, run.length, 0),) * 2, np.empty(0), np.empty(0, np.float32), {}
         query, key = self.vectors.kept[run.number]
         terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
-        return (query[place], key[place]), np.array(self.vectors.scales), terms
+        sinks = np.array(self.vectors.sinks, np.float32)
+        return (query[place], key[place]), np.array(self.vectors.scales), sinks, terms
 
     def maps_of(self, run: Run) -> Iterable[tuple[Tensor, Tensor]]:
         """Return each text's weights and masks, `[layer, query, ...]`."""
@@ -183,7 +185,8 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     check_vectors_finite(model, [query, key, *terms.values()], heads)
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.text)
-    vectors = Vectors(list(heads), query, key, taken.scales, terms, turning) if heads and not norms else None
+    sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
+    vectors = Vectors(list(heads), query, key, taken.scales, terms, turning, sinks) if heads and not norms else None
     spoken = taken.said if taken.axes.whole or taken.said is None else taken.said.between(queries.groups)
     return AttentionRecord(
         weights=weights,
@@ -200,6 +203,7 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
         prediction=spoken,
         dtype=str(model.map_dtype).removeprefix("torch."),
         part=part,
+        sinks=model.has_sinks,
     )
 
 

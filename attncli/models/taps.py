@@ -10,6 +10,7 @@ What is kept has the dtype and the device of `like`. Taps that read see what the
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
+from math import inf
 from typing import TYPE_CHECKING
 
 from attncli.models.arrays import Array, lengths, of_dtype, stack
@@ -73,7 +74,8 @@ class QueriesAndKeys(Tap):
     """Keeps queries and keys of some heads, (layer, head), as they meet.
 
     kept: for each run queries and keys, `[text, head, token, head_dim]` each, in the order asked for. scales: of each
-    head, what the product of its queries and keys is multiplied with.
+    head, what the product of its queries and keys is multiplied with. sinks: the sink score of each head; -inf for a
+    head without one.
     """
 
     needs_values = False
@@ -94,6 +96,7 @@ class QueriesAndKeys(Tap):
             for run in runs
         ]
         self.scales = [0.0] * len(self.heads)
+        self.sinks = [-inf] * len(self.heads)
 
     def begin(self, block: Block) -> Block:
         queries, keys = self.kept[block.run.number]
@@ -101,6 +104,8 @@ class QueriesAndKeys(Tap):
             queries[block.texts, where, block.queries] = block.query[:, place]
             keys[block.texts, where, block.keys] = block.key[:, place]
             self.scales[where] = block.scale
+            if block.sinks is not None:
+                self.sinks[where] = float(block.sinks[block.numbers[place]])
         return block
 
 
@@ -135,7 +140,7 @@ class Terms(Tap):
 class Lengths(Tap):
     """Keeps the lengths of some heads' transformed values, ‖v W_O‖.
 
-    kept: for each run `[text, layer, head, token]`, in the order in which they are asked for.
+    kept: for each run `[text, layer, head, key]`, in the order in which they are asked for.
 
     Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.2.
     """
@@ -149,7 +154,7 @@ class Lengths(Tap):
     ) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
-        self.kept = [empty((len(run.texts), len(layers), len(heads), run.length)) for run in runs]
+        self.kept = [empty((len(run.texts), len(layers), len(heads), run.keys)) for run in runs]
 
     def begin(self, block: Block) -> Block:
         ours, where = chosen(block, self.heads)

@@ -192,6 +192,10 @@ class TransformersModel(TappedModel):
         return len(self.tapped.blocks[self.part].numbers)
 
     @property
+    def has_sinks(self) -> bool:  # type: ignore[override]
+        return self.part in self.tapped.sinks
+
+    @property
     def head_dim(self) -> int:
         return int(self.tapped.blocks[self.part].query.shape[-1])
 

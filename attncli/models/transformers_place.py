@@ -321,12 +321,13 @@ class Places:
     """Which modules of a network call our function, and which layers of which part they are.
 
     layers: by module, the part and the layers that it computes, one per call in a pass; blocks: one of each part.
-    projections: by module, the module that multiplies its joined heads with W_O.
+    projections: by module, the module that multiplies its joined heads with W_O. sinks: the parts with sink scores.
     """
 
     layers: dict[int, tuple[str, list[int]]]
     blocks: dict[str, Block]
     projections: dict[int, nn.Module]
+    sinks: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, network: nn.Module, trial: Trial, encoder: nn.Module | None, decoder_tokens: int) -> "Places":
@@ -339,6 +340,7 @@ class Places:
         of_encoder = {id(module) for module in encoder.modules()} if encoder is not None else set()
         found: dict[str, list[nn.Module]] = {part: [] for part in PARTS}
         blocks: dict[str, Block] = {}
+        sinks: set[str] = set()
         only = "encoder" if any(looks_ahead(block) for _, block, _ in trial.calls) else "decoder"
         for module, block, _ in trial.calls:
             if encoder is None:
@@ -349,11 +351,13 @@ class Places:
                 part = "decoder" if block.run.keys == decoder_tokens else "cross"
             found[part].append(module)
             blocks.setdefault(part, block)
+            if block.sinks is not None:
+                sinks.add(part)
         layers: dict[int, tuple[str, list[int]]] = {}
         for part, modules in found.items():
             for module, number in zip(modules, numbers_of([names[id(one)] for one in modules]), strict=True):
                 layers.setdefault(id(module), (part, []))[1].append(number)
-        return cls(layers, blocks, trial.projections)
+        return cls(layers, blocks, trial.projections, frozenset(sinks))
 
     def projection(self, module: nn.Module, block: Block) -> Tensor:
         """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError where there is none."""

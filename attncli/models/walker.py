@@ -30,7 +30,8 @@ class Walker(ABC):
     """A network that can be walked.
 
     part: the attention whose blocks taps are offered, in the words of `AttentionRecord.kind`. layers, heads, head_dim:
-    of that attention. resumes: whether a walk can begin at any layer; else it begins at the first.
+    of that attention. resumes: whether a walk can begin at any layer; else it begins at the first. has_sinks: whether
+    any of its heads has a sink score.
     """
 
     place: Place
@@ -41,6 +42,7 @@ class Walker(ABC):
     network: Any
     part: str = "encoder"
     resumes = True
+    has_sinks = False
 
     @property
     @abstractmethod

@@ -101,8 +101,9 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         raise ValueError("its segments are not those of its tokens")
     if "tokens" in numbers and not np.array_equal(numbers["tokens"], np.array(tokens.text)):
         raise ValueError("its tokens are not those of its labels")
-    precision = precision_of(weights, measure, labels.get("dtype"))
-    check_maps(weights, measure, precision.room)
+    sinks = labels.get("sinks", False)
+    precision = precision_of(weights, measure, labels.get("dtype"), sinks)
+    check_maps(weights, measure, precision.room, sinks)
     if not mask.all():
         check_hidden((weights.max(axis=1) > 0) & ~mask, tokens)
     whose = numbers, labels.get("terms", []), layers, heads, queries, keys
@@ -120,6 +121,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         measure=measure,
         prediction=predicted(labels, tokens),
         dtype=precision.dtype,
+        sinks=sinks,
     )
 
 
@@ -128,9 +130,8 @@ def of_arrays(arrays: dict[str, Any]) -> AttentionRecord:
 
     Raises RequestError as `record_of` does, and ValueError where there are no tokens, or vectors of one side only.
     """
-    known: dict[str, Any] = {
-        name: listed(name, arrays[name]) for name in ("layers", "heads", "kind", "measure", "model") if name in arrays
-    }
+    named = ("layers", "heads", "kind", "measure", "model", "sinks")
+    known: dict[str, Any] = {name: listed(name, arrays[name]) for name in named if name in arrays}
     schema.PLAIN(known, "it")
     for one, other in (("attentions", "tokens"), ("query", "key"), ("key", "query"), ("neurons", "query")):
         if one in arrays and other not in arrays:
@@ -167,8 +168,15 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         keys = None
         if text.get("key_tokens") is not None:
             keys = seen(as_tokens(text["key_tokens"], "key_tokens"), text.get("key_shown"))
-        known = Known(layers, heads, text.get("kind", "encoder"), text.get("measure", "weight"), model=model)
-        dtype, room = precision_of(weights, known.measure, text.get("dtype"))
+        known = Known(
+            layers,
+            heads,
+            text.get("kind", "encoder"),
+            text.get("measure", "weight"),
+            model=model,
+            sinks=text.get("sinks", False),
+        )
+        dtype, room = precision_of(weights, known.measure, text.get("dtype"), known.sinks)
         if "masks" in text:
             record = with_masks(assembled(weights, tokens, keys, None, known, room), text)
         else:

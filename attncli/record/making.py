@@ -32,6 +32,7 @@ class Known:
     vectors: queries and keys, for `attncli explain` and the page's neuron view: two arrays
     `[layer, head, token, head_dim]`, not divided by the root of head_dim yet, or `attncli.record.Vectors`.
     model: its name.
+    sinks: whether heads have a sink score, as gpt-oss's have: then a row may sum to any number up to 1.
     """
 
     layers: Sequence[int] | None = None
@@ -40,6 +41,7 @@ class Known:
     measure: str = "weight"
     vectors: Vectors | tuple[Any, Any] | None = None
     model: str | ModelInfo = UNNAMED
+    sinks: bool = False
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
@@ -62,6 +64,7 @@ def record_of(
     measure: str = "weight",
     vectors: Vectors | tuple[Any, Any] | None = None,
     model: str | ModelInfo = UNNAMED,
+    sinks: bool = False,
 ) -> AttentionRecord:
     """A record of one text's maps, wherever they were made: all that `attend` gives records for works on it.
 
@@ -74,12 +77,12 @@ def record_of(
     mask: "padding", "causal", "none", or bool `[query, key]` or `[layer, query, key]`, True = may attend. Where it is
     not given it is what has no weight in any head of any layer: what comes after a query, and [PAD].
     batch: which text of a batch is meant.
-    layers, heads, kind, measure, vectors, model: what else is known of them (`attncli.record.making.Known`).
+    layers, heads, kind, measure, vectors, model, sinks: what else is known of them (`attncli.record.making.Known`).
 
     Raises RequestError, which says what was found and what is wanted, where these do not fit together, a weight is
     negative or no number, or a row does not sum to 1 or 0.
     """
-    told = Known(layers, heads, kind, measure, vectors, model)
+    told = Known(layers, heads, kind, measure, vectors, model, sinks)
     maps = as_maps(weights, batch)
     queries = as_tokens(tokens, "tokens", segments, batch)
     keys = None if key_tokens is None else as_tokens(key_tokens, "key tokens", None, batch)
@@ -94,7 +97,7 @@ def assembled(
     does.
     """
     check_lengths(weights, tokens, key_tokens)
-    check_maps(weights, known.measure, missing)
+    check_maps(weights, known.measure, missing, known.sinks)
     tokens = with_start(weights, tokens, key_tokens)
     masks, mask_name = find_masks(weights, tokens, key_tokens, mask)
     layers = numbers("layer", known.layers, weights.shape[0])
@@ -114,6 +117,7 @@ def assembled(
         key_tokens=key_tokens,
         kind=known.kind or ("cross" if key_tokens else "decoder" if mask_name == "causal" else "encoder"),
         measure=known.measure,
+        sinks=known.sinks,
     )
 
 

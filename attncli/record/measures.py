@@ -49,7 +49,7 @@ class Precision(NamedTuple):
     room: float
 
 
-def precision_of(weights: Floats, measure: str, stated: str | None) -> Precision:
+def precision_of(weights: Floats, measure: str, stated: str | None, sinks: bool = False) -> Precision:
     """Return the precision of a file's maps: what the file states, or what its numbers show.
 
     Where rows miss by more than float32 explains, and every number is one of half precision, they are of that.
@@ -60,7 +60,7 @@ def precision_of(weights: Floats, measure: str, stated: str | None) -> Precision
     sums = MEASURES[measure].sums
     if half and sums:
         with np.errstate(all="ignore"):  # what is infinite is refused later
-            missing = misses(weights.sum(axis=-1), sums)
+            missing = misses(weights.sum(axis=-1), sums, sinks)
         if (missing > LEAST).any():
             return Precision(half, room(half))
     return Precision("float32", UNSAID if stated is None else LEAST)
@@ -74,16 +74,19 @@ def holds(weights: Floats, half: str) -> bool:
         return bool((weights.astype(np.float16) == weights).all())
 
 
-def misses(found: Floats, sums: tuple[float, ...]) -> Floats:
-    """Return by how much sums of rows miss the nearest one that they may have."""
+def misses(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:
+    """Return by how much sums of rows miss the nearest one that they may have; with sinks, all up to the largest."""
+    if sinks:
+        above: Floats = np.maximum(found - max(sums), 0)
+        return above
     nearest: Floats = np.min([np.abs(found - one) for one in sums], axis=0)
     return nearest
 
 
-def check_maps(weights: Floats, measure: str, room: float) -> None:
+def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) -> None:
     """Raises RequestError for maps `[layer, head, query, key]` that are not of this measure.
 
-    room: by how much the sum of a row may miss what it is to be.
+    room: by how much the sum of a row may miss what it is to be. sinks: whether a row may sum to any number up to 1.
     """
     least, most, sums = MEASURES[measure]
     if not (weights.min() >= least and weights.max() <= most + room):  # nor of NaN
@@ -97,11 +100,12 @@ def check_maps(weights: Floats, measure: str, room: float) -> None:
     if sums is None:
         return
     found = weights.sum(axis=-1)
-    off = misses(found, sums) > room
+    off = misses(found, sums, sinks) > room
     if off.any():
         layer, head, query = np.argwhere(off)[0]
+        wanted = f"not to {'at most ' if sinks else ''}{sums[-1]:g}"
         raise RequestError(
-            f"row {query} of map {layer}, {head} sums to {found[layer, head, query]:.4g} and not to {sums[-1]:g}: give "
+            f"row {query} of map {layer}, {head} sums to {found[layer, head, query]:.4g} and {wanted}: give "
             'all keys, after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight '
             f"(rounding explains at most {room:.2g})"
         )

@@ -13,7 +13,7 @@ from attncli.base.untrusted import listed
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # what vectors are called in files
 TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # how positions turned them, where they did
-SCORE_ARRAYS = ("scale", "terms", *TURNING_ARRAYS)  # and what else makes their scores, which older files don't say
+SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # what else makes their scores; older files lack it
 Places = slice | Ints
 CONTENT = "content"  # the part of a score that is made of q and k
 
@@ -91,14 +91,16 @@ class Turning(Brief):
 class Vectors(Brief):
     """The queries and keys of some heads: what their scores are made of.
 
-    A head's map is softmax(scale q k^T + sum of its terms) over the keys that its mask allows, up to the rounding of
-    the dtype that the model computed in.
+    A head's map is softmax(scale q k^T + sum of its terms) over the keys that its mask allows, and over its sink if it
+    has one, up to the rounding of the dtype that the model computed in.
 
     heads: (layer, head), their numbers in the model, each once. query, key: float32 `[head, token, head_dim]`,
     in the order of `heads`, as they meet: turned where positions turn them (rotary), and not scaled yet.
     scale: float64 `[head]`, what q k^T is multiplied with; by default 1 / sqrt(head_dim).
     terms: what positions add then, by name, float32 `[head, query, key]`; 0 for a head that has no such term.
     turning: how positions turned them, if they did and it is known.
+    sinks: float32 `[head]`, one further score of each head that takes part in the softmax and leads nowhere (gpt-oss);
+    -inf for a head without one. Empty if no head has one.
     """
 
     heads: list[tuple[int, int]]
@@ -107,6 +109,7 @@ class Vectors(Brief):
     scale: Doubles = field(default_factory=lambda: np.empty(0))
     terms: dict[str, Floats] = field(default_factory=dict)
     turning: Turning | None = None
+    sinks: Floats = field(default_factory=lambda: np.empty(0, np.float32))
 
     def __post_init__(self) -> None:
         if not len(self.scale):
@@ -133,6 +136,11 @@ class Vectors(Brief):
         if (layer, head) not in self.heads:
             raise KeyError(f"the vectors of layer {layer}, head {head} are not in this record")
         return self.heads.index((layer, head))
+
+    def sink(self, layer: int, head: int) -> float | None:
+        """Return the sink score of a head; None if it has none. Raises KeyError as `of` does."""
+        place = self.place(layer, head)
+        return float(self.sinks[place]) if len(self.sinks) and np.isfinite(self.sinks[place]) else None
 
     def parts(self, layer: int, head: int) -> dict[str, Doubles]:
         """What a head's scores are the sum of, `[query, key]` each: scale q k^T ("content"), and its terms.
@@ -169,6 +177,7 @@ class Vectors(Brief):
             self.scale[places],
             {name: term[places] for name, term in self.terms.items()},
             None if self.turning is None else replace(self.turning, rates=self.turning.rates[places]),
+            self.sinks[places] if len(self.sinks) else self.sinks,
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -181,6 +190,8 @@ class Vectors(Brief):
         }
         if self.terms:
             made["terms"] = np.stack(list(self.terms.values()))
+        if len(self.sinks):
+            made["sinks"] = self.sinks
         if self.turning is not None:
             turning = (getattr(self.turning, one.name) for one in fields(self.turning))
             made |= dict(zip(TURNING_ARRAYS, turning, strict=True))
@@ -217,8 +228,13 @@ def build_vectors(
         raise ValueError(f"terms are {terms.dtype} {list(terms.shape)} for {wanted}")
     if len({CONTENT, *names}) <= len(names) or not np.isfinite(terms).all():
         raise ValueError("terms have no names of their own, or hold what is not a number")
+    sinks = numbers.get("sinks", np.empty(0, np.float32))
+    if "sinks" in numbers and (sinks.dtype != np.float32 or sinks.shape != (len(pairs),)):
+        raise ValueError(f"sinks are {sinks.dtype} {list(sinks.shape)} for {len(pairs)} heads")
+    if np.isnan(sinks).any() or np.isposinf(sinks).any():
+        raise ValueError("sinks hold what is not a number")
     turning = build_turning(numbers, len(pairs), queries, keys, query.shape[-1])
-    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), turning)
+    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), turning, sinks)
 
 
 def build_turning(numbers: dict[str, Any], heads: int, queries: int, keys: int, size: int) -> Turning | None:

@@ -34,8 +34,8 @@ SHOWN_TOKENS = 5  # of a record where it is printed
 class AttentionRecord:
     """The attention of one text.
 
-    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to; save
-    where `measure` is "norm".
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 where nothing may be attended to; except
+    where `measure` is "norm", or the network has `sinks`.
     layers, heads: the numbers, in the model, of what stands along the first two axes.
     tokens: what stands along the queries, and along the keys too unless there are key_tokens of their own.
     masks: bool `[layer, query, key]`, True = may attend; where the layers agree a view of one `[query, key]`, which may
@@ -48,6 +48,8 @@ class AttentionRecord:
     prediction: what the model says of the text, where that was asked for and it says anything.
     dtype: what the maps were computed in, such as "bfloat16", which says how well rows sum to 1.
     part: what the tokens are of those of a text of which not all are there; files don't hold it.
+    sinks: whether heads have a sink score, which takes part in the softmax and leads nowhere (gpt-oss): a row of
+    weights then sums to at most 1, and the rest of it goes to no token.
     """
 
     weights: Floats
@@ -64,6 +66,7 @@ class AttentionRecord:
     prediction: Said | None = None
     dtype: str = "float32"
     part: Part | None = None
+    sinks: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
@@ -191,6 +194,8 @@ class AttentionRecord:
             labels["terms"] = list(self.vectors.terms)
         if self.prediction is not None:
             labels["prediction"] = self.prediction.document()
+        if self.sinks:
+            labels["sinks"] = True
         return files.Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -279,6 +284,7 @@ class AttentionRecord:
         if self.measure != "weight":
             more["measure"] = self.measure
         more |= {"dtype": self.dtype} if self.dtype in HALVES else {}
+        more |= {"sinks": True} if self.sinks else {}
         if self.key_tokens is not None:
             more["key_tokens"] = self.key_tokens.text
         for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):

@@ -83,15 +83,16 @@ def prediction(value: Any, count: int) -> None:
 WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # which older files don't say
 
 DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # which older files don't say
+SINKS = {"sinks": flag()}  # which files of networks without any don't say
 
 # The labels of a .npz, and of each text of a .safetensors.
 LABELS = fields(
     {"tokens": tokens, "mask_name": one_of(choices.names(choices.Mask)), "model": MODEL},
-    {**WHICH, **DTYPE, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
+    {**WHICH, **DTYPE, **SINKS, "key_tokens": maybe(tokens), "terms": each(text(LONGEST_TERM)), "prediction": SAID},
 )
 
 # What another program's .npz may say besides its tokens, and what is of each of them.
-PLAIN = fields({}, {**WHICH, "layers": each(whole()), "heads": each(whole()), "model": name()})
+PLAIN = fields({}, {**WHICH, **SINKS, "layers": each(whole()), "heads": each(whole()), "model": name()})
 
 # Masks that are not what their name says: of every query [start, end) of each run of keys (`attncli.record.runs`).
 MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
@@ -113,6 +114,7 @@ DOCUMENT = fields(
                 {
                     **WHICH,
                     **DTYPE,
+                    **SINKS,
                     **SHOWN,
                     "key_tokens": each(text()),
                     "key_shown": each(text()),

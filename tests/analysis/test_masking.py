@@ -72,3 +72,11 @@ def test_leak_to_padding_counts_real_queries_only():
     weights = np.full((6, 6), 1 / 6)
     weights[4:] = [0, 0, 0, 0, 0.5, 0.5]
     assert leak_to_padding(record_of(weights, padding=2)) == pytest.approx({0: 2 / 6})
+
+
+def test_what_goes_to_a_sink_is_weight_that_moves_too():
+    """As if the rest of each row were one more key."""
+    some, more = np.array([[0.5, 0.2], [0.1, 0.1]]), np.array([[0.25, 0.1], [0.6, 0.1]])
+    whole = [np.column_stack([rows, 1 - rows.sum(axis=1)]) for rows in (some, more)]
+    assert total_variation(some, more, sinks=True) == pytest.approx(total_variation(*whole))
+    assert total_variation(some, more, sinks=True)[0] != pytest.approx(total_variation(some, more)[0])

@@ -39,7 +39,8 @@ CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
         "run -m made-up -l all @", "run -m tiny --without 0.1 @",
-        "run -m gpt2 @", "run -m t5 @", "run -m t5 --which encoder @", "run -m ./mpnet -l 1 -H 2 --terms @",
+        "run -m gpt2 @", "run -m gpt_oss @", "run -m t5 @", "run -m t5 --which encoder @",
+        "run -m ./mpnet -l 1 -H 2 --terms @",
         "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
     ],
     "find": [
@@ -48,14 +49,17 @@ CALLS = {
     ],
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat @", "explain -m tiny --mask causal @",
-        "explain --from vectors.npz", "explain --from decoder.npz",
+        "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
         "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./eurobert @",
     ],
     "mask": [
         "mask -m tiny @", "mask -m tiny -l 0 -H 0,2 -f lines.txt", "mask -m made-up @", "mask -m gpt2 @",
         "mask -m t5 @",
     ],
-    "mechanisms": ["mechanisms -m tiny --design alibi @", "mechanisms -m tiny --mistakes @", "mechanisms -m tiny @"],
+    "mechanisms": [
+        "mechanisms -m tiny --design alibi @", "mechanisms -m tiny --mistakes @", "mechanisms -m tiny @",
+        "mechanisms -m gpt2 @",
+    ],
     "align": ["align", "align --attention transformer -f dates.txt"],
     "flow": [
         "flow -m tiny @", "flow -m tiny --query cat --method rollout -l all @", "flow -m tiny --measure norm @",
@@ -160,7 +164,7 @@ def place(tiny, tmp_path_factory):
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):
         make_checkpoint(folder / name, "bert", head)
     write_modules(make_checkpoint(folder / "sentences"), pooling("mean_tokens"), NORMALIZE)
-    for family in ("gpt2", "gpt_neo", "t5"):
+    for family in ("gpt2", "gpt_neo", "gpt_oss", "t5"):
         (folder / family).mkdir()
         make_foreign(folder / family, family)
     made_up_checkpoint(folder / "made-up")

@@ -225,6 +225,10 @@ WAYS_FOR = [
     ("run", way("run -m gpt2 @"), "engine"),
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
+    ("explain", way("explain -m t5 --json @"), "which"),
+    ("explain", way("explain -m t5 --json @"), "target"),
+    ("mechanisms", way("mechanisms -m t5 --json @"), "which"),
+    ("mechanisms", way("mechanisms -m t5 --json @"), "target"),
     ("mask", way("mask -m t5 --which decoder @"), "target"),
     ("check", way("check mine.py:WithDepth"), "give"),
 ]

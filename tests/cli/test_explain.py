@@ -127,3 +127,49 @@ def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
     record_of(np.full((1, 1, 4, 4), 0.25), ["a", "b", "c", "d"], vectors=(query, key)).save(tmp_path / "a.npz")
     result = attncli("explain", "--from", tmp_path / "a.npz")
     assert result.code == 0 and "something is added to the scores" in result.err
+
+
+# --- a network that transformers runs ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "which", "headings"),
+    [
+        ("gpt2", (), ()),
+        ("gemma2", (), ("+ softcap",)),
+        ("gpt_oss", (), ()),
+        ("t5", ("--which", "encoder"), ("+ position",)),
+        ("bart", ("--target", "a cat"), ()),
+    ],
+)
+def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_path, family, which, headings):
+    model = foreign(family).place.path
+    where = ["-m", model, "-l", "1", "-H", "1", *which, "the cat sat"]
+    explained = json.loads(attncli("explain", *where, "--json").out)
+    ran = json.loads(attncli("run", *where, "--json").out)["records"][0]
+    row = ran["attention"][0]["weights"][1]
+    assert np.array_equal(np.float32([key["weight"] for key in explained["keys"]]), np.float32(row))
+    assert [key["token"] for key in explained["keys"]] == ran.get("key_tokens", ran["tokens"])
+    assert "x" not in explained["query"] and "output" in explained
+    shown = attncli("explain", *where).out
+    assert "what goes into its projections is not known" in shown
+    assert all(heading in shown for heading in headings)
+    assert ("sink" in shown) == ("sink" in explained) == (family == "gpt_oss")
+    drawn = tmp_path / "row.svg"
+    assert attncli("explain", *where, "-o", drawn).code == 0
+    assert f"{max(row):.3f}" in drawn.read_text(encoding="utf-8")
+
+
+def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign, tmp_path):
+    model, path = foreign("gpt_oss").place.path, tmp_path / "a.safetensors"
+    where = ["-l", "1", "-H", "1", "--query", "2"]
+    attncli("run", "-m", model, "-l", "all", "--vectors", "1.1", "-o", path, "the cat sat")
+    whole = json.loads(attncli("explain", "-m", model, *where, "the cat sat", "--json").out)
+    read = attncli("explain", "--from", path, *where, "--json")
+    assert json.loads(read.out)["sink"] == pytest.approx(whole["sink"]) and "differ" not in read.err
+
+
+def test_a_target_is_for_what_writes_one(refused, foreign):
+    said = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
+    assert "is one decoder, which writes nothing: leave --target out" in said
+    assert "--target" in refused("explain", "--target", "a cat", TEXT)

@@ -189,3 +189,30 @@ def test_one_text_at_a_time(refused, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("one cat\ntwo cats\n", encoding="utf-8")
     assert "there are 2 texts" in refused("mechanisms", "-f", path)
+
+
+# --- a network that transformers runs ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [("gpt2",), ("gpt_oss",), ("t5",), ("t5", "--which", "encoder")])
+def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreign, tmp_path, more):
+    family, *which = more
+    where = ["-m", foreign(family).place.path, "-l", "1", "-H", "1", *which, "the cat sat on a mat"]
+    document = json.loads(attncli("mechanisms", *where, "--json").out)
+    assert len(document["variants"]) == len(SCORES) * len(NORMALISERS)
+    shown = attncli("mechanisms", *where)
+    assert shown.code == 0 and "Left out: claims and designs that need a layer's input and projections" in shown.out
+    assert ("the head's own score" in shown.out) == (family != "t5")  # which does not divide by √d_k
+    assert ("window of 2, causal" in shown.out) == (more != ("t5",))
+    drawn = tmp_path / "a.svg"
+    assert attncli("mechanisms", *where, "-o", drawn).code == 0
+    written = " ".join(re.findall(r">([^<>]+)</text>", drawn.read_text(encoding="utf-8")))
+    assert ("is the head's own score" in written) == (family != "t5")
+    assert ("but for its sink" in written) == (family == "gpt_oss")
+
+
+def test_a_network_of_transformers_refuses_what_needs_projections(refused, attncli, foreign):
+    where = ["-q", "-m", foreign("gpt2").place.path, "-l", "1", "the cat sat"]
+    assert "--design rotary needs a layer's projections, which" in refused("mechanisms", *where, "--design", "rotary")
+    assert "--mistakes are made in a layer's projections" in refused("mechanisms", *where, "--mistakes")
+    assert attncli("mechanisms", *where, "--design", "causal-window", "--reach", "1").code == 0

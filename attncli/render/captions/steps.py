@@ -7,7 +7,16 @@ from attncli.base.printable import printable
 
 FIRST = 6  # elements of a vector that are shown
 HIDDEN = "masked"
+UNKNOWN = "transformers runs this network, so what goes into its projections is not known: q, k and v are as they meet"
 ROUNDING = 1e-6  # of a scale
+
+
+class Sink(NamedTuple):
+    """A head's sink as it is written: its score, exp of that, and its share of the row."""
+
+    score: str
+    raised: str
+    weight: str
 
 
 class Step(NamedTuple):
@@ -56,6 +65,8 @@ def title(document: dict[str, Any]) -> str:
     lines = [" · ".join([name, *kind, which, f"mask {document['mask']}", f"query {named(query)}"])]
     if "x" in query:
         lines.append(f"x = {vector(query['x'])}, the attention's input")
+    elif "output" in document:
+        lines.append(UNKNOWN)
     if "group" in document:
         lines.append(f"heads {document['group'][0]}-{document['group'][-1]} share their keys and values")
     made = "q = W_Q x + b_Q" if "x" in query else "q"
@@ -70,8 +81,21 @@ def title(document: dict[str, Any]) -> str:
     return "\n".join([*lines, f"{made} = {vector(query['before'])}", f"q = {vector(query['q'])}, {turned}"])
 
 
+def sink(document: dict[str, Any]) -> Sink:
+    """Return a document's sink as it is written."""
+    score, raised = document["sink"]["score"], document["sink"]["raised"]
+    return Sink(f"{score:.3f}", f"{raised:.4f}", f"{raised / document['total']:.3f}")
+
+
 def end(document: dict[str, Any]) -> str:
-    """The output, and who brought most of it; two lines, or one where there is nothing, or values are not known."""
+    """The output, and who brought most of it; two lines, or one where there is nothing, or values are not known.
+
+    A sink has a line of its own.
+    """
+    if "sink" in document:
+        rest = {name: value for name, value in document.items() if name != "sink"}
+        own = sink(document)
+        return f"{end(rest)}\nthe head's sink takes {own.weight} of the row, which goes to no token"
     keys = [key for key in document["keys"] if key["weight"] > 0]
     if not keys:
         return "this query may attend to nothing: its weights and its output are 0"

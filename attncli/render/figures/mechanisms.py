@@ -6,7 +6,14 @@ from matplotlib.figure import Figure
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.designs import DesignLike, control_of, named
-from attncli.render.captions.mechanisms import OWN_SCORE, VariantLike, by_score, normaliser_name, untrained
+from attncli.render.captions.mechanisms import (
+    OWN_SCORE,
+    VariantLike,
+    by_score,
+    has_own_score,
+    normaliser_name,
+    untrained,
+)
 from attncli.render.captions.mistakes import AS_IT_IS, MistakesLike, changed_maps
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
@@ -27,6 +34,9 @@ def mechanisms_figure(
     rows = [row for _, row in by_score(variants, seed)]
     names = [normaliser_name(variant.normaliser, temperature) for variant in rows[0]]
     own = "its softmax is the head's own map" if temperature == 1 else "its softmax at T = 1 is the head's own map"
+    if record.sinks:
+        own = f"{own} but for its sink"
+    own_score = f"{OWN_SCORE} is the head's own score, {own}; " if has_own_score(record) else ""
     random = untrained(seed).replace(" ", NO_BREAK)
     maps = [
         [
@@ -37,9 +47,10 @@ def mechanisms_figure(
     ]
     grid = Grid(
         record.tokens.shown,
+        keys=None if record.key_tokens is None else record.keys.shown,
         headings=[row[0].score if row[0].trained else f"{row[0].score} (untrained)" for row in rows],
         title=describe(record),
-        note=f"{OWN_SCORE} is the head's own score, {own}; {random}: parameters that the model never learned",
+        note=f"{own_score}{random}: parameters that the model never learned",
     )
     return panel_grid(maps, grid)
 

@@ -194,7 +194,7 @@ function bit(bytes, place) {
 }
 
 /**
- * What makes the scores of one head, `{size, query, key, scale, terms, steps, error, turning}`, q and k each Float32Array
+ * What makes the scores of one head, `{size, query, key, scale, sink, terms, steps, error, turning}`, q and k each Float32Array
  * [token * size + element], and of each term Float32Array [query * keys + key]; null if not decoded yet. The weights that
  * these make are within `error` of those of the record's own q and k, of which each number is within half a step.
  * Of each layer there are the low bytes of all levels and then the high bytes, both in the order [head][q, k, terms]:
@@ -224,6 +224,7 @@ export function vectorsOf(text, name, layer, head) {
     key: numbers[1],
     terms: numbers.slice(2),
     scale: vectors.scale[place],
+    sink: vectors.sinks?.[place] ?? null,
     steps: vectors.steps[place],
     error: vectors.errors[place],
     turning: turning && { ...turning, rates: turning.rates[turning.whose[place]] },

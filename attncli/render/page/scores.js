@@ -1,13 +1,15 @@
 // From q and k to the weights of one head, for one query.
 //   score = Σ_i q_i k_i     scaled = score · scale, mostly 1 / √size     weight = softmax of scaled and the terms that
 //   positions add, if they do, over the keys that may be looked at. Where positions turn q and k, these are the turned.
+//   A head's sink, if it has one, is one more score, whose weight goes to no token.
 
 import { allowed, countOf, maskOf, vectorsOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 /**
- * Each step for one query, with what `vectorsOf` gives of the head: `{q, score, scaled, parts, added, weight, may}`; lists
- * are by key, and parts has one for each term, which `added` has together. Null if something is not decoded yet.
+ * Each step for one query, with what `vectorsOf` gives of the head: `{q, score, scaled, parts, added, weight, may,
+ * taken}`; lists are by key, and parts has one for each term, which `added` has together; taken is the sink's share of the
+ * row. Null if something is not decoded yet.
  */
 export function scores(query) {
   const vectors = headVectors();
@@ -24,10 +26,12 @@ export function scores(query) {
   const added = score.map((_, key) => parts.reduce((sum, part) => sum + part[key], 0));
   const full = scaled.map((one, key) => one + added[key]);
   const may = [...score.keys()].map((key) => allowed(state.text, state.mask, state.layer, query, key));
-  const largest = full.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), -Infinity);
+  const sink = vectors.sink ?? -Infinity;
+  const largest = full.reduce((most, one, key) => (may[key] ? Math.max(most, one) : most), sink);
   const raised = full.map((one, key) => (may[key] ? Math.exp(one - largest) : 0));
-  const sum = raised.reduce((total, one) => total + one, 0);
-  return { ...vectors, q, score, scaled, parts, added, may, weight: raised.map((one) => (sum ? one / sum : 0)) };
+  const sum = raised.reduce((total, one) => total + one, sink === -Infinity ? 0 : Math.exp(sink - largest));
+  const weight = raised.map((one) => (sum ? one / sum : 0));
+  return { ...vectors, q, score, scaled, parts, added, may, weight, taken: sink === -Infinity ? 0 : Math.exp(sink - largest) / sum };
 }
 
 let kept = { name: "", vectors: null }; // of the head that is looked at

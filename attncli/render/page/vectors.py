@@ -48,6 +48,7 @@ class Stored:
             "errors": self.errors,
             "terms": [printable(name) for name in vectors.terms],
             "turning": turning_entry(vectors),
+            **({"sinks": [vectors.sink(*head) for head in vectors.heads]} if len(vectors.sinks) else {}),
             "chunks": {str(layer): name for layer, name in names.items()},
         }
 
@@ -131,7 +132,8 @@ def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float
         read = [nearest(part, levels) for part in exact]
         scale = vectors.scale[some, None, None].astype(np.float64)
         mask = np.stack([record.mask_of(layer) for layer, _ in vectors.heads[some]])
-        apart = np.abs(weights(exact, scale, mask) - weights(read, scale, mask)).max(axis=(1, 2))
+        sinks = vectors.sinks[some].astype(np.float64)
+        apart = np.abs(weights(exact, scale, mask, sinks) - weights(read, scale, mask, sinks)).max(axis=(1, 2))
         found += [float(f"{one * 1.05:.1e}") for one in apart]  # rounded, and not below what it is
     return found
 
@@ -143,13 +145,21 @@ def nearest(heads: Doubles, levels: int) -> Doubles:
     return np.rint(heads / steps) * steps
 
 
-def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools) -> Doubles:
-    """softmax(scale q k^T + terms) over the keys that the mask allows, `[head, query, key]`; 0 where it allows none."""
+def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools, sinks: Doubles) -> Doubles:
+    """Return softmax(scale q k^T + terms) over the keys that the mask allows, `[head, query, key]`; 0 for none.
+
+    sinks: the heads' sink scores, which take part too; empty if none has one.
+    """
     query, key, *terms = parts
     scores = np.where(mask, scale * (query @ key.swapaxes(-1, -2)) + sum(terms), -np.inf)
     largest = scores.max(axis=-1, keepdims=True)
-    raised = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
+    if len(sinks):
+        largest = np.maximum(largest, sinks[:, None, None])
+    largest = np.where(np.isfinite(largest), largest, 0)
+    raised = np.exp(scores - largest)
     sums = raised.sum(axis=-1, keepdims=True)
+    if len(sinks):
+        sums = sums + np.exp(sinks[:, None, None] - largest)
     made: Doubles = np.divide(raised, sums, out=np.zeros_like(raised), where=sums > 0)
     return made
 

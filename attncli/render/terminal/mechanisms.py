@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.record import AttentionRecord
-from attncli.render.captions.mechanisms import VariantLike, by_score, normaliser_name, untrained
+from attncli.render.captions.mechanisms import VariantLike, by_score, has_own_score, normaliser_name, untrained
 from attncli.render.hidden import drawn, drawn_map
 from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import heading, legend, scale
+from attncli.render.terminal.headings import heading, legends, scale
 from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel
 from attncli.render.terminal.tables import Prose, plain_table
 
@@ -49,12 +49,12 @@ def variant_maps(
     [layer], [head] = record.layers, record.heads
     size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES)
     own = drawn_map(record, layer, head)
-    lines = [*legend(record.tokens, canvas), scale(canvas, own)]
+    lines = [*legends(record, canvas), scale(canvas, own)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     drawing = panel("", own, size, canvas)[1:]  # without its caption, which is a line of its own
     lines += [Text(), Text("the head's own map", style=canvas.strong), *drawing, Text()]
-    for name, row in by_score(variants, seed):
+    for name, row in by_score(variants, seed, has_own_score(record)):
         lines.append(Text(name, style=canvas.strong))
         maps = [drawn(one.weights, record.mask_of(layer)) for one in row]
         names = [normaliser_name(one.normaliser, temperature) for one in row]
@@ -89,6 +89,14 @@ def variants_legend() -> Prose:
     return Prose(
         "entropy: in nats, 0 looks at one token. moved: weight that would have to move to make it the head's own map, "
         "the total variation. Both are means over queries. same strongest key: the share of queries that have it."
+    )
+
+
+def left_out() -> Prose:
+    """What is said where the projections are not known."""
+    return Prose(
+        "Left out: claims and designs that need a layer's input and projections, which are not known in a network that "
+        "transformers runs."
     )
 
 

@@ -34,6 +34,9 @@ def steps_table(document: dict[str, Any]) -> Table:
             *(f"{key[name]:.3f}" for name in BY_VALUE if of_values),
         )
     table.add_section()
+    if "sink" in document:
+        before = ("" for _ in scores[1:])
+        table.add_row(Text("    sink"), *before, *steps.sink(document), *("" for _ in of_values))
     weights = sum(key["weight"] for key in document["keys"])
     norm = ("", f"|Σ| = {document['output_norm']:.3f}") if of_values else ()
     table.add_row(Text("    sum"), *("" for _ in scores), f"{document['total']:.4f}", f"{weights:.3f}", *norm)

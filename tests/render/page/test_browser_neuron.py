@@ -280,3 +280,16 @@ def test_on_a_narrow_screen_the_numbers_are_still_there(opened, record):
     page = opened(record, "#view=neuron&head=1&token=6", width=390)
     assert bars(page)[3]["weight"] == pytest.approx(record.map(0, 1)[6, 3], abs=1e-4)
     assert f"{record.map(0, 1)[6, 3]:.4f}" in page.texts()
+
+
+def test_a_sink_takes_its_part_of_the_row(opened, record):
+    sinks = np.array([-np.inf, 0.7], np.float32)
+    record = replace(record, vectors=replace(record.vectors, sinks=sinks), sinks=True)
+    page = opened(record, "#view=neuron&layer=1&head=0&token=6")
+    query, key = record.vectors.of(1, 0)
+    raised = np.exp((key @ query[6])[:7] / np.sqrt(SIZE))
+    total = raised.sum() + np.exp(0.7)
+    assert [bar["weight"] for bar in bars(page).values()] == pytest.approx((raised / total).tolist(), abs=1e-4)
+    assert any(f"its sink takes {np.exp(0.7) / total:.2f} of this row" in said for said in page.texts())
+    without = opened(record, "#view=neuron&layer=0&head=1&token=6")
+    assert sum(bar["weight"] for bar in bars(without).values()) == pytest.approx(1, abs=1e-4)

@@ -1,0 +1,50 @@
+"""What commands say of networks whose heads have sinks, and that a record of one is read again."""
+
+import json
+
+import numpy as np
+import pytest
+from foreign_checkpoints import TEXT
+
+SAID = "heads have sinks, so rows sum to less than 1"
+
+
+@pytest.fixture
+def model(foreign):
+    return foreign("gpt_oss").place.path
+
+
+@pytest.mark.parametrize("command", [("run",), ("run", "-l", "1", "-H", "1"), ("flow",), ("find", "--by", "content")])
+def test_it_is_said_once_that_rows_sum_to_less_than_1(attncli, model, command):
+    result = attncli(*command, "-m", model, TEXT)
+    assert result.code == 0 and result.err.count(SAID) == 1
+
+
+@pytest.mark.parametrize("command", ["stats", "find"])
+def test_statistics_say_so_too(attncli, model, tmp_path, command):
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    more = [tmp_path / "a.txt"] if command == "stats" else ["--by", "previous", "-f", tmp_path / "a.txt"]
+    assert f"{SAID}, and the rest" in attncli(command, "-m", model, *more).err
+
+
+def test_a_saved_record_is_drawn_as_the_model_is(attncli, model, tmp_path):
+    for path in (tmp_path / "a.safetensors", tmp_path / "a.npz", tmp_path / "a.json"):
+        attncli("run", "-m", model, "-l", "all", "-o", path, TEXT)
+        again = attncli("run", "--from", path, "-l", "1", "-H", "1")
+        assert again.code == 0 and SAID in again.err
+        assert (
+            again.out.splitlines()[2:] == attncli("run", "-m", model, "-l", "1", "-H", "1", TEXT).out.splitlines()[2:]
+        )
+        assert attncli("stats", "--from", path).code == attncli("flow", "--from", path).code == 0
+        assert attncli("view", "--from", path, "-o", tmp_path / "a.html").code == 0
+
+
+def test_shares_that_were_followed_sum_to_1(attncli, model, tmp_path):
+    attncli("flow", "-m", model, "-o", tmp_path / "f.json", TEXT)
+    found = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
+    np.testing.assert_allclose(np.sum(found["records"][0]["attention"][0]["weights"], axis=-1), 1, atol=1e-5)
+    assert "sinks" not in found["records"][0]
+
+
+def test_an_ordinary_network_says_nothing_of_sinks(attncli, foreign):
+    assert "sinks" not in attncli("run", "-m", foreign("llama").place.path, TEXT).err

@@ -1,0 +1,150 @@
+"""One head of a network that transformers runs, from q, k and v as they meet, beside its own eager attention."""
+
+import numpy as np
+import pytest
+import torch
+from nearness import eager
+
+from attncli.analysis.steps import document
+from attncli.base.errors import RequestError
+from attncli.checks.mechanisms import mechanisms, with_mistakes
+from attncli.models.head import one_head
+from attncli.record import Request
+from attncli.record.named_heads import select_heads
+from attncli.render.captions import steps
+from attncli.render.page.vectors import weights as page_weights
+
+TEXT = "the cat sat on the mat"
+TARGET = "a cat"
+LAYER, HEAD = 1, 1
+
+# Family and part, the module whose input are the joined heads of a layer, and the names of terms.
+PARTS = [
+    ("gpt2", "decoder", "h.1.attn.c_proj", []),
+    ("llama", "decoder", "layers.1.self_attn.o_proj", []),
+    ("gemma2", "decoder", "layers.1.self_attn.o_proj", ["softcap"]),
+    ("gpt_oss", "decoder", "layers.1.self_attn.o_proj", []),
+    ("t5", "encoder", "encoder.block.1.layer.0.SelfAttention.o", ["position"]),
+    ("t5", "decoder", "decoder.block.1.layer.0.SelfAttention.o", ["position"]),
+    ("t5", "cross", "decoder.block.1.layer.1.EncDecAttention.o", None),
+    ("bart", "cross", "decoder.layers.1.encoder_attn.out_proj", []),
+]
+NAMES = [f"{family}-{part}" for family, part, *_ in PARTS]
+
+
+@pytest.fixture(params=PARTS, ids=NAMES)
+def case(request, foreign):
+    """A part of a model, a text's tokens, a head of it, and transformers' maps and joined heads `[query, head_dim]`."""
+    family, part, joins, terms = request.param
+    model = foreign(family).of_part(part)
+    target = TARGET if model.paired else None
+    tokens = model.ready(model.tokenizer.encode(TEXT), target)
+    given = {}
+    with eager(model) as network, torch.no_grad():
+        [module] = [module for name, module in network.named_modules() if name.endswith(joins)]
+        hook = module.register_forward_pre_hook(lambda _, inputs: given.update(joined=inputs[0][0]))
+        read = getattr(tokens, "read", tokens)
+        inputs = {"input_ids": torch.tensor([read.ids])}
+        if model.paired:
+            inputs["decoder_input_ids"] = torch.tensor([model.written(read, TARGET)[0].ids])
+        made = network(**inputs, output_attentions=True)
+        hook.remove()
+    maps = made[f"{part}_attentions" if part == "cross" or model.paired else "attentions"][LAYER][0]
+    size = model.head_dim
+    joined = given["joined"].unflatten(-1, (-1, size))
+    taken = one_head(model, tokens, LAYER, HEAD, None)
+    return model, tokens, taken, maps, joined, module, terms
+
+
+def test_its_steps_lead_to_their_weights_and_outputs(case):
+    model, tokens, taken, maps, joined, _, terms = case
+    explained = document(taken.record, taken.x, taken.value, 2)
+    for key in explained["keys"]:
+        assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
+        added = key["scaled"] + sum(key.get("terms", {}).values())
+        assert key["raised"] == pytest.approx(np.exp(added - explained["largest"]) if key["allowed"] else 0, abs=1e-5)
+        assert key["computed"] == pytest.approx(key["raised"] / explained["total"], abs=1e-6)
+    theirs = maps[HEAD, 2].tolist()
+    assert [key["weight"] for key in explained["keys"]] == pytest.approx(theirs, abs=1e-5)
+    assert [key["computed"] for key in explained["keys"]] == pytest.approx(theirs, abs=1e-5)
+    assert explained["output"] == pytest.approx(joined[2, HEAD].tolist(), rel=1e-4, abs=1e-4)
+    assert terms is None or list(explained["keys"][0].get("terms", {})) == terms
+    assert "x" not in explained["query"] and steps.UNKNOWN in steps.title(explained)
+    if model.part == "cross":
+        assert [key["token"] for key in explained["keys"]] == tokens.read.text
+
+
+def test_its_vectors_make_the_weights(case):
+    """Of all heads, by the formula of the record, as a page has it."""
+    model, tokens, _, maps, *_ = case
+    [record] = model.attend_tokens([tokens], Request(LAYER, "all", vectors="all", which=None))
+    vectors = record.vectors
+    parts = [part.astype(np.float64) for part in (vectors.query, vectors.key, *vectors.terms.values())]
+    made = page_weights(parts, vectors.scale[:, None, None], record.masks, vectors.sinks.astype(np.float64))
+    np.testing.assert_allclose(made, maps, atol=1e-5)
+    for place, (layer, head) in enumerate(select_heads("all", [LAYER], range(model.heads), model.layers, model.heads)):
+        raised = np.exp(sum(vectors.parts(layer, head).values())) * record.masks[0]
+        sink = vectors.sink(layer, head)
+        total = raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink))
+        np.testing.assert_allclose(raised / total, maps[place], atol=1e-5)
+
+
+def test_norms_are_those_of_its_values(case):
+    """|α v W_O| of its values and the weight of their module."""
+    model, tokens, taken, maps, _, module, _ = case
+    [record] = model.attend_tokens([tokens], Request(LAYER, HEAD, measure="norm"))
+    matrix = module.weight if isinstance(module, torch.nn.Linear) else module.weight.T
+    part = matrix.unflatten(1, (model.heads, -1))[:, HEAD].detach()
+    lengths = (torch.from_numpy(taken.value) @ part.T).norm(dim=-1)
+    np.testing.assert_allclose(record.weights[0, 0], maps[HEAD] * lengths, rtol=1e-4, atol=1e-5)
+
+
+def test_mechanisms_need_no_projections(case):
+    """Its own score under its own mask is its own map, and a window hides from it what a window hides."""
+    model, tokens, taken, *_ = case
+    found = mechanisms(model, taken, seed=1)
+    names = [design.name for design in found.designs]
+    assert names == ([] if model.part == "cross" else ["window", "causal-window"])
+    assert not found.projections and found.variants
+    assert {"bilinear", "heads alike", "order", "RMSNorm", "GLU", "pre-norm"}.isdisjoint(
+        claim.name for claim in found.claims
+    )
+    vectors = taken.record.vectors
+    plain = not vectors.terms and not len(vectors.sinks) and np.isclose(vectors.scale[0], model.head_dim**-0.5)
+    own = next(one for one in found.variants if (one.score, one.normaliser) == ("scaled_dot", "softmax"))
+    assert (own.moved < 1e-5) == plain
+    for design in found.designs:
+        raised = np.exp(sum(vectors.parts(LAYER, HEAD).values())) * taken.record.masks[0]
+        places = np.arange(len(tokens))
+        raised *= np.abs(places[:, None] - places) <= 2
+        if design.name == "causal-window":
+            raised *= places <= places[:, None]
+        sink = vectors.sink(LAYER, HEAD)
+        wanted = raised / (raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink)))
+        np.testing.assert_allclose(design.look.weights, wanted, atol=1e-5)
+    for claim in found.claims:
+        if claim.name == "window":
+            assert claim.holds
+
+
+def test_what_needs_projections_is_refused_in_one_line(case):
+    model, _, taken, *_ = case
+    with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
+        with_mistakes(model, taken)
+    design = "alibi"
+    expected = "is for a text's attention to itself" if model.part == "cross" else "needs a layer's projections, which"
+    with pytest.raises(RequestError, match=f"--design {design} {expected}"):
+        mechanisms(model, taken, design=design)
+
+
+def test_a_sink_is_a_part_of_the_row_s_total(foreign):
+    model = foreign("gpt_oss")
+    taken = one_head(model, model.tokenizer.encode(TEXT), LAYER, HEAD, None)
+    explained = document(taken.record, None, taken.value, 3)
+    sinks = dict(model.network.named_parameters())[f"model.layers.{LAYER}.self_attn.sinks"]
+    assert explained["sink"]["score"] == pytest.approx(sinks[HEAD].item())
+    raised = [key["raised"] for key in explained["keys"]]
+    assert explained["total"] == pytest.approx(sum(raised) + np.exp(sinks[HEAD].item() - explained["largest"]))
+    rest = 1 - sum(key["weight"] for key in explained["keys"])
+    assert rest == pytest.approx(explained["sink"]["raised"] / explained["total"], abs=1e-5) and rest > 0.001
+    assert f"the head's sink takes {rest:.3f} of the row, which goes to no token" in steps.end(explained)
