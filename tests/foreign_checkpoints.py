@@ -39,6 +39,7 @@ NARROW = {"hidden_size": 32, "intermediate_size": 48}
 BERT = {"max_position_embeddings": 40, **NARROW}
 BERT_ENDS = {"bos_token_id": 2, "pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 2}
 ENDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+LLAMA_ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 MARIAN_ENDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
 ENCODER_DECODERS = ("t5", "bart", "marian")
@@ -59,9 +60,19 @@ def foreign_config(family: str, vocab_size: int) -> Any:
         return transformers.MistralConfig(vocab_size=vocab_size, sliding_window=WINDOW, **LLAMA)
     if family == "gemma2":
         return transformers.Gemma2Config(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA)
+    if family == "gemma3":
+        kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+        more = {"sliding_window": WINDOW, "layer_types": kinds, "head_dim": 8, **LLAMA_ENDS}
+        return transformers.Gemma3TextConfig(vocab_size=vocab_size, **more, **LLAMA)
     if family == "gpt_oss":
-        more = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 1.0}
-        return transformers.GptOssConfig(vocab_size=vocab_size, sliding_window=WINDOW, head_dim=8, **LLAMA, **more)
+        experts = {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 1.0}
+        more = {"sliding_window": WINDOW, "head_dim": 8, **experts, **LLAMA_ENDS}
+        return transformers.GptOssConfig(vocab_size=vocab_size, **more, **LLAMA)
+    if family == "opt":
+        sizes = {"hidden_size": 32, "word_embed_proj_dim": 32, "ffn_dim": 48, "max_position_embeddings": 40}
+        layers = {"num_hidden_layers": 3, "num_attention_heads": 4}
+        ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+        return transformers.OPTConfig(vocab_size=vocab_size, **sizes, **layers, **ends)
     if family == "gpt_neo":
         return transformers.GPTNeoConfig(
             vocab_size=vocab_size,
@@ -149,7 +160,9 @@ NETWORKS = {
     "llama-no-bos": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
+    "gemma3": "Gemma3ForCausalLM",
     "gpt_oss": "GptOssForCausalLM",
+    "opt": "OPTForCausalLM",
     "gpt_neo": "GPTNeoForCausalLM",
     "gpt_neox": "GPTNeoXForCausalLM",
     "esm": "EsmForMaskedLM",
@@ -196,7 +209,7 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         write_tokenizer(directory, "bert", pad_id=0)
         transformers.BertTokenizer.from_pretrained(directory).save_pretrained(directory)
         return len(vocabulary())
-    if family in ("gpt2", "gpt_neo", "gpt_neox", "mamba", "llama-no-bos"):
+    if family in ("gpt2", "gpt_neo", "gpt_neox", "mamba", "llama-no-bos", "opt"):
         tokens = ["<|endoftext|>", *byte_vocabulary()[4:-1]]
         (directory / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
         (directory / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
@@ -213,11 +226,13 @@ def write_foreign_tokenizer(directory: Path, family: str) -> int:
         pieces += [(token, -2.0) for token in WORDS] + [(token, -5.0) for token in ("▁", *LETTERS)]
         transformers.T5Tokenizer(vocab=pieces, extra_ids=0).save_pretrained(directory)
         return len(pieces)
-    if family in ("llama", "mistral", "gemma2", "gpt_oss"):
+    if family in ("llama", "mistral", "gemma2", "gemma3", "gpt_oss"):
         tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS, "▁c", "at"]
         vocab = {token: number for number, token in enumerate(tokens)}
         merges = [("▁", "c"), ("a", "t")]
-        transformers.LlamaTokenizer(vocab=vocab, merges=merges, add_bos_token=True).save_pretrained(directory)
+        padding = {"pad_token": "<unk>"} if family in ("gemma3", "gpt_oss") else {}
+        made = transformers.LlamaTokenizer(vocab=vocab, merges=merges, add_bos_token=True, **padding)
+        made.save_pretrained(directory)
         return len(tokens)
     return write_marian_tokenizer(directory)
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 class Mistake(NamedTuple):
     """In place of `old`, which stands once in all of the package, `new`.
 
-    family: what `compare` runs on, a small random checkpoint of it (`checkpoints.py`); minilm, where there is none.
-    dtype: what `compare` runs it in.
+    family: what `compare` runs on, a small random checkpoint of it (`checkpoints.py`, `foreign_checkpoints.py`); minilm
+    where there is none. dtype: what `compare` runs it in. options: more of its options.
     known: the one of `attncli.attention.mistakes` that it is, if it is one, with whose name it begins then.
     """
 
@@ -22,6 +22,7 @@ class Mistake(NamedTuple):
     family: str | None = None
     known: str | None = None
     dtype: str = "float32"
+    options: str = ""
 
 
 MISTAKES = (
@@ -215,70 +216,206 @@ MISTAKES = (
         "return self.places.index(place) if self.deleted else place",
         "return place",
     ),
-    # our place inside networks that transformers runs
+)
+
+# Our place inside networks that transformers runs: what tests find and what `attncli compare` finds, on the families of
+# foreign_checkpoints.py.
+IN_TRANSFORMERS = (
     Mistake(
         "in transformers: key heads in another order",
         "key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)",
         "key.repeat(1, shared, 1, 1), value.repeat(1, shared, 1, 1)",
+        "llama",
     ),
     Mistake(
         "in transformers: values of another key head",
         "value.repeat_interleave(shared, dim=1)",
         "value.repeat(1, shared, 1, 1)",
+        "llama",
     ),
     Mistake(
         "in transformers: scale twice",
         "scale=size**-0.5 if scaling is None else scaling,",
         "scale=size**-0.5 if scaling is None else scaling * size**-0.5,",
+        "gpt2",
     ),
     Mistake(
-        "in transformers: sinks forgotten", 'sinks=more.get("s_aux", getattr(module, "sinks", None)),', "sinks=None,"
+        "in transformers: sinks forgotten",
+        'sinks=more.get("s_aux", getattr(module, "sinks", None)),',
+        "sinks=None,",
+        "gpt_oss",
     ),
     Mistake(
-        "in transformers: sinks of other heads", "block.sinks[list(block.numbers)]", "block.sinks[: len(block.numbers)]"
+        "in transformers: sinks of other heads",
+        "block.sinks[list(block.numbers)]",
+        "block.sinks[: len(block.numbers)]",
+        "gpt_oss",
     ),
-    Mistake("in transformers: softcap forgotten", 'softcap=more.get("softcap"),', "softcap=None,"),
-    Mistake("in transformers: position bias forgotten", 'if more.get("position_bias") is not None:', "if False:"),
+    Mistake("in transformers: softcap forgotten", 'softcap=more.get("softcap"),', "softcap=None,", "gemma2"),
     Mistake(
-        "in transformers: position bias of other heads",
-        "some = some[:, list(block.numbers)] if",
-        "some = some[:, : len(block.numbers)] if",
-    ),
-    Mistake("in transformers: mask ignored", "mask=None if shown is None else LayerMask(shown, None),", "mask=None,"),
-    Mistake(
-        "in transformers: bool mask inverted",
-        "return (None if bool(mask.all()) else mask), None",
-        "return (None if bool(mask.all()) else ~mask), None",
-    ),
-    Mistake(
-        "in transformers: causal mask left to the function",
-        "return sdpa_mask(*shape, allow_is_causal_skip=False, **more)",
-        "return sdpa_mask(*shape, allow_is_causal_skip=allow_is_causal_skip, **more)",
-    ),
-    Mistake(
-        "in transformers: cross taken for decoder",
-        'part = "decoder" if block.run.keys == decoder_tokens else "cross"',
-        'part = "decoder"',
-    ),
-    Mistake(
-        "in transformers: layers one off", "return layers[call % len(layers)]", "return layers[call % len(layers)] + 1"
-    ),
-    Mistake(
-        "in transformers: shared module always its first layer", "return layers[call % len(layers)]", "return layers[0]"
-    ),
-    Mistake(
-        "in transformers: output not transposed",
-        "return output.transpose(1, 2).contiguous(), None",
-        "return output.contiguous().view(output.shape[0], output.shape[2], output.shape[1], -1), None",
+        "in transformers: softcap not less the product in terms",
+        "self.softcap * tanh(products / self.softcap) - products",
+        "self.softcap * tanh(products / self.softcap)",
+        "gemma2",
     ),
     Mistake(
         "in transformers: softcap forgotten where weights are stored",
         "weights.div_(softcap).tanh_().mul_(softcap)",
         "weights.div_(1.0)",
+        "gemma2",
     ),
-    Mistake("in transformers: pass never ends early", "if layer == current.last:", "if False:"),
+    Mistake("in transformers: position bias forgotten", 'if more.get("position_bias") is not None:', "if False:", "t5"),
     Mistake(
-        "in transformers: taps offered every part", "        if part != current.part:\n            return None\n", ""
+        "in transformers: position bias of keys in reverse",
+        '= more["position_bias"][..., -queries:, :]',
+        '= more["position_bias"][..., -queries:, :].flip(-1)',
+        "t5",
+        options="--which encoder",
+    ),
+    Mistake(
+        "in transformers: position bias of other heads",
+        "some = some[:, list(block.numbers)] if",
+        "some = some[:, : len(block.numbers)] if",
+        "t5",
+        options="--which decoder",
+    ),
+    Mistake(
+        "in transformers: mask ignored",
+        "mask=None if shown is None else LayerMask(shown, None),",
+        "mask=None,",
+        "llama",
+    ),
+    Mistake(
+        "in transformers: mask off by one",
+        "device=current.real.device).tril()[None, None]",
+        "device=current.real.device).tril(1)[None, None]",
+        "esm",
+    ),
+    Mistake("in transformers: windows left out", "past if shown is None else shown & past", "past", "mistral"),
+    Mistake(
+        "in transformers: the first layer's mask in all layers",
+        "mask=current.masks[id(attention_mask)][1],",
+        "mask=next(iter(current.masks.values()))[1],",
+        "gemma3",
+    ),
+    Mistake(
+        "in transformers: future hidden whatever the mask", "shown = shown | shown.mT", "shown = shown | shown", "gpt2"
+    ),
+    Mistake(
+        "in transformers: padding shown to decoders",
+        "shown = shown & current.real[:, None, None]",
+        "shown = shown & True",
+        "gemma3",
+    ),
+    Mistake(
+        "in transformers: padding shown",
+        "seen = self_mask(real, *for_all_queries(mask))[:, 0, 0].expand(real.shape).int()",
+        "seen = torch.ones_like(real).int()",
+        "bart",
+        options="--which encoder",
+    ),
+    Mistake(
+        "in transformers: padding of what is read shown in cross-attention",
+        'if current.part == "cross":\n        return mask\n',
+        'if current.part == "cross":\n        return None\n',
+        "bart",
+    ),
+    Mistake(
+        "in transformers: bool mask inverted",
+        "return (None if bool(mask.all()) else mask), None",
+        "return (None if bool(mask.all()) else ~mask), None",
+        "llama",
+    ),
+    Mistake(
+        "in transformers: causal mask left to the function",
+        "return sdpa_mask(*shape, allow_is_causal_skip=False, **more)",
+        "return sdpa_mask(*shape, allow_is_causal_skip=allow_is_causal_skip, **more)",
+        "bart",
+        options="--which cross",
+    ),
+    Mistake(
+        "in transformers: cross taken for decoder",
+        'part = "decoder" if block.run.keys == decoder_tokens else "cross"',
+        'part = "decoder"',
+        "bart",
+        options="--which decoder",
+    ),
+    Mistake(
+        "in transformers: layers from the last on",
+        "numbers_of([names[id(one)] for one in modules])",
+        "numbers_of([names[id(one)] for one in modules[::-1]])",
+        "bart",
+        options="--which cross",
+    ),
+    Mistake(
+        "in transformers: layers one off",
+        "return layers[call % len(layers)]",
+        "return layers[call % len(layers)] + 1",
+        "gpt2",
+    ),
+    Mistake(
+        "in transformers: shared module always its first layer",
+        "return layers[call % len(layers)]",
+        "return layers[0]",
+        "albert",
+        options="--engine transformers",
+    ),
+    Mistake(
+        "in transformers: output not transposed",
+        "return output.transpose(1, 2).contiguous(), None",
+        "return output.contiguous().view(output.shape[0], output.shape[2], output.shape[1], -1), None",
+        "gpt2",
+    ),
+    Mistake(
+        "in transformers: heads put together in reverse",
+        "return output.transpose(1, 2).contiguous(), None",
+        "return output.flip(1).transpose(1, 2).contiguous(), None",
+        "gpt2",
+    ),
+    Mistake(
+        "in transformers: projection transposed",
+        "weight = module.weight if isinstance(module, nn.Linear) else module.weight.T",
+        "weight = module.weight.T if isinstance(module, nn.Linear) else module.weight.T",
+        "llama",
+    ),
+    Mistake(
+        "in transformers: Conv1D not transposed",
+        "weight = module.weight if isinstance(module, nn.Linear) else module.weight.T",
+        "weight = module.weight",
+        "gpt2",
+    ),
+    Mistake(
+        "in transformers: projection of interleaved heads",
+        "by: Tensor = weight.unflatten(1, (len(block.numbers), -1))",
+        "by: Tensor = weight.unflatten(1, (-1, len(block.numbers))).mT",
+        "llama",
+    ),
+    Mistake("in transformers: pass never ends early", "if layer == current.last:", "if False:", "gpt2"),
+    Mistake(
+        "in transformers: pass ends a layer too soon",
+        "current.last, current.values = ending.layer, ending.values",
+        "current.last, current.values = max(ending.layer - 1, 0), ending.values",
+        "gpt2",
+    ),
+    Mistake(
+        "in transformers: taps offered every part",
+        "        if part != current.part:\n            return None\n",
+        "",
+        "bart",
+        options="--which cross",
+    ),
+    Mistake(
+        "in transformers: --without silences nothing",
+        "taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]\n        first",
+        "taps = [*taps]\n        first",
+        "llama",
+    ),
+    Mistake(
+        "in transformers: hidden states under the usual mask",
+        "rows = self.of_part(part).rows([tokens], mask)",
+        "rows = self.of_part(part).rows([tokens], None)",
+        "esm",
+        options="--mask causal",
     ),
 )
 

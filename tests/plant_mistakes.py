@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mistakes import FOR_COMPARE, MISTAKES, Mistake
+from mistakes import FOR_COMPARE, IN_TRANSFORMERS, MISTAKES, Mistake
 
 CHECKOUT = Path(__file__).parents[1]
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
@@ -104,19 +104,24 @@ def checkpoint(family: str | None) -> str:
     """A model of this family for `compare`: a small random one."""
     if family is None:
         return "minilm"
-    from checkpoints import make_checkpoint
+    from checkpoints import FAMILIES, make_checkpoint
+    from foreign_checkpoints import make_foreign
 
     name, _, kind = family.partition(" that ")
     more = KINDS[kind]
     held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
     KEPT.append(held)
+    if name not in FAMILIES:
+        (Path(held.name) / name).mkdir()
+        return str(make_foreign(Path(held.name) / name, name))
     return str(make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **more}))
 
 
-def differing(folder: Path, model: str, dtype: str) -> str | None:
+def differing(folder: Path, mistake: Mistake) -> str | None:
     """What `attncli compare` of a copy finds to be different, or None. Ends the program when it can't be run."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = python(folder, environment, "-m", "attncli", "compare", "--json", "-m", model, "--dtype", dtype, SENTENCE)
+    options = ["-m", checkpoint(mistake.family), "--dtype", mistake.dtype, *mistake.options.split()]
+    done = python(folder, environment, "-m", "attncli", "compare", "--json", *options, SENTENCE)
     if done.returncode not in (0, 1):
         return done.stderr.strip().splitlines()[-1]
     document = json.loads(done.stdout)
@@ -135,22 +140,22 @@ def main() -> None:
     parser.add_argument("--commit", help="plant them in this commit instead of the checkout")
     parser.add_argument("--tests", default="", metavar="ARGS", help='more for pytest, as in --tests "-n 2"')
     parser.add_argument("--compare", action="store_true", help="what compare finds, not what tests find")
-    names = [one.name for one in (*MISTAKES, *FOR_COMPARE)]
+    names = [one.name for one in (*MISTAKES, *IN_TRANSFORMERS, *FOR_COMPARE)]
     parser.add_argument("--only", choices=names, action="append", metavar="NAME", help="this one; can be given again")
     asked = parser.parse_args()
     arguments = shlex.split(asked.tests)
-    chosen = [one for one in (FOR_COMPARE if asked.compare else MISTAKES) if one.name in (asked.only or names)]
+    every = (*(FOR_COMPARE if asked.compare else MISTAKES), *IN_TRANSFORMERS)
+    chosen = [one for one in every if one.name in (asked.only or names)]
     with copied(asked.commit) as folder:
         rooms = ["compare" if asked.compare else room(folder, find(folder, one)) for one in chosen]
         for one in chosen:
             find(folder, one)
         # One whose tests fail anyway would seem to catch everything.
-        for tests, family, dtype in dict.fromkeys(
-            (place, one.family, one.dtype) for place, one in zip(rooms, chosen, strict=True)
+        for tests, family, dtype, options in dict.fromkeys(
+            (place, one.family, one.dtype, one.options) for place, one in zip(rooms, chosen, strict=True)
         ):
-            failed = (
-                differing(folder, checkpoint(family), dtype) if asked.compare else failing(folder, tests, arguments)
-            )
+            nothing = Mistake("nothing", "", "", family, None, dtype, options)
+            failed = differing(folder, nothing) if asked.compare else failing(folder, tests, arguments)
             if failed is not None:
                 raise SystemExit(f"{tests}: without any mistake there fails {failed}")
     caught = 0
@@ -159,8 +164,7 @@ def main() -> None:
             path = find(folder, mistake)
             path.write_text(path.read_text(encoding="utf-8").replace(mistake.old, mistake.new), encoding="utf-8")
             begun = time.monotonic()
-            model = checkpoint(mistake.family)
-            failed = differing(folder, model, mistake.dtype) if asked.compare else failing(folder, tests, arguments)
+            failed = differing(folder, mistake) if asked.compare else failing(folder, tests, arguments)
             taken = time.monotonic() - begun
         caught += failed is not None
         verdict = "MISSED" if failed is None else "caught"

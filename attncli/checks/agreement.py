@@ -4,7 +4,7 @@ What the two programs are made to compute is in `attncli.checks.passes`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,15 @@ import torch
 from attncli.base import choices
 from attncli.base.printable import short
 from attncli.checks.lost import Lost, merge_lost
-from attncli.checks.passes import beside_torch, beside_transformers, is_half
+from attncli.checks.passes import BothPasses, beside_torch, beside_transformers, is_half
 from attncli.checks.rounding import LARGEST, Errors
 from attncli.checks.tally import LayerAgreement, LayerTally, finite
 from attncli.checks.tally import difference as difference
 from attncli.checks.tally import worst as worst
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, vector_size
 from attncli.models.engine import Engine
-from attncli.models.model import Model, require_own
+from attncli.models.model import require_own
+from attncli.models.tapped import TappedModel
 from attncli.models.transformers_peer import Reference
 from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
@@ -28,8 +29,7 @@ from attncli.text.tokens import Tokens
 # A network with large weights multiplies rounding from layer to layer: seen up to 70 times past the tolerance. A
 # difference further past it than this is a mistake in float32 already.
 MAYBE_ROUNDING = 100
-# Against whom, and what is compared beside the weights.
-VECTORS: dict[choices.Against, str] = {"transformers": "hidden states", "torch": "attention outputs"}
+HIDDEN, OUTPUTS = "hidden states", "attention outputs"  # what is compared beside the weights
 THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "torch": "torch's own"}
 
 
@@ -70,8 +70,9 @@ class Agreement:
     """What `compare` found.
 
     tokens: all of them; queries: those whose rows were compared (see `rows_that_count`).
-    embeddings: as `hidden` of a layer, before the first; None against torch. embeddings_allowed: what rounding
-    explains of it. ways: the other ways in which numbers are made; none against torch.
+    embeddings: as `hidden` of a layer, before the first; None where attention outputs are compared instead of hidden
+    states: against torch, and in networks that transformers runs. embeddings_allowed: what rounding explains of it.
+    ways: the other ways in which numbers are made; none against torch.
     lost: the rows in which transformers gives NaN.
     """
 
@@ -128,8 +129,8 @@ class Agreement:
 
     @property
     def vectors(self) -> str:
-        """What is compared beside the weights."""
-        return VECTORS[self.against]
+        """What is compared beside the weights: hidden states, if those before the first layer are."""
+        return OUTPUTS if self.embeddings is None else HIDDEN
 
     @property
     def verdict(self) -> str:
@@ -180,6 +181,7 @@ class Agreement:
             "tokens": self.tokens,
             "queries": self.queries,
             "tolerance": self.tolerance._asdict(),
+            "vectors": self.vectors,
             "embeddings": finite(self.embeddings),
             "embeddings_allowed": self.embeddings_allowed,
             "layers": [layer.document() for layer in self.layers],
@@ -203,11 +205,24 @@ def compare(
     model = require_own(model)
     mask = model.usual_mask(mask)
     chosen = select(layers, model.config.layers, "layer")
-    against: choices.Against = "torch" if reference is None else "transformers"
     if reference is None:
         both = beside_torch(model, chosen, mask)
     else:
         both = beside_transformers(model, chosen, mask, reference)
+    return tally_up(model, both, texts, mask, chosen, reference)
+
+
+def tally_up(
+    model: TappedModel,
+    both: BothPasses,
+    texts: Iterable[Tokens],
+    mask: str,
+    chosen: Sequence[int],
+    reference: Reference | None,
+) -> Agreement:
+    """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
+    against: choices.Against = "torch" if reference is None else "transformers"
+    before = 0 if reference is None or model.part == "encoder" else model.depth - model.layers  # an encoder's layers
     embeddings: list[float] = []
     size, embedded = 1.0, Errors(torch.finfo(model.dtype).eps)
     tallies = [LayerTally(model.dtype) for _ in chosen]
@@ -247,14 +262,14 @@ def compare(
         embeddings=worst(embeddings) if embeddings else None,
         embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, size),
         layers=[
-            tally.found(layer, model.config.heads, 1 if reference is None else layer + 1, precision)
+            tally.found(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
             for layer, tally in zip(chosen, tallies, strict=True)
         ],
         lost=merge_lost(lost),
     )
 
 
-def precision_of(model: Model, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
+def precision_of(model: TappedModel, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
     """The model's dtype; float32 where transformers computes some of it in that, or was run in it."""
     single = reference is not None and (not reference.exact or any(one.in_float32 for one in lost))
     return torch.float32 if model.dtype == torch.float64 and single else model.dtype

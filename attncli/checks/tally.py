@@ -18,8 +18,8 @@ EQUAL = 32  # steps of the dtype: two keys whose weights are no further apart ar
 class LayerAgreement:
     """One layer, over all texts.
 
-    weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer
-    (against torch: in the output of its attention); NaN where either side has one.
+    weights, hidden: the largest absolute difference of a weight, and of a number in the vectors after the layer, or in
+    the output of its attention (`Agreement.vectors`); NaN where either side has one.
     agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
     allowed: the differences that rounding explains. rounding: what half precision does; None in others.
     """

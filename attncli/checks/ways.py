@@ -8,10 +8,10 @@ transformers makes of the same text.
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -225,19 +225,28 @@ def silenced(
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-class Check(NamedTuple):
+class Side(Protocol):
+    """A model and its peer."""
+
+    def allowed(self, kind: str, single: bool) -> float: ...
+
+
+S = TypeVar("S", bound=Side)
+
+
+class Check(NamedTuple, Generic[S]):
     """How a way is gone: what it is about, and which tolerance it has.
 
     kind: of the numbers (`Both.allowed`), or "exact"; single: it is of float32 whatever the model computes in.
     """
 
     of: str
-    find: Callable[[Both], float]
+    find: Callable[[S], float]
     kind: str = "weights"
     single: bool = False
 
 
-WAYS: dict[str, Check] = {
+WAYS: dict[str, Check[Both]] = {
     "tokens": Check("beside transformers' own tokenizer", tokens, "exact"),
     "together": Check("texts of mixed lengths, all layers", together),
     "one layer": Check("-l N", one_layer),
@@ -262,8 +271,13 @@ WAYS: dict[str, Check] = {
 
 def by_every_way(both: Both, done: Callable[[], None] = lambda: None) -> list[Way]:
     """All of WAYS, in their order; `done` is called after each."""
+    return each_way(WAYS, both, done)
+
+
+def each_way(ways: Mapping[str, Check[S]], both: S, done: Callable[[], None]) -> list[Way]:
+    """Go each of some ways, in their order; `done` is called after each."""
     found = []
-    for name, check in WAYS.items():
+    for name, check in ways.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Notice)  # the one who asked has read them
             difference, note = None, ""

@@ -165,7 +165,7 @@ class Lengths(Tap):
 
 
 def transformed_lengths(block: Block) -> Array:
-    """Return ‖v W_O‖ of the values of a block's heads, `[text, head, token]`.
+    """Return ‖v W_O‖ of the values of a block's heads, `[text, head, key]`.
 
     With f(x) = (x W_V + b_V) W_O the norm of what a token brings to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The bias of
     the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).

@@ -262,7 +262,11 @@ class TransformersModel(TappedModel):
     def find_outputs(self) -> Found:
         if self.places is None:
             return Found({}, {})
-        return find_outputs(self, Headed(self.network, self.stack("decoder"), self.paired, self.running))
+        stack = self.stack("decoder")
+        if self.part == "decoder":  # OPT's head reads what lies inside the network without a head
+            inner = self.network.get_decoder()
+            stack = inner if any(inner is module for module in stack.modules()) else stack
+        return find_outputs(self, Headed(self.network, stack, self.paired, self.running))
 
     # --- tokens -------------------------------------------------------------------------------------------
 
@@ -439,7 +443,8 @@ class TransformersModel(TappedModel):
                 made = self.stack(part)(**self.inputs([tokens], mask or "padding"), output_hidden_states=True)
             return [states[0] for states in made.hidden_states]
         rows = self.of_part(part).rows([tokens], mask)
-        current = Pass(self.places, part, rows.runs[0], (), rows.mask, rows.real[0])
+        silencing = [Gates(dict.fromkeys(self.gone, 0.0))] if part == self.part else []
+        current = Pass(self.places, part, rows.runs[0], silencing, rows.mask, rows.real[0])
         with self.running(), torch.inference_mode(), passing(current):
             made = self.stack(part)(**rows.inputs[0], output_hidden_states=True)
         return [states[0] for states in made.hidden_states]

@@ -5,13 +5,16 @@ import re
 
 import pytest
 import torch
+from foreign_checkpoints import make_foreign
 
 from attncli.checks.ways import WAYS
+from attncli.checks.ways_of_eager import WAYS as WAYS_OF_EAGER
 from attncli.models import transformers_peer as reference
+from attncli.models import transformers_place
 
 TEXT = "The cat sat on the mat."
 KEYS = ["model", "weights", "against", "dtype", "mask", "texts", "tokens", "queries", "tolerance", "embeddings"]
-KEYS += ["embeddings_allowed", "layers", "ways", "lost", "same"]
+KEYS += ["embeddings_allowed", "layers", "vectors", "ways", "lost", "same"]
 OF_A_LAYER = {"layer", "weights", "hidden", "agreement", "weights_allowed", "hidden_allowed", "rounding"}
 
 
@@ -267,3 +270,53 @@ def test_what_transformers_refuses(refused, tiny, monkeypatch):
     assert refused("compare", "-m", directory, "the cat").endswith(
         f"transformers can't load {directory}: OSError: not today"
     )
+
+
+# --- networks that transformers runs ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """`theirs(family)` -> a directory with a small random checkpoint."""
+    return lambda family: make_foreign(tmp_path_factory.mktemp(family), family)
+
+
+def test_our_place_in_a_network_of_transformers(attncli, theirs):
+    path = theirs("gpt2")
+    result = attncli("compare", "-m", path, "-l", "0,2", TEXT)
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0].endswith("beside transformers' own eager attention: the largest differences")
+    assert lines[1].startswith("float32, mask causal, 1 text")
+    assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == ["0", "2"]
+    assert all(any(line.startswith(f" {name} ") for line in lines) for name in WAYS_OF_EAGER)
+    assert re.search(r"^the same: weights within .*, attention outputs within .*, 18 of 19 other ways too$", lines[-1])
+
+
+def test_a_mistake_in_our_place_ends_with_1(attncli, theirs, monkeypatch):
+    block_of = transformers_place.block_of
+    scaled = lambda *given: (made := block_of(*given))._replace(scale=made.scale * 1.01)  # noqa: E731
+    monkeypatch.setattr(transformers_place, "block_of", scaled)
+    result = attncli("compare", "-m", theirs("llama"), TEXT)
+    assert result.code == 1
+    assert result.out.splitlines()[-1].startswith("NOT the same: layer 0 weights differ by ")
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_a_part_of_an_encoder_decoder(attncli, theirs, part):
+    result = attncli(
+        "compare", "--json", "-m", theirs("bart"), "--which", part, "--pad-to", "30", "--target", "a cat", TEXT
+    )
+    found = document(result)
+    assert result.code == 0 and found["same"] and found["vectors"] == "attention outputs"
+    assert found["embeddings"] is None
+    assert len(found["layers"]) == (3 if part == "encoder" else 2)
+    assert [way["way"] for way in found["ways"]] == list(WAYS_OF_EAGER)
+
+
+def test_what_can_not_be_compared_there_is_refused(refused, theirs):
+    llama = theirs("llama")
+    assert "--against has no effect" in refused("compare", "-q", "-m", llama, "--against", "torch", TEXT)
+    assert "--which has no effect" in refused("compare", "-q", "-m", llama, "--which", "decoder", TEXT)
+    assert "leave --target out" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
+    assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)

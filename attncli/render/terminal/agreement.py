@@ -13,12 +13,12 @@ PAST = "bold red"
 
 def agreement_table(document: dict[str, Any]) -> Table:
     """One row a layer. What is past the tolerance is red. In half precision there are columns for the errors."""
-    beside_network = document["against"] == "transformers"
-    vectors = "hidden states" if beside_network else "attention output"
+    of_hidden = document["vectors"] == "hidden states"
+    vectors = "hidden states" if of_hidden else "attention output"
     half = any(layer["rounding"] for layer in document["layers"])
     of_errors = ["weights' errors", f"{vectors}' errors", "scores' scale"] if half else []
     table = plain_table("layer", "weights", vectors, "same strongest key", *of_errors, goes=["same strongest key"])
-    if beside_network:
+    if of_hidden:
         of_embeddings = difference_text(document["embeddings"], document["embeddings_allowed"])
         table.add_row("embeddings", "", of_embeddings, *[""] * (1 + len(of_errors)))
     for layer in document["layers"]:
@@ -67,7 +67,10 @@ def agreement_title(document: dict[str, Any]) -> Text:
     name = printable(f"{of['name']} {of.get('changes', '')}".strip())
     random = document["weights"] == "random"
     model = f"{name}'s architecture with RANDOM WEIGHTS (seed 0)" if random else name
-    other = "transformers" if document["against"] == "transformers" else "torch.nn.MultiheadAttention"
+    of_outputs = document["vectors"] != "hidden states"
+    other = "transformers' own eager attention" if of_outputs else "transformers"
+    if document["against"] == "torch":
+        other = "torch.nn.MultiheadAttention"
     texts = "1 text" if document["texts"] == 1 else f"{document['texts']} texts"
     left_out = document["tokens"] - document["queries"]
     return Text(

@@ -1,0 +1,451 @@
+"""A network that transformers runs, with our place in it and with its own eager attention, on the same texts.
+
+    ours: texts ──► TappedModel.take, last_hidden ──► network with our attention function ──┐
+                                                                                            ├──► the same?
+    theirs: token numbers ──► network with its eager attention, and hooks on its modules ───┘
+
+What the eager side gives is transformers' own: the inputs are made here, weights come out of `output_attentions`, and
+whatever is changed is changed by hooks on modules.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from functools import cached_property, partial
+from inspect import signature
+from itertools import count
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncli.base.errors import RequestError
+from attncli.checks.agreement import Agreement, difference, precision_of, tally_up
+from attncli.checks.beside import TEXTS, TOKENS, NothingToCompare
+from attncli.checks.lost import run_finite
+from attncli.checks.passes import Pass, Passes, is_half
+from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
+from attncli.models.taken import Taken
+from attncli.models.taps import Outputs
+from attncli.models.transformers_engine import TransformersModel
+from attncli.models.transformers_peer import Reference
+from attncli.models.transformers_place import NAME
+from attncli.record import Request
+from attncli.record.selection import Selection
+from attncli.text.tokens import Fed, Read, Tokens
+
+MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask
+Head = tuple[int, int]  # (layer, head)
+
+
+class Theirs(NamedTuple):
+    """What transformers' eager attention makes of a text.
+
+    weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
+    joined: what the heads give to each layer's output projection, `[token, size]`; last: what comes out of
+    the last layer; made: what the network returns.
+    """
+
+    weights: Tensor
+    outputs: list[Tensor]
+    joined: list[Tensor]
+    last: Tensor
+    made: Any
+
+
+class Eager(Reference):
+    """A network of transformers with its own eager attention, run on exactly the tokens that our place runs on.
+
+    model: the same network with our place in it, as the part that is compared. layers: all that have attention. names:
+    of the modules that call an attention function.
+    """
+
+    exact = False  # norms and softmax of many networks compute in float32, whatever was asked for
+    has_padding_rows = False
+
+    def __init__(self, model: TransformersModel, network: Any = None) -> None:
+        self.model = model
+        self.network = model.network if network is None else network
+        self.copied = network is not None
+        self.device = model.device
+        self.dtype = self.network.dtype
+        self.layers = model.select_layers("all")
+        names, places = {id(module): name for name, module in model.network.named_modules()}, model.tapped
+        own = {one: layers for one, (part, layers) in places.layers.items() if part == model.part}
+        self.names = [names[one] for one in own]
+        self.projections: dict[int, str] | None = None
+
+    @cached_property
+    def in_float32(self) -> "Eager":
+        return Eager(self.model, deepcopy(self.network).float())
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
+        """Return every layer's weights, and what comes out of its attention, after a place for the embeddings."""
+        with torch.inference_mode():
+            theirs = self.theirs(tokens, mask)
+        return list(theirs.weights), [theirs.outputs[0], *theirs.outputs]
+
+    def theirs(
+        self,
+        tokens: Tokens,
+        mask: str,
+        put: Callable[[int, Tensor], Tensor] | None = None,
+        shown: Mapping[int, Tensor] | None = None,
+        head: bool = False,
+        first: Callable[[Tensor], Tensor] | None = None,
+    ) -> Theirs:
+        """Run the network on one text.
+
+        put: changes the joined heads of a layer, `[1, token, size]`. shown: by layer what may be attended to, bool
+        `[1, 1 or head, query, key]`, in place of what the mask says. head: with the head upon the network. first:
+        changes the vectors of the tokens.
+        """
+        joined: list[Tensor] = []
+        projections = self.joining(tokens)
+
+        def join(call: int, inputs: Tensor) -> Tensor:
+            joined.append(inputs[0])
+            changed = inputs if put is None else put(self.layers[call], inputs)
+            return without(changed, [self.columns(changed, head) for head in self.silenced(self.layers[call])])
+
+        asked_for = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.shown(tokens, mask)))
+        asked_for |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
+        embedding = self.half("encoder" if self.model.part == "encoder" else "decoder").get_input_embeddings()
+        with ExitStack() as stack:
+            stack.enter_context(self.eager())
+            if first is not None:
+                handle = embedding.register_forward_hook(lambda module, inputs, output: first(output))
+                stack.callback(handle.remove)
+            stack.enter_context(self.inputs_changed(projections.values(), join))
+            if asked_for:
+                stack.enter_context(self.masks_put(asked_for))
+            outputs = stack.enter_context(self.outputs_kept(self.names))
+            last = stack.enter_context(kept_last(self.half("decoder")))
+            made = self.call(self.inputs_of(tokens, mask), head)
+        name = f"{self.model.part}_attentions" if self.model.paired else "attentions"
+        weights = list(getattr(made, name))
+        if len(weights) != len(self.layers) or len(outputs) != len(self.layers):
+            raise RequestError(
+                f"transformers gives weights of {len(weights)} layers of {self.model.place.name}, attncli counts "
+                f"{len(self.layers)}, and {len(outputs)} modules were called: they are not the same"
+            )
+        after = last[0] if last else made.hidden_states[-1][0]  # OPT's head calls what is inside the stack
+        return Theirs(torch.cat(weights), outputs, joined, after, made)
+
+    def call(self, inputs: dict[str, Tensor], head: bool) -> Any:
+        """Call the network; one of one stack without its head, unless that is asked for."""
+        network = self.network if head or self.model.paired else self.half("decoder")
+        with self.model.running():
+            return network(**inputs, output_attentions=True, output_hidden_states=True)
+
+    def half(self, part: str) -> Any:
+        """Return the half of the network that a part is in, without a head."""
+        if not self.model.paired:
+            return self.network.base_model
+        return (self.network.get_encoder() if part == "encoder" else self.network.get_decoder()).base_model
+
+    def inputs_of(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
+        """Return what transformers' own tokenizer would hand to the network, of tokens that are there already."""
+        read = tokens.read if isinstance(tokens, Fed) else tokens
+        real = [1 if mask == "none" else int(not padding) for padding in read.padding]
+        inputs = {"input_ids": [read.ids], "attention_mask": [real]}
+        if self.model.tells_segments:
+            inputs["token_type_ids"] = [read.segments]
+        if self.model.paired:
+            inputs["decoder_input_ids"] = [tokens.spoken.ids]
+        return {name: torch.tensor(numbers, device=self.device) for name, numbers in inputs.items()}
+
+    @contextmanager
+    def eager(self) -> Iterator[None]:
+        """Put the network's own eager attention in the place of ours. A copy has it from the first time on."""
+        self.network.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            if not self.copied:
+                self.network.set_attn_implementation(NAME)
+
+    def joining(self, tokens: Tokens) -> dict[int, str]:
+        """Return by layer the name of the module whose input is the joined heads; none where a layer has none such.
+
+        They are found when they are first asked for, by a pass through these tokens.
+        """
+        if self.projections is None:
+            found, heads = dict[int, str](), Outputs()
+
+            def look(name: str, module: nn.Module, inputs: Any) -> None:
+                if not heads.kept or getattr(module.weight, "ndim", 0) != 2:
+                    return
+                layer = next(reversed(heads.kept))
+                joined = heads.kept[layer][0].transpose(0, 1).flatten(1)
+                if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].view_as(joined), joined):
+                    found.setdefault(layer, name)
+
+            modules = [(name, one) for name, one in self.model.network.named_modules() if hasattr(one, "weight")]
+            handles = [one.register_forward_pre_hook(partial(look, name)) for name, one in modules]
+            with torch.inference_mode():
+                self.model.silencing([]).last_hidden([tokens], taps=[heads])
+            for handle in handles:
+                handle.remove()
+            self.projections = found if len(found) == len(self.layers) else {}
+        return self.projections
+
+    # --- hooks --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def hooked(self, names: Iterable[str], hook: Callable[[nn.Module], Any]) -> Iterator[None]:
+        """Register what `hook` registers with modules, as long as the context lasts."""
+        handles = [hook(self.network.get_submodule(name)) for name in dict.fromkeys(names)]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    @contextmanager
+    def outputs_kept(self, names: Iterable[str]) -> Iterator[list[Tensor]]:
+        """Keep what comes out of modules, `[token, size]` each, in the order of their calls."""
+        kept: list[Tensor] = []
+
+        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+            kept.append((output[0] if isinstance(output, tuple) else output)[0])
+
+        with self.hooked(names, lambda module: module.register_forward_hook(keep)):
+            yield kept
+
+    @contextmanager
+    def inputs_changed(self, names: Iterable[str], change: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
+        """Put what `change` makes of the inputs of modules in their place; it is told the number of the call."""
+        calls = count()
+
+        def changed(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+            made = change(next(calls), inputs[0])
+            return None if made is None else (made, *inputs[1:])
+
+        with self.hooked(names, lambda module: module.register_forward_pre_hook(changed)):
+            yield
+
+    @contextmanager
+    def masks_put(self, shown: Mapping[int, Tensor] | None, seen: list[Tensor | None] | None = None) -> Iterator[None]:
+        """Give attention modules masks by the number of their call, bool as `theirs` takes them.
+
+        seen: gets the masks that they are given otherwise. Raises NothingToCompare where they take none.
+        """
+        calls = count()
+
+        def put(module: nn.Module, args: Any, kwargs: Any) -> Any:
+            bound = signature(module.forward).bind(*args, **kwargs)
+            name = next((one for one in MASKS_OF_MODULES if one in signature(module.forward).parameters), None)
+            if name is None:
+                raise NothingToCompare("its attention modules take no mask")
+            call = next(calls)
+            if seen is not None:
+                seen.append(bound.arguments.get(name))
+            if shown is not None and call in shown:
+                hidden = torch.zeros_like(shown[call], dtype=self.dtype)
+                bound.arguments[name] = hidden.masked_fill(~shown[call], torch.finfo(self.dtype).min)
+            return bound.args, bound.kwargs
+
+        with self.hooked(self.names, lambda module: module.register_forward_pre_hook(put, with_kwargs=True)):
+            yield
+
+    def silenced(self, layer: int) -> list[int]:
+        """Return the heads of a layer that the model silences."""
+        return [head for its, head in self.model.silenced if its == layer]
+
+    def columns(self, joined: Tensor, head: int) -> slice:
+        """Return the columns of one head among the joined ones."""
+        size = joined.shape[-1] // self.model.heads
+        return slice(head * size, (head + 1) * size)
+
+    # --- masks --------------------------------------------------------------------------------------------
+
+    def shown(self, tokens: Tokens, mask: str) -> list[Tensor]:
+        """Return what a mask of this name shows in each layer, bool `[1, 1, query, key]`.
+
+        What the network hides by itself, the future and what lies outside a window, is read off the masks that its
+        modules are given; a mask that shows the future shows as much of it as of the past.
+        """
+        seen: list[Tensor | None] = []
+        everything = {"attention_mask": torch.ones_like(self.inputs_of(tokens, mask)["attention_mask"])}
+        with torch.inference_mode(), self.eager(), self.masks_put(None, seen):
+            self.call(self.inputs_of(tokens, mask) | everything, head=False)
+        part, keys = self.model.part, tokens.read if isinstance(tokens, Fed) and self.model.part == "cross" else tokens
+        real = torch.tensor([not padding for padding in keys.padding], device=self.device)
+        made = []
+        for one in seen:
+            allowed = torch.ones(len(tokens), len(keys), dtype=torch.bool, device=self.device)
+            if one is not None:
+                added = one[0, 0, :, : len(keys)]
+                allowed = allowed & (added if one.dtype == torch.bool else added > torch.finfo(one.dtype).min / 2)
+            if mask == "causal":
+                allowed = allowed.tril()
+            elif part != "cross":
+                allowed = allowed | allowed.T
+            made.append((allowed if mask == "none" else allowed & real)[None, None])
+        return made
+
+    # --- our side -----------------------------------------------------------------------------------------
+
+    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
+        """Return the tokens of a text with those of the other half of an encoder-decoder."""
+        return self.model.with_answer(tokens, target)
+
+    def ours(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], Tensor]:
+        """Return what comes out of each layer's attention where our place is, and out of the last layer."""
+        with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
+            [last] = self.model.last_hidden([tokens], mask)
+        return outputs, last
+
+    def beside(self, layers: Sequence[int], mask: str) -> Callable[[Tokens], Passes]:
+        """Return what sends one text through the network with our place in it, and with its eager attention."""
+        places = [self.layers.index(layer) for layer in layers]
+
+        def both(tokens: Tokens) -> Passes:
+            [taken] = self.model.take([asked(tokens)], Request(list(layers), mask=mask))
+            outputs, _ = self.ours(tokens, mask)
+            (weights, states), lost = run_finite(self, tokens, mask)
+            theirs = Pass([weights[place] for place in places], [states[place + 1] for place in places])
+            exact = None
+            if is_half(self.dtype):
+                weights, states = self.in_float32.run(tokens, mask)
+                exact = Pass([weights[place] for place in places], [states[place + 1] for place in places])
+            return Passes(Pass(list(taken.weights), [outputs[place] for place in places]), theirs, exact, lost)
+
+        return both
+
+
+def asked(tokens: Tokens) -> Tokens:
+    """Return the tokens as a request has them: an encoder alone is not told what a decoder is fed."""
+    return tokens.plain if isinstance(tokens, Read) else tokens
+
+
+def without(joined: Tensor, columns: Sequence[slice]) -> Tensor:
+    """Return joined heads with 0 in some columns."""
+    if columns:
+        joined = joined.clone()
+    for some in columns:
+        joined[..., some] = 0
+    return joined
+
+
+@contextmanager
+def kept_last(stack: nn.Module) -> Iterator[list[Tensor]]:
+    """Keep what comes out of a stack of layers, `[token, size]`."""
+    kept: list[Tensor] = []
+    handle = stack.register_forward_hook(lambda module, inputs, output: kept.append(output[0][0]), prepend=True)
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+def compare_eager(
+    eager: Eager, texts: Iterable[Tokens], mask: str | None = None, layers: Selection = "all"
+) -> Agreement:
+    """Hold our place inside a network of transformers against its own eager attention, layer by layer.
+
+    texts: as `Eager.ready` makes them. Raises RequestError for an unknown mask or a layer out of range, ValueError when
+    there is no text.
+    """
+    mask, chosen = eager.model.usual_mask(mask), eager.model.select_layers(layers)
+    return tally_up(eager.model, eager.beside(chosen, mask), texts, mask, chosen, eager)
+
+
+class BesideEager:
+    """A network with our place in it and with its eager attention, and some texts: their first tokens.
+
+    plain: the texts without [PAD]; layers: those that are compared.
+    """
+
+    def __init__(
+        self, eager: Eager, texts: Sequence[Tokens], mask: str | None = None, layers: Sequence[int] | None = None
+    ) -> None:
+        self.eager = eager
+        self.model = eager.model
+        self.mask = self.model.usual_mask(mask)
+        self.layers = eager.layers if layers is None else list(layers)
+        self.texts = [cut(one, TOKENS) for one in texts[:TEXTS]]
+        self.plain = [cut(one, real_tokens(one)) for one in self.texts]
+        self.known: dict[tuple[Any, ...], Theirs] = {}
+
+    def theirs(self, tokens: Tokens, mask: str | None = None) -> Theirs:
+        """Return what the eager attention makes of a text, by default under the mask that was asked for, once."""
+        read = tokens.read if isinstance(tokens, Fed) else tokens
+        mask = self.mask if mask is None else mask
+        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
+        if key not in self.known:
+            with torch.inference_mode():
+                self.known[key] = self.eager.theirs(tokens, mask, head=True)
+        return self.known[key]
+
+    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
+        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
+        return self.theirs(tokens, mask).weights[self.places(self.layers)]
+
+    def places(self, layers: Iterable[int]) -> list[int]:
+        """Return where layers stand among all that have attention."""
+        return [self.eager.layers.index(layer) for layer in layers]
+
+    @property
+    def outer_heads(self) -> list[int]:
+        """The last head and the first one, in this order."""
+        return [*{self.model.heads - 1: None, 0: None}]
+
+    @property
+    def ends(self) -> list[int]:
+        """The layers at which passes end that end early: the first two, and the last one."""
+        return sorted({*self.layers[:2], self.layers[-1]})
+
+    def apart(self, taken: Taken, tokens: Tokens, mask: str | None = None) -> float:
+        """Return how far weights of a text that the model gives are from theirs."""
+        expected = self.theirs(tokens, mask).weights[self.places(taken.asked.layers)][:, taken.asked.heads]
+        rows = real_rows(tokens)
+        return difference(taken.weights[..., rows, :], expected[..., rows, :])
+
+    def allowed(self, kind: str, single: bool = False) -> float:
+        """Return the largest difference that rounding explains of "weights", "hidden", "norms", or "exact"."""
+        if kind == "exact" or is_half(self.model.dtype):
+            return 0.0
+        sizes = [1.0]
+        for text in self.plain:
+            theirs = self.theirs(text)
+            if kind == "weights":
+                sizes.append(weight_size(theirs.weights))
+            elif kind == "norms":
+                sizes += [vector_size(one) for one in theirs.joined]
+            else:
+                logits = getattr(theirs.made, "logits", None)
+                sizes += [
+                    vector_size(one) for one in (*theirs.outputs, theirs.last, *([] if logits is None else [logits]))
+                ]
+        return scaled_tolerance(precision_of(self.model, self.eager), self.model.depth, max(sizes))
+
+
+def real_rows(tokens: Tokens) -> list[int]:
+    """Return the places of tokens that are not [PAD]."""
+    return [place for place, padding in enumerate(tokens.padding) if not padding]
+
+
+def real_tokens(tokens: Tokens) -> int:
+    """Return how many tokens of a text are read that are not [PAD]."""
+    return len(real_rows(tokens.read if isinstance(tokens, Fed) else tokens))
+
+
+def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:
+    """Return the first tokens of what is read, and of what a decoder is fed."""
+    if isinstance(tokens, Fed):
+        return Fed(**first_tokens(tokens, fed).plain.lists, read=first_tokens(tokens.read, length), goal=tokens.goal)
+    some = first_tokens(tokens, length)
+    return (
+        Read(**some.plain.lists, fed=first_tokens(tokens.fed, fed), goal=tokens.goal)
+        if isinstance(tokens, Read)
+        else some
+    )
+
+
+def first_tokens(tokens: Tokens, length: int) -> Tokens:
+    """Return the first tokens, at most so many."""
+    return tokens.take(range(min(len(tokens), length)))
