@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 
+from attncli.analysis.shares import row_shares
 from attncli.analysis.statistics import Counting
 from attncli.analysis.window_sums import Part, plain_part
 from attncli.analysis.words import merge_words
@@ -50,4 +51,5 @@ class RecordSums:
             window = Window.whole(record.tokens, window.text, window.of)
         if self.counting.words:
             window, record = window.in_words, merge_words(record)
+        record = row_shares(record)
         return plain_part(window, record.weights, record.compact_masks, self.counting.distances)

@@ -1,35 +1,21 @@
 """Our place inside networks of transformers, beside their own eager attention, for many model types."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
-from nearness import same_vectors, same_weights
-from transformers import AutoConfig, AutoModel
+from nearness import eager, same_vectors, same_weights
+from small_networks import make_small, sharpen, small_config
+from transformers import AutoModel
 
+from attncli import load_model
 from attncli.models.rows import Run
 from attncli.models.taps import Gates, Maps
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, numbers_of, passing, register
+from attncli.models.transformers_place import NAME, Pass, Places, Trial, numbers_of, passing, prepare
+from attncli.record import Request
 
-# Of configurations the names that each has: small networks whose attention is neither uniform nor one-hot.
-SMALL = {
-    "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
-    "num_layers": 3, "encoder_layers": 3, "decoder_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
-    "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 8, "d_kv": 8, "v_head_dim": 8, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4,
-    "qk_nope_head_dim": 4, "intermediate_size": 64, "moe_intermediate_size": 32, "hidden_dim": 64, "d_ff": 64,
-    "ffn_dim": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "embedding_size": 16, "num_local_experts": 4,
-    "num_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-    "first_k_dense_replace": 1, "vocab_size": 100, "max_position_embeddings": 64, "n_positions": 64,
-    "sliding_window": 4, "initializer_range": 0.3, "init_std": 0.3, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2, "decoder_start_token_id": 1,
-}  # fmt: skip
-MORE = {
-    "deepseek_v3": {"num_key_value_heads": 4, "head_dim": 4},
-    "gemma3_text": {"final_logit_softcapping": None, "attn_logit_softcapping": 5.0},
-    "gemma2": {"attn_logit_softcapping": 2.0},
-    "marian": {"init_std": 1.0},
-}
 QUICK = ["gpt2", "llama", "gemma2", "gpt_oss", "t5", "bart", "albert"]
 SLOW = [
     "mistral", "qwen2", "qwen3", "gemma", "gemma3_text", "phi", "phi3", "gpt_neox", "olmo2", "smollm3", "mixtral",
@@ -41,7 +27,10 @@ LENGTH, WRITTEN = 9, 5
 
 
 class Sides(NamedTuple):
-    """A network, what it is called with, where our place is in it, and what its own eager attention gives."""
+    """A network, what it is called with, where our place is in it, and what its own eager attention gives.
+
+    weights: by part `[layer, head, query, key]`. last: the last vectors.
+    """
 
     network: Any
     inputs: dict[str, Any]
@@ -49,42 +38,53 @@ class Sides(NamedTuple):
     weights: dict[str, torch.Tensor]
     last: torch.Tensor
 
-    def maps(self, part, layers=None, heads=None, taps=(), last=None):
+    def passed(self, part, taps=(), last=None):
+        """Go through the network once with these taps; return the pass."""
+        queries, keys = {"cross": (WRITTEN, LENGTH), "decoder": (self.fed, self.fed)}.get(part, (LENGTH, LENGTH))
+        run = self.run(queries, keys)
+        mask = "causal" if part == "decoder" else "padding"
+        current = Pass(self.places, part, run, taps, mask, torch.ones(1, keys, dtype=torch.bool), last)
+        with torch.inference_mode(), passing(current):
+            current.decoded = self.network(**self.inputs).last_hidden_state
+        return current
+
+    @property
+    def fed(self):
+        """How many tokens a decoder is fed."""
+        return WRITTEN if "decoder_input_ids" in self.inputs else LENGTH
+
+    def run(self, queries, keys):
+        return Run(0, [0], slice(0, queries), queries, [None] * 8, None, True, keys)
+
+    def maps(self, part, layers=None, heads=None, last=None):
         """The maps of our place, `[layer, head, query, key]`."""
-        queries, keys = {"encoder": (LENGTH, LENGTH), "decoder": (WRITTEN, WRITTEN), "cross": (WRITTEN, LENGTH)}[part]
-        run = Run(0, [0], slice(0, queries), queries, [], None, True, keys)
-        maps = Maps(
-            [run],
-            self.places.numbers(part) if layers is None else layers,
-            list(range(self.places.heads[part])) if heads is None else heads,
-            torch.empty,
-        )
-        with torch.inference_mode(), passing(Pass(self.places, part, [*taps, maps], last)):
-            self.network(**self.inputs)
+        _, count, queries, keys = self.weights[part].shape
+        layers = self.places.numbers(part) if layers is None else layers
+        maps = Maps([self.run(queries, keys)], layers, list(range(count)) if heads is None else heads, torch.empty)
+        self.passed(part, [maps], last)
         return maps.kept[0][0]
 
 
 def sides_of(model_type: str) -> Sides:
-    known = AutoConfig.for_model(model_type)
-    named = {*known.to_dict(), *type(known).attribute_map}
-    given = {name: value for name, value in SMALL.items() if name in named} | MORE.get(model_type, {})
-    config = AutoConfig.for_model(model_type, **given)
     torch.manual_seed(0)
+    config = small_config(model_type)
     network = AutoModel.from_config(config, attn_implementation="eager").eval()
+    sharpen(network, model_type)
     inputs: dict[str, Any] = {"input_ids": torch.randint(3, 100, (1, LENGTH)), "use_cache": False}
     paired = config.is_encoder_decoder
     if paired:
         inputs["decoder_input_ids"] = torch.randint(3, 100, (1, WRITTEN))
     with torch.inference_mode():
         theirs = network(**inputs, output_attentions=True)
-    parts = ("encoder", "decoder", "cross") if paired else ("encoder",)
-    weights = {part: torch.cat(getattr(theirs, f"{part}_attentions" if paired else "attentions")) for part in parts}
-    register()
+    halves = network.get_encoder() if paired else network, network.get_decoder() if paired else network
+    prepare(network, *halves)
     network.set_attn_implementation(NAME)
     trial = Trial()
     with torch.inference_mode(), passing(trial):
         network(**inputs)
-    places = Places.of(network, trial, network.get_encoder() if paired else None, WRITTEN)
+    places = Places.of(network, trial, halves[0] if paired else None, WRITTEN)
+    named = {part: f"{part}_attentions" for part in places.parts} if paired else {places.parts[0]: "attentions"}
+    weights = {part: torch.cat(getattr(theirs, name)) for part, name in named.items()}
     return Sides(network, inputs, places, weights, theirs.last_hidden_state)
 
 
@@ -98,16 +98,14 @@ def test_it_gives_what_their_eager_attention_gives(model_type):
         assert same_weights(sides.maps(part), expected)
         some = sides.maps(part, [len(expected) - 1, 0], [3, 1])
         assert same_weights(some, expected[[len(expected) - 1, 0]][:, [3, 1]])
-    with torch.inference_mode():
-        last = sides.network(**sides.inputs).last_hidden_state
-    assert same_vectors(last, sides.last, 3)
+    assert same_vectors(sides.passed(part).decoded, sides.last, 3)
 
 
 def test_a_pass_ends_after_the_last_layer_that_is_asked_for():
     sides, ran = sides_of("llama"), []
     for number, layer in enumerate(sides.network.layers):
         layer.register_forward_pre_hook(lambda *_, number=number: ran.append(number))
-    assert same_weights(sides.maps("encoder", [1], last=1), sides.weights["encoder"][1:2])
+    assert same_weights(sides.maps("decoder", [1], last=1), sides.weights["decoder"][1:2])
     assert ran == [0, 1]
 
 
@@ -117,11 +115,10 @@ def test_taps_are_offered_one_part_of_an_encoder_decoder(part):
     sides = sides_of("bart")
     half = sides.network.encoder if part == "encoder" else sides.network.decoder
     attention = half.layers[0].encoder_attn if part == "cross" else half.layers[0].self_attn
+    silenced = sides.passed(part, [Gates({(0, 2): 0.0})]).decoded
     with torch.inference_mode():
-        with passing(Pass(sides.places, part, [Gates({(0, 2): 0.0})])):
-            silenced = sides.network(**sides.inputs).last_hidden_state
         attention.out_proj.weight[:, 16:24] = 0
-        expected = sides.network(**sides.inputs).last_hidden_state
+    expected = sides.passed(part).decoded
     assert same_vectors(silenced, expected, 5) and not same_vectors(silenced, sides.last, 5)
 
 
@@ -138,3 +135,156 @@ def test_taps_are_offered_one_part_of_an_encoder_decoder(part):
 )
 def test_a_layer_is_numbered_by_its_module(names, numbers):
     assert numbers_of(names) == numbers
+
+
+# --- the mask that is asked for ---------------------------------------------------------------------------
+
+DECODERS = ["gpt2", "llama", "mistral", "gemma3", "gemma2", "gpt_oss", "opt"]
+TEXTS = ["the cat sat", "on the mat", "it, a big cat in a mat", "a"]
+PADDED = 3  # tokens of [PAD]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """`small(name)` -> the model of a small checkpoint with its tokenizer, made once."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            folder = make_small(tmp_path_factory.mktemp(name), name)
+            made[name] = load_model(str(folder), device="cpu", engine="transformers")
+        return made[name]
+
+    return make
+
+
+def shown_by_hand(mask, length, real, window, ahead):
+    """What a mask shows, bool `[query, key]`. ahead: whether the network was trained to look ahead."""
+    back = np.subtract.outer(np.arange(length), np.arange(length))
+    shown = np.ones((length, length), dtype=bool)
+    if mask == "causal" or (mask is None and not ahead):
+        shown &= back >= 0
+    if mask != "none":
+        shown &= np.arange(length) < real
+    return shown if window is None else shown & (np.abs(back) < window)
+
+
+def additive(shown):
+    """A 4-dimensional mask that is added to scores."""
+    made = torch.from_numpy(shown)[None, None]
+    return torch.zeros(made.shape).masked_fill(~made, torch.finfo(torch.float32).min)
+
+
+@pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])
+@pytest.mark.parametrize("name", [*DECODERS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])])
+def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
+    """`padding` shows the future and hides [PAD], `none` hides nothing, and windows stay."""
+    model = small(name)
+    tokens = model.tokenizer.encode(TEXTS[0])
+    length, real = len(tokens) + PADDED, len(tokens)
+    record = model.attend(TEXTS[0], mask=mask, pad_to=length)
+    config = model.network.config
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention" if name == "mistral" else "full_attention"] * 3
+    windows = {"sliding_attention": getattr(config, "sliding_window", None), "full_attention": None}
+    shown = {kind: shown_by_hand(mask, length, real, window, False) for kind, window in windows.items()}
+    masks = {kind: additive(one) for kind, one in shown.items()}
+    given = masks if getattr(config, "layer_types", None) else masks[kinds[0]]
+    ids = torch.tensor([record.tokens.ids])
+    with eager(model) as network, torch.inference_mode():
+        made = network(ids, attention_mask=given, position_ids=torch.arange(length)[None], output_attentions=True)
+    assert np.array_equal(record.masks, np.stack([shown[kind] for kind in kinds]))
+    rows = slice(length if mask == "none" else real)  # [PAD] may see nothing within a window: theirs is uniform there
+    assert same_weights(record.weights[:, :, rows], torch.cat(made.attentions)[:, :, rows])
+    assert record.mask_name == (mask or "causal")
+    ahead = record.weights[..., np.triu(np.ones((length, length), dtype=bool), 1)].sum()
+    assert (ahead > 1) == (mask in ("padding", "none"))
+    with torch.inference_mode():
+        [last] = model.last_hidden([model.tokenizer.encode(TEXTS[0], pad_to=length)], mask)
+    with eager(model) as network, torch.inference_mode():
+        made = network.base_model(ids, attention_mask=given, position_ids=torch.arange(length)[None])
+    assert same_vectors(last[rows], made.last_hidden_state[0, rows], 3)
+
+
+@pytest.mark.parametrize("mask", ["padding", "none", "causal"])
+@pytest.mark.parametrize("name", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
+def test_an_encoder_has_the_mask_that_is_asked_for(small, tiny, name, mask):
+    """`causal` hides the future; ModernBERT's windows stay."""
+    model = load_model(str(tiny("bert")), device="cpu", engine="transformers") if name == "bert" else small(name)
+    real = len(model.tokenizer.encode(TEXTS[2]))
+    length = real + PADDED
+    record = model.attend(TEXTS[2], mask=mask, pad_to=length)
+    kinds = getattr(model.network.config, "layer_types", None) or ["full_attention"] * model.layers
+    windows = {"sliding_attention": 3, "full_attention": None}  # each sees 2 to each side
+    shown = {kind: shown_by_hand(mask, length, real, window, True) for kind, window in windows.items()}
+    masks = {kind: additive(one) for kind, one in shown.items()}
+    given = masks if name == "modernbert" else masks["full_attention"]
+    with eager(model) as network, torch.inference_mode():
+        made = network(torch.tensor([record.tokens.ids]), attention_mask=given, output_attentions=True)
+    assert np.array_equal(record.masks, np.stack([shown[kind] for kind in kinds]))
+    rows = slice(length if mask == "none" else real)
+    assert same_weights(record.weights[:, :, rows], torch.cat(made.attentions)[:, :, rows])
+
+
+@pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_a_decoder_that_is_fed_has_the_mask_that_is_asked_for(small, name, mask):
+    model = small(name)
+    record = model.attend(TEXTS[0], which="decoder", target="a cat on a mat", mask=mask)
+    length = len(record.tokens)
+    shown = shown_by_hand(mask, length, length, None, False)
+    with eager(model) as network, torch.inference_mode():
+        made = network(
+            torch.tensor([model.tokenizer.encode(TEXTS[0]).ids]),
+            decoder_input_ids=torch.tensor([record.tokens.ids]),
+            decoder_attention_mask=additive(shown),
+            output_attentions=True,
+        )
+    assert np.array_equal(record.masks, np.stack([shown] * 2))
+    assert same_weights(record.weights, torch.cat(made.decoder_attentions))
+
+
+# --- several texts ----------------------------------------------------------------------------------------
+
+PLACES = [
+    *((name, "decoder") for name in DECODERS),
+    *((name, "encoder") for name in ("esm", "modernbert")),
+    *((name, part) for name in ("t5", "bart") for part in ("encoder", "decoder", "cross")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [None, "padding"])
+@pytest.mark.parametrize(("name", "part"), PLACES)
+def test_several_texts_give_what_each_gives_alone(small, name, part, mask):
+    """Texts of the same and of different lengths, and [PAD]; maps, masks, norms and vectors."""
+    model = small(name)
+    of_part = model.of_part(part)
+    tokens = [model.tokenizer.encode(text) for text in [*TEXTS, TEXTS[0]]]
+    tokens.append(model.tokenizer.encode(TEXTS[1], pad_to=len(tokens[1]) + PADDED))
+    tokens.append(model.tokenizer.encode(TEXTS[0], pad_to=len(tokens[1]) + PADDED))
+    target = "a cat" if part in ("decoder", "cross") and model.paired else None
+    for measure in ("weight", "norm"):
+        request = Request(mask=mask, which=part if model.paired else None, measure=measure, target=target)
+        together = list(model.attend_tokens(tokens, request))
+        for one, record in zip(tokens, together, strict=True):
+            [alone] = model.attend_tokens([one], request)
+            same = same_weights if measure == "weight" else partial(same_vectors, depth=3)
+            assert same(torch.from_numpy(record.weights), torch.from_numpy(alone.weights))
+            assert np.array_equal(record.masks, alone.masks)
+            assert record.tokens.ids == alone.tokens.ids
+    ready = [of_part.with_answer(one, "a cat" if model.paired else None) for one in tokens]
+    with torch.inference_mode():
+        vectors = of_part.last_hidden(ready, mask)
+        for one, made in zip(ready, vectors, strict=True):
+            assert same_vectors(made, of_part.last_hidden([one], mask)[0], 6)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])]
+)
+def test_padding_after_a_text_changes_nothing_before_it(small, name):
+    model = small(name)
+    tokens = model.tokenizer.encode(TEXTS[0])
+    plain, padded = model.attend(TEXTS[0]), model.attend(TEXTS[0], pad_to=len(tokens) + PADDED)
+    assert same_weights(padded.weights[..., : len(tokens), : len(tokens)], plain.weights)
+    assert not padded.weights[..., len(tokens) :].any()

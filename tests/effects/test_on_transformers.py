@@ -1,0 +1,331 @@
+"""Ablation, cuts and patches inside transformers' networks, beside the same done by hooks on their modules."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from by_hand import ByHand, Said
+from small_networks import make_small
+
+from attncli import load_model
+from attncli.effects.ablation import ablate
+from attncli.effects.cutting import cut, cut_each
+from attncli.effects.patching import patch
+from attncli.models.tapped import TappedModel
+
+TEXT, ANSWER = "the cat sat", "a cat on a mat"
+REFERENCE = ["on the mat", "a cat in a cat"]
+NEAR = 1e-5  # by which two programs may differ
+DRAWS = 5  # of a resampled head
+
+Measure = Callable[[Said], float]
+
+
+class Sides(NamedTuple):
+    """Our place in a network, and the same network with hooks; what they are asked.
+
+    fed: what a decoder is fed; None for what it writes by itself.
+    """
+
+    model: TappedModel
+    theirs: ByHand
+    ids: list[int]
+    fed: list[int] | None
+    asking: dict[str, str | None]
+    measure: Callable[[Said, Said], Measure]
+
+    def effect(self, **changed) -> float:
+        """By hand: what is asked with these changes, less what it is without."""
+        before = self.theirs.run(self.ids, self.fed)
+        ask = self.measure(before, before)
+        return ask(self.theirs.run(self.ids, self.fed, **changed)) - ask(before)
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+def probability(place: int, label: int | None, before: Said, aim: Said) -> Measure:
+    label = int(before.logits[place].argmax()) if label is None else label
+    return lambda made: float(made.likely[place, label].exp())
+
+
+def logit(place: int, label: int, before: Said, aim: Said) -> Measure:
+    return lambda made: float(made.logits[place, label])
+
+
+def log_probability(goal: list[int], before: Said, aim: Said) -> Measure:
+    return lambda made: float(np.mean([float(made.likely[place, label]) for place, label in enumerate(goal)]))
+
+
+def distance(before: Said, aim: Said) -> Measure:
+    """From `aim`, which is what is unchanged unless a text is patched from another one."""
+    return lambda made: float(((made.last - aim.last).norm(dim=-1) / aim.last.norm(dim=-1)).mean())
+
+
+def divergence(place: int, before: Said, aim: Said) -> Measure:
+    of = aim.likely if aim.likely.dim() == 1 else aim.likely[place]
+    return lambda made: float((of.exp() * (of - (made.likely if made.likely.dim() == 1 else made.likely[place]))).sum())
+
+
+def class_probability(label: int, before: Said, aim: Said) -> Measure:
+    return lambda made: float(made.likely[label].exp())
+
+
+def asked(theirs: ByHand, question: str, ids: list[int], goal: list[int]):
+    """What is asked by this name: the fields of `Asking`, and the same by hand."""
+    vocabulary = theirs.tokenizer.get_vocab()
+    name, number = next(
+        (name, number)
+        for name, number in sorted(vocabulary.items())
+        if name.isalpha() and f"Ġ{name}" not in vocabulary and f"▁{name}" not in vocabulary
+    )
+    return {
+        "next": ({}, partial(probability, -1, None)),
+        "logit": ({"target": name, "kind": "logit"}, partial(logit, -1, number)),
+        "at": ({"at": "2"}, partial(probability, 2, None)),
+        "target at": ({"at": "2", "target": name}, partial(probability, 2, number)),
+        "distance": ({"kind": "distance"}, distance),
+        "divergence": ({"kind": "divergence"}, partial(divergence, -1)),
+        "divergence at": ({"at": "2"}, partial(divergence, 2)),
+        "written": ({"target": ANSWER}, partial(log_probability, goal)),
+        "written at": ({"target": ANSWER, "at": "2"}, partial(probability, 2, goal[2] if goal else 0)),
+        "own": ({}, partial(log_probability, goal)),
+        "classes": ({}, partial(divergence, 0)),
+        "class": ({"target": "LABEL_1"}, partial(class_probability, 1)),
+    }[question]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """`made(name, head)` -> the model of a small checkpoint, made once."""
+    found = {}
+
+    def make(name, head=None):
+        if (name, head) not in found:
+            folder = make_small(tmp_path_factory.mktemp(name), name, head)
+            dtype = "float32" if name == "gpt_oss" else "float64"  # whose experts transformers has in no other
+            found[name, head] = load_model(str(folder), device="cpu", dtype=dtype, engine="transformers")
+        return found[name, head]
+
+    return make
+
+
+@pytest.fixture
+def sides(made):
+    """`sides(name, part, question)`."""
+
+    def make(name, part, question, head=None):
+        model = made(name, head)
+        theirs = ByHand(model.place.path, part, model.dtype)
+        ids, fed, goal = theirs.tokenizer(TEXT).input_ids, None, []
+        if theirs.paired:
+            start = theirs.network.config.decoder_start_token_id
+            goal = theirs.tokenizer(text_target=ANSWER).input_ids
+            if question == "own":
+                goal = theirs.written(ids)[1:]
+            fed = [start, *goal[:-1]]
+        asking, measure = asked(theirs, question, ids, goal)
+        if theirs.paired:
+            asking = {"which": part, **({} if question == "own" else {"target": ANSWER}), **asking}
+            if question in ("distance", "divergence"):
+                del asking["target"]
+                fed = None
+        return Sides(model, theirs, ids, fed, asking, measure)
+
+    return make
+
+
+DECODERS = ["gpt2", "llama", "gemma3", "gemma2", "gemma2-uncapped", "gpt_oss", "opt"]
+PARTS = [(name, part) for name in ("t5", "bart") for part in ("encoder", "decoder", "cross")]
+PLACES = [*((name, "decoder") for name in DECODERS), ("esm", "encoder"), *PARTS]
+QUICK = {("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")}
+
+
+def slow_unless(quick, cases):
+    return [case if quick(case) else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+def usual(name: str, part: str) -> str:
+    """A question that is asked of a place."""
+    return "written" if name in ("t5", "bart") else "distance" if name == "esm" else "next"
+
+
+EVERY = [
+    *(
+        (name, "decoder", question)
+        for name in DECODERS
+        for question in ("next", "logit", "at", "distance", "divergence")
+    ),
+    *(("esm", "encoder", question) for question in ("distance", "divergence at", "target at")),
+    *((*place, question) for place in PARTS for question in ("written", "written at", "own", "distance", "divergence")),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), PLACES)
+def test_attention_is_neither_uniform_nor_one_hot(sides, name, part):
+    """Nor does a softcap of 2 leave it as it is without one."""
+    one = sides(name, part, usual(name, part))
+    maps = one.theirs.maps(one.ids, one.fed).numpy()
+    assert maps.std() > 0.02 and 0.15 < maps.max(axis=-1).mean() < 0.95
+    if name == "gemma2":
+        other = sides("gemma2-uncapped", part, "next")
+        assert np.abs(maps - other.theirs.maps(other.ids).numpy()).max() > 0.1
+
+
+# --- ablation -------------------------------------------------------------------------------------------
+
+
+def ablated(one: Sides, way: str, heads, references, size: int) -> float:
+    """By hand: the effect of heads at once, whose outputs are replaced. references: outputs on other texts."""
+    if way == "zero":
+        return one.effect(changes=dict.fromkeys(heads, 0.0))
+    if way == "mean":
+        return one.effect(changes={(layer, head): references[layer, :, head].mean(dim=0) for layer, head in heads})
+    found = []
+    for draw in range(DRAWS):
+        places = torch.randint(references.shape[1], (size,), generator=torch.Generator().manual_seed(draw))
+        found.append(one.effect(changes={(layer, head): references[layer, places, head] for layer, head in heads}))
+    return float(np.mean(found))
+
+
+def check_ablation(one: Sides) -> None:
+    """Two heads of two layers in another order than the model's: each, those of a layer, and all."""
+    layers, heads = [1, 0], [1, 0]
+    found = ablate(one.model, TEXT, "zero,mean,resample", layers, heads, reference=REFERENCE, **one.asking)
+    references = torch.cat([one.theirs.outputs(one.theirs.tokenizer(text).input_ids) for text in REFERENCE], dim=1)
+    before = one.theirs.run(one.ids, one.fed)
+    size = len(one.theirs.seen[0])
+    assert found.answer.value == pytest.approx(one.measure(before, before)(before), abs=NEAR)
+    for place, way in enumerate(found.ways):
+        of = partial(ablated, one, way, references=references, size=size)
+        each = [[of([(layer, head)]) for head in heads] for layer in layers]
+        np.testing.assert_allclose(found.effects[0, place], each, atol=NEAR)
+        of_layers = [of([(layer, head) for head in heads]) for layer in layers]
+        np.testing.assert_allclose(found.of_layers[0, place], of_layers, atol=NEAR)
+        together = of([(layer, head) for layer in layers for head in heads])
+        assert found.together[0, place] == pytest.approx(together, abs=NEAR)
+    assert np.abs(found.effects).max() > 10 * NEAR
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "question"), slow_unless(lambda case: case[:2] in QUICK and case[2] in ("next", "written"), EVERY)
+)
+def test_an_ablated_head_is_one_whose_output_hooks_replace(sides, name, part, question):
+    """By 0, by its mean over other texts, and by what it gives on them."""
+    check_ablation(sides(name, part, question))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", ["classes", "class"])
+@pytest.mark.parametrize(
+    ("name", "part", "head"),
+    [
+        ("gpt2", "decoder", "GPT2ForSequenceClassification"),
+        ("llama", "decoder", "LlamaForSequenceClassification"),
+        ("opt", "decoder", "OPTForSequenceClassification"),
+        ("esm", "encoder", "EsmForSequenceClassification"),
+    ],
+)
+def test_classes_are_asked_of_transformers_own_head(sides, name, part, head, question):
+    check_ablation(sides(name, part, question, head))
+
+
+# --- cuts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize(("name", "part"), slow_unless(lambda case: case in QUICK, PLACES))
+def test_cut_edges_are_those_that_hooks_cut(sides, name, part, keep_rest):
+    """In two heads, in all of two layers and in each alone; one query sees nothing then."""
+    one = sides(name, part, usual(name, part))
+    layers, heads = [1, 0], [1, 0]
+    found = cut(one.model, TEXT, [("-1", "1"), ("2", "*")], layers, heads, keep_rest=keep_rest, **one.asking)
+    for place, some in enumerate((layers, [1], [0])):
+        hidden = {(layer, head): found.edges for layer in some for head in heads}
+        expected = one.effect(hidden=hidden, keep_rest=keep_rest)
+        assert found.effects[place] == pytest.approx(expected, abs=NEAR)
+    assert np.abs(found.effects).max() > 10 * NEAR
+
+
+@pytest.mark.parametrize("keep_rest", [False, True])
+@pytest.mark.parametrize(("name", "part"), slow_unless(lambda case: case in {("gpt2", "decoder")}, PLACES))
+def test_each_edge_by_itself_is_that_edge_cut(sides, name, part, keep_rest):
+    """Those that can matter are those that change anything by hand; NaN is where eager gives no weight."""
+    one = sides(name, part, usual(name, part))
+    for layers in ([0], [1, 0]):
+        found = cut_each(one.model, TEXT, layers=layers, heads=[1, 0], keep_rest=keep_rest, **one.asking)
+        maps = one.theirs.maps(one.ids, one.fed).numpy()
+        there = maps[layers].sum(axis=(0, 1)) > 0
+        assert np.array_equal(~np.isnan(found.effects), there)
+        expected = np.full(there.shape, np.nan)
+        for query, key in np.argwhere(there).tolist():
+            hidden = {(layer, head): [(query, key)] for layer in layers for head in (1, 0)}
+            expected[query, key] = one.effect(hidden=hidden, keep_rest=keep_rest)
+        np.testing.assert_allclose(found.effects, expected, atol=NEAR)
+        assert not found.can_matter[~there].any()
+        assert np.array_equal(found.can_matter[there], expected[there] != 0)
+        np.testing.assert_allclose(found.weights, maps[layers][:, [1, 0]].mean(axis=(0, 1)), atol=NEAR)
+        assert np.nanmax(np.abs(found.effects)) > 10 * NEAR
+
+
+# --- patches --------------------------------------------------------------------------------------------
+
+
+def like(one: Sides) -> str:
+    """Another text with as many tokens, of which a decoder writes as many as it writes of the text."""
+    written = 0 if one.fed is not None or not one.theirs.paired else len(one.theirs.written(one.ids))
+    for count in range(1, len(one.ids)):
+        for words in product(("a", "mat", "it", "on", "cat"), repeat=count):
+            ids = one.theirs.tokenizer(" ".join(words)).input_ids
+            if len(ids) > len(one.ids):
+                break
+            if len(ids) == len(one.ids) and (not written or len(one.theirs.written(ids)) == written):
+                return " ".join(words)
+    raise AssertionError(one.model.place.name)
+
+
+@pytest.mark.parametrize("by", ["head", "layer", "token"])
+@pytest.mark.parametrize(
+    ("name", "part", "question"),
+    slow_unless(
+        lambda case: case[:2] in QUICK and case[2] in ("next", "written"),
+        [case for case in EVERY if case[2] not in ("own", "divergence at", "target at")],
+    ),
+)
+def test_patches_are_those_that_hooks_put(sides, name, part, question, by):
+    """Two heads of two layers in another order than the model's."""
+    one = sides(name, part, question)
+    b = like(one)
+    other_ids = one.theirs.tokenizer(b).input_ids
+    layers, heads = [1, 0], [1, 0]
+    found = patch(one.model, TEXT, b, by, layers, heads, **one.asking)
+    aim = one.theirs.run(other_ids, one.fed)
+    before = one.theirs.run(one.ids, one.fed)
+    ask = one.measure(before, aim)
+    own, other = one.theirs.outputs(one.ids, one.fed), one.theirs.outputs(other_ids, one.fed)
+    assert found.answer.value == pytest.approx(ask(before), abs=NEAR) and found.other == pytest.approx(
+        ask(aim), abs=NEAR
+    )
+
+    def patched(some, token=None):
+        changes = {}
+        for layer, head in some:
+            changes[layer, head] = own[layer, :, head].clone()
+            rows = slice(None) if token is None else token
+            changes[layer, head][rows] = other[layer, rows, head]
+        return ask(one.theirs.run(one.ids, one.fed, changes=changes)) - ask(before)
+
+    if by == "head":
+        expected = [[patched([(layer, head)]) for head in heads] for layer in layers]
+    elif by == "layer":
+        expected = [[patched([(layer, head) for head in heads])] for layer in layers]
+    else:
+        tokens = range(own.shape[1])
+        expected = [[patched([(layer, head) for head in heads], token) for token in tokens] for layer in layers]
+    np.testing.assert_allclose(found.effects, expected, atol=NEAR)
+    assert found.together == pytest.approx(patched([(layer, head) for layer in layers for head in heads]), abs=NEAR)
+    assert np.abs(found.effects).max() > 10 * NEAR and abs(found.itself) < NEAR

@@ -1,0 +1,115 @@
+"""Small random networks of many model types of transformers, whose attention is neither uniform nor one-hot."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from foreign_checkpoints import write_foreign_tokenizer
+from transformers import AutoConfig
+
+# Values for the names that a configuration has.
+SMALL = {
+    "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
+    "num_layers": 3, "encoder_layers": 3, "decoder_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
+    "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 8, "d_kv": 8, "v_head_dim": 8, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 4, "intermediate_size": 64, "moe_intermediate_size": 32, "hidden_dim": 64, "d_ff": 64,
+    "ffn_dim": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "embedding_size": 16, "num_local_experts": 4,
+    "num_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+    "first_k_dense_replace": 1, "vocab_size": 100, "max_position_embeddings": 64, "n_positions": 64,
+    "sliding_window": 4, "initializer_range": 0.3, "init_std": 0.3, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 1,
+}  # fmt: skip
+MORE = {
+    "deepseek_v3": {"num_key_value_heads": 4, "head_dim": 4},
+    "gemma3_text": {"final_logit_softcapping": None, "attn_logit_softcapping": 5.0},
+    "gemma2": {"attn_logit_softcapping": 2.0},
+}
+SHARPER = {"marian": 3.0}  # factor of the query weights of types that give uniform attention otherwise
+
+
+def small_config(model_type: str, **more: Any) -> Any:
+    """Return a small configuration of a model type. more: values that go before the usual ones."""
+    known = AutoConfig.for_model(model_type)
+    named = {*known.to_dict(), *type(known).attribute_map}
+    given = {name: value for name, value in SMALL.items() if name in named}
+    return AutoConfig.for_model(model_type, **given | MORE.get(model_type, {}) | more)
+
+
+def sharpen(network: Any, model_type: str) -> None:
+    """Multiply the query weights of a network whose attention would be uniform."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("q_proj.weight"):
+                parameter *= SHARPER.get(model_type, 1.0)
+
+
+# Checkpoints with tokenizers, by name: the model type, the network, whose tokenizer, and values of the configuration.
+WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
+ENDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}
+LLAMA_ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+CHECKPOINTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", "GPT2LMHeadModel", "gpt2", ENDS),
+    "llama": ("llama", "LlamaForCausalLM", "llama", LLAMA_ENDS),
+    "mistral": ("mistral", "MistralForCausalLM", "llama", LLAMA_ENDS | {"sliding_window": 3}),
+    "gemma3": ("gemma3_text", "Gemma3ForCausalLM", "gemma2", {
+        "sliding_window": 3, "layer_types": WINDOWS, "attn_logit_softcapping": None, "query_pre_attn_scalar": 8,
+        **LLAMA_ENDS,
+    }),
+    "gemma2": ("gemma2", "Gemma2ForCausalLM", "gemma2", {
+        "layer_types": WINDOWS, "query_pre_attn_scalar": 8, **LLAMA_ENDS,
+    }),
+    "gemma2-uncapped": ("gemma2", "Gemma2ForCausalLM", "gemma2", {
+        "layer_types": WINDOWS, "attn_logit_softcapping": None, "query_pre_attn_scalar": 8, **LLAMA_ENDS,
+    }),
+    "gpt_oss": ("gpt_oss", "GptOssForCausalLM", "llama", LLAMA_ENDS | {"layer_types": WINDOWS}),
+    "qwen3_next": ("qwen3_next", "Qwen3NextForCausalLM", "llama", {
+        "layer_types": ["linear_attention", "full_attention", "full_attention"], "linear_num_value_heads": 4,
+        "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+        "shared_expert_intermediate_size": 32, "partial_rotary_factor": 1.0, **LLAMA_ENDS,
+    }),
+    "opt": ("opt", "OPTForCausalLM", "gpt2", {**ENDS, "pad_token_id": 1, "word_embed_proj_dim": 32}),
+    "esm": ("esm", "EsmForMaskedLM", "esm", {"pad_token_id": 1, "position_embedding_type": "rotary"}),
+    "modernbert": ("modernbert", "ModernBertForMaskedLM", "modernbert", {
+        "local_attention": 4, "layer_types": WINDOWS,
+        "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3,
+    }),
+    "t5": ("t5", "T5ForConditionalGeneration", "t5", {
+        "num_decoder_layers": 2, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1,
+    }),
+    "bart": ("bart", "BartForConditionalGeneration", "bart", {
+        "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
+        "decoder_attention_heads": 2, "num_hidden_layers": 3,
+    }),
+}  # fmt: skip
+
+
+def make_small(directory: Path, name: str, head: str | None = None) -> Path:
+    """Write a checkpoint of CHECKPOINTS with its tokenizer; return its directory.
+
+    head: the network's class, in place of the usual one. Biases and sinks are not 0, so that none can be forgotten.
+    """
+    model_type, network_class, tokenizer, more = CHECKPOINTS[name]
+    size = write_foreign_tokenizer(directory, tokenizer)
+    network = make_network(small_config(model_type, vocab_size=size, **more), head or network_class)
+    if network.can_generate():
+        network.generation_config.no_repeat_ngram_size = 1  # random weights write one token for ever otherwise
+    network.save_pretrained(directory)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    if theirs.pad_token is None:
+        theirs.pad_token = theirs.eos_token or theirs.bos_token
+        theirs.save_pretrained(directory)
+    return directory
+
+
+def make_network(config: Any, network_class: str) -> Any:
+    """Return a random network of a configuration."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = getattr(transformers, network_class)(config)
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                if parameter.dim() > 1 or name.endswith(("bias", "sinks")):
+                    parameter.normal_(std=0.3)
+    return network.eval()
