@@ -287,24 +287,25 @@ IN_TRANSFORMERS = (
     ),
     Mistake(
         "in transformers: mask off by one",
-        "device=current.real.device).tril()[None, None]",
-        "device=current.real.device).tril(1)[None, None]",
+        "shown = self_mask(current.real, *MASKS[current.mask])",
+        "shown = self_mask(current.real, *MASKS[current.mask]).roll(1, -1)",
         "esm",
+        options="--mask causal",
     ),
-    Mistake("in transformers: windows left out", "past if shown is None else shown & past", "past", "mistral"),
+    Mistake(
+        "in transformers: windows left out", "if mask is not None and mask.shown is not None:", "if False:", "mistral"
+    ),
     Mistake(
         "in transformers: the first layer's mask in all layers",
         "mask=current.masks[id(attention_mask)][1],",
         "mask=next(iter(current.masks.values()))[1],",
         "gemma3",
     ),
-    Mistake(
-        "in transformers: future hidden whatever the mask", "shown = shown | shown.mT", "shown = shown | shown", "gpt2"
-    ),
+    Mistake("in transformers: future hidden whatever the mask", "trained | trained.mT if", "trained if", "gpt2"),
     Mistake(
         "in transformers: padding shown to decoders",
-        "shown = shown & current.real[:, None, None]",
-        "shown = shown & True",
+        "shown = self_mask(current.real, *MASKS[current.mask])",
+        "shown = self_mask(current.real | True, *MASKS[current.mask])",
         "gemma3",
     ),
     Mistake(

@@ -75,7 +75,7 @@ def answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int]] | 
         case "words":
             rows = masked(tokens)
         case "next":
-            rows = last_real(tokens)
+            rows = last_real(tokens) if model.part == "decoder" else []
         case _:
             rows = list(range(len(tokens)))
     return None if output.kind == "embedding" or not rows else (name, output, rows)
