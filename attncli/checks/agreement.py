@@ -165,7 +165,8 @@ class Agreement:
             return None
         least = min(scales)
         change = f"shows from {least:.1%} on" if math.isfinite(least) else "does not show on this text"
-        ways = "; other ways show gross mistakes only" if self.ways else ""
+        compared = any(way.difference is not None for way in self.ways)
+        ways = "; other ways show gross mistakes only" if compared else ""
         return (
             f"{self.dtype} hides small mistakes: a change of the scores' scale {change}{ways}. "
             "--dtype float32 finds smaller ones."

@@ -9,7 +9,7 @@ whatever is changed is changed by hooks on modules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from functools import cached_property, partial
 from inspect import signature
@@ -389,6 +389,21 @@ class BesideEager:
         """Return where layers stand among all that have attention."""
         return [self.eager.layers.index(layer) for layer in layers]
 
+    def logits(self, tokens: Tokens) -> Tensor:
+        """Return what their head says of a text. Raises NothingToCompare where there is none."""
+        made = self.theirs(tokens).made
+        if getattr(made, "start_logits", None) is not None:
+            return torch.stack([made.start_logits[0], made.end_logits[0]], dim=-1)
+        if getattr(made, "logits", None) is None:
+            raise NothingToCompare("it has no head")
+        logits: Tensor = made.logits[0]
+        return logits
+
+    def states(self, tokens: Tokens) -> list[Tensor]:
+        """Return their vectors after the embeddings and after every layer of what reads the text."""
+        made = self.theirs(tokens).made
+        return [one[0] for one in (made.encoder_hidden_states if self.model.paired else made.hidden_states)]
+
     @property
     def outer_heads(self) -> list[int]:
         """The last head and the first one, in this order."""
@@ -406,21 +421,26 @@ class BesideEager:
         return difference(taken.weights[..., rows, :], expected[..., rows, :])
 
     def allowed(self, kind: str, single: bool = False) -> float:
-        """Return the largest difference that rounding explains of "weights", "hidden", "norms", or "exact"."""
+        """Return the largest difference that rounding explains of numbers of a kind.
+
+        kind: "weights", "norms", "logits", "last" vectors, "hidden" states, "shares" of the largest number, or "exact".
+        """
         if kind == "exact" or is_half(self.model.dtype):
             return 0.0
         sizes = [1.0]
-        for text in self.plain:
+        for text in self.plain if kind != "shares" else ():
             theirs = self.theirs(text)
             if kind == "weights":
                 sizes.append(weight_size(theirs.weights))
             elif kind == "norms":
-                sizes += [vector_size(one) for one in theirs.joined]
+                sizes += map(vector_size, theirs.joined)
+            elif kind == "logits":
+                with suppress(NothingToCompare):
+                    sizes.append(vector_size(self.logits(text)))
+            elif kind == "last":
+                sizes.append(vector_size(theirs.last))
             else:
-                logits = getattr(theirs.made, "logits", None)
-                sizes += [
-                    vector_size(one) for one in (*theirs.outputs, theirs.last, *([] if logits is None else [logits]))
-                ]
+                sizes += map(vector_size, self.states(text))
         return scaled_tolerance(precision_of(self.model, self.eager), self.model.depth, max(sizes))
 
 

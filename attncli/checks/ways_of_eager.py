@@ -301,16 +301,12 @@ def gradients(both: BesideEager) -> float:
 
 def logits(both: BesideEager) -> float:
     """What the head says of every token, or of the text; and of the last token alone."""
-    found = {name: one for name, one in both.model.outputs().items() if name != "embedding"}
+    found = [one for name, one in both.model.outputs().items() if name != "embedding"]
     if not found:
-        raise NothingToCompare("it has no head")
-    [output], differences = found.values(), []
+        raise NothingToCompare("it has no head that attncli reads")
+    [output], differences = found, []
     for text in both.texts:
-        theirs, rows = both.theirs(text), real_rows(text.spoken)
-        if output.kind == "span":
-            wanted = torch.stack([theirs.made.start_logits[0], theirs.made.end_logits[0]], dim=-1)
-        else:
-            wanted = theirs.made.logits[0]
+        wanted, rows = both.logits(text), real_rows(text.spoken)
         last = both.eager.ours(text, both.mask)[1]
         with torch.inference_mode():
             [made] = output([last], [text])
@@ -328,11 +324,8 @@ def hidden_states(both: BesideEager) -> float:
         raise NothingToCompare("those of an encoder-decoder are its encoder's: --which encoder")
     differences = []
     for text in both.texts:
-        made = both.theirs(text).made
-        theirs = made.encoder_hidden_states if both.model.paired else made.hidden_states
-        rows = real_rows(text)
-        ours = both.model.hidden_states(text.plain, both.mask)
-        differences += [difference(one[rows], two[0, rows]) for one, two in zip(ours, theirs, strict=True)]
+        rows, ours = real_rows(text), both.model.hidden_states(text.plain, both.mask)
+        differences += [difference(one[rows], two[rows]) for one, two in zip(ours, both.states(text), strict=True)]
     return worst(differences)
 
 
@@ -350,16 +343,16 @@ WAYS: dict[str, Check[BesideEager]] = {
     "some heads": Check("-l N -H 3,1", some_heads),
     "some heads of all": Check("-H 3,1, the last layer first", some_heads_of_all),
     "[PAD]": Check("--pad-to: as without [PAD]", padding),
-    **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "hidden") for name in MASKS},
+    **{f"mask {name}": Check(f"--mask {name}, with [PAD]", partial(under_mask, mask=name), "last") for name in MASKS},
     "words": Check("--words", partial(grouped, grouping=Grouping(words=True))),
     "some tokens": Check("--tokens", some_tokens),
-    "without": Check("--without", silenced, "hidden"),
+    "without": Check("--without", silenced, "last"),
     "vectors": Check("--vectors, --terms: softmax(scale q·k + terms)", vectors),
     "norms": Check("--measure norm", norms, "norms"),
-    "cuts": Check("cut", cuts, "hidden"),
-    "ablations": Check("ablate, patch", ablations, "hidden"),
-    "gradients": Check("ablate, trust: by gates of heads", gradients, "hidden"),
-    "logits": Check("what its head says, --at", logits, "hidden"),
+    "cuts": Check("cut", cuts, "last"),
+    "ablations": Check("ablate, patch", ablations, "last"),
+    "gradients": Check("ablate, trust: by gates of heads", gradients, "shares"),
+    "logits": Check("what its head says, --at", logits, "logits"),
     "hidden states": Check("probe", hidden_states, "hidden"),
     "records": Check("what is printed is what was computed", records, "exact"),
 }

@@ -67,10 +67,10 @@ def compare(
     """Compare what attncli computes with transformers, or with torch.
 
     For each layer: the largest absolute difference of weights and of hidden states, and the share of queries whose
-    strongest key is the same. Then, beside transformers, on at most 3 texts: single layers, heads, pairs, masks,
-    --without, vectors, norms, gradients, stats. [PAD]'s own rows count in float64. Exit code 1 beyond rounding:
-    32 x eps x layers x the size of the numbers; in half precision, errors larger than transformers' own. In a network
-    that transformers runs: attncli's attention inside it, beside its own eager attention.
+    strongest key is the same. Then, beside transformers, on at most 3 texts: single layers, heads, masks, --without,
+    vectors, norms, gradients and more. [PAD]'s own rows count in float64. Exit code 1 beyond rounding: 32 x eps x
+    layers x the size of the numbers; in half precision, errors larger than transformers' own. A network of transformers
+    (GPT-2, Llama, T5) is run with attncli's attention in it and with its own eager attention.
 
     \b
     Examples:
@@ -78,7 +78,6 @@ def compare(
       attncli compare --mask causal --pad-to 24 --dtype float64 "The cat sat."
       attncli compare --against torch -l 0-2 "The cat sat on the mat."
       attncli compare -m bert-base --weights random "The cat sat on the mat."
-      attncli compare -m ./gpt2 "The cat sat on the mat."
     """
     if output_path is not None:
         check_suffix(output_path, DOCUMENTS, "a comparison")

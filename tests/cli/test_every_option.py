@@ -208,7 +208,7 @@ WAYS = {
         f"diff {M} @ @@ -o a.html", "diff maps.npz others.npz -o a.html",
     ],
     "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
-        f"compare {M} --weights random @", f"compare {M} -o a.csv @", "compare -m t5 @ --json",
+        f"compare {M} --weights random @", f"compare {M} -o a.csv @",
     ],
     "models": ["models", "models --json"],
     "models show": ["models show other"],
