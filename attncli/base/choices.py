@@ -37,6 +37,7 @@ Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
 Checked = Literal["attention", "mask", "positions", "layer"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
+Pool = Literal["mean", "last"]
 Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]
 Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 

@@ -68,7 +68,7 @@ def flow(
       attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
     from attncli.analysis.long_texts import SINKS
-    from attncli.cli.source import Source
+    from attncli.cli.source import Source, Texts
     from attncli.record.files import SUFFIXES
 
     methods = choices.several("method", method, choices.Method)
@@ -81,6 +81,10 @@ def flow(
         otherwise = "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
     # -l says where to begin; what is followed are all layers.
     source = Source.of(context, layers="all")
+    if isinstance(source, Texts):
+        from attncli.models.tapped import check_every_layer
+
+        check_every_layer(source.engine, which, "flow")
     record = source.every_layer().one(otherwise)
     if record.sinks and record.measure == "weight":
         output.say(f"attncli: {SINKS}; flow divides each row of the mean by its sum")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.cli import hints, options, output, saving
@@ -40,6 +41,15 @@ def similar(
     ] = 5,
     model: options.ModelName = "minilm",
     mask: options.Mask = None,
+    pool: Annotated[
+        choices.Pool | None,
+        options.option(
+            options.MODEL,
+            "--pool",
+            metavar="NAME",
+            help="mean of all tokens or last token, for a model whose files name no pooling.",
+        ),
+    ] = None,
     output_path: options.PictureOrPage = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -69,19 +79,19 @@ def similar(
         refuse(context, "on a matrix of cosines, of which --apart takes one apart", "inputs", "steps", "words", "top")
     if json or output_path is not None:
         refuse(context, f"with {'--json' if json else '-o'}, which has all pairs", "top")
-    from attncli.cli.source import open_tapped
+    from attncli.cli.source import opening_of
 
-    opened = open_tapped(context.params)
+    opened = opening_of(context.params).open()
     from attncli.effects import similarity
 
     found: Cosines | Similarity
     if file is not None and apart is None:
-        found = similarity.cosines(opened, texts, mask)
+        found = similarity.cosines(opened, texts, mask, pool)
     else:
         one, other = texts if apart is None else chosen(texts, apart)
         from attncli.cli.progress import progress
 
-        found = similarity.similar(opened, one, other, inputs, steps, mask, progress)
+        found = similarity.similar(opened, one, other, inputs, steps, mask, progress, pool)
         found = found.merged() if words else found
     if json:
         output.json_document(found.document())

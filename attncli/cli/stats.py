@@ -138,8 +138,6 @@ def stats(
         where = corpora.where_of(context)
         texts = files or piped()
         opened = open_part(Opening(model, device, dtype, engine, without), which)
-        if opened.kind(which) == "decoder":
-            refuse(context, "on a decoder, which hides the future and no more", "mask")
         from attncli.cli.long_texts import tell_sinks
         from attncli.corpus.statistics import count_files
 

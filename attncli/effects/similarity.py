@@ -8,11 +8,13 @@ integration for every network (`attncli.effects.integrated`).
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncli.analysis.similarity import Cosines, References, Similarity
+from attncli.base import choices
 from attncli.base.arguments import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.effects.ablation import ablation
@@ -23,10 +25,12 @@ from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
 from attncli.models.engine import Engine
-from attncli.models.output import Output
+from attncli.models.output import Found, Output
 from attncli.models.outputs.predicting import embed
-from attncli.models.tapped import require_tapped
+from attncli.models.pooling import LAST, MEAN
+from attncli.models.tapped import TappedModel, require_tapped
 
+POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and what `attncli.models.pooling` calls them
 STEPS = 64  # with which the integrals of sentences end within 1e-5
 
 
@@ -38,19 +42,21 @@ def similar(
     steps: int = STEPS,
     mask: str | None = None,
     progress: Progress = silent,
+    pool: str | None = None,
 ) -> Similarity:
     """The cosine of two texts taken apart, and the effect of each head on it (`attncli.effects.ablation`).
 
     inputs: credit input tokens by integrated Jacobians of so many steps, and not the last vectors. mask: of
-    `choices.Mask`. progress: is told of the 2 * (steps + 1) steps that `inputs` take.
+    `choices.Mask`. progress: is told of the 2 * (steps + 1) steps that `inputs` take. pool: of `choices.Pool`, for a
+    checkpoint whose files do not say how they pool vectors. Of an encoder-decoder the encoder makes the vectors.
 
-    Raises RequestError where the checkpoint makes no sentence embeddings, its embedding is no sum over tokens (without
-    `inputs`), or steps are no multiple of 4.
+    Raises RequestError as `pooled_as` does, where the embedding is no sum over tokens (without `inputs`), and where
+    steps are no multiple of 4.
     """
-    model = require_tapped(model, None)
     check_text("second", second)
     if inputs:
         check_steps(steps)
+    model = pooled_as(model, pool)
     asked = question(model, first, Asking(similar_to=second, mask=mask))
     assert isinstance(asked, Cosine)
     output = in_float64(asked.output)
@@ -97,10 +103,36 @@ def of_inputs(
     return a.tokens @ b.tokens.T, References(first, second, both, steps, half)
 
 
-def cosines(model: Engine, texts: Sequence[str], mask: str | None = None) -> Cosines:
-    """Of every two of some texts. Raises RequestError as `Model.embed` does."""
-    model = require_tapped(model, None)
+def cosines(model: Engine, texts: Sequence[str], mask: str | None = None, pool: str | None = None) -> Cosines:
+    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `pooled_as` does."""
+    model = pooled_as(model, pool)
     check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
     return Cosines(model.info, list(texts), units @ units.T)
+
+
+def pooled_as(model: Engine, pool: str | None) -> TappedModel:
+    """Return the model whose output "embedding" pools the last vectors as asked, of `choices.Pool`.
+
+    None: as the checkpoint says. Raises RequestError where the checkpoint says nothing and pool is None, and where both
+    say something.
+    """
+    several = isinstance(model, Engine) and len(model.parts) > 1
+    tapped = require_tapped(model, "encoder" if several else None)
+    if pool is not None:
+        choices.check("pooling", pool, choices.Pool)
+    outputs, refused = tapped.found
+    if "embedding" in {*outputs, *refused}:
+        if pool is not None:
+            raise RequestError(f"the files of {tapped.place.name} say how its vectors are pooled: leave --pool out")
+        return tapped
+    if pool is None:
+        raise RequestError(
+            f"the files of {tapped.place.name} do not say how the vectors of a text become one: add --pool mean, or "
+            "--pool last (the last token)"
+        )
+    made = copy(tapped)
+    embedding = Output("embedding", [POOLS[pool]], None, list, nn.Sequential)
+    vars(made)["found"] = Found({**outputs, "embedding": embedding}, refused)
+    return made

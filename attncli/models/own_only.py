@@ -1,4 +1,4 @@
-"""What only attncli's own networks give: the one place that words what is said where transformers runs a model."""
+"""What is said where transformers runs a model and only attncli's own network will do, or the model is closed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.families.values import NoEncoder
 from attncli.models.hub import Place
 
-NOT_GIVEN = "which transformers does not give of {}"
-NEEDED = "this needs attncli's own network (transformers gives attention maps alone)"
+NEEDED = "this needs attncli's own network"
 
 
 def why_no_encoder(place: Place) -> str | None:
@@ -35,24 +34,26 @@ def needing_own(name: str) -> Iterator[None]:
 
 
 def no_network(name: str, why: str) -> str:
-    """Say why code that looks inside a network can't look inside this model."""
+    """Say why code that needs attncli's own network can't have one of this model."""
     return f"{NEEDED}, and there is none for {name}: {why}. Use a model of the BERT family (attncli models lists some)"
 
 
 def refuse_theirs(place: Place) -> RequestError:
-    """Return the error for code that looks inside a network, of a model that transformers runs."""
+    """Return the error for code that needs attncli's own network, of a model that transformers runs."""
     why = why_no_encoder(place)
     if why is None:
         return RequestError(f'{NEEDED}, and transformers runs {place.name}: load it without engine="transformers"')
     return RequestError(no_network(place.name, why))
 
 
-def not_given(what: str, option: str, place: Place) -> RequestError:
-    """For what an option asks and transformers does not give: the way out is attncli's own encoder for the model, if
-    there is one, and else to leave the option out.
+def closed(what: str, place: Place, instead: str) -> RequestError:
+    """Return the error for `what`, of a network of transformers that calls no attention function of ours.
+
+    instead: what to do where attncli has no encoder for the model either.
     """
-    why = why_no_encoder(place)
-    said = f"{what}, {NOT_GIVEN.format(place.name)}"
-    if why is None:
-        return RequestError(f"{said}: leave --engine transformers out")
-    return RequestError(f"{said}: leave {option} out ({why})")
+    if why_no_encoder(place) is None:
+        instead = "leave --engine transformers out, and attncli's own network gives them"
+    return RequestError(
+        f"{what}, and the network of {place.name} in transformers keeps them to itself (it calls no attention function "
+        f"that can be replaced): {instead}"
+    )

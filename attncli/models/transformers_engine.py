@@ -25,7 +25,7 @@ from attncli.models.checkpoint_files import weight_files
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.hub import Place, check_sha256, weights_sha256
 from attncli.models.output import Found
-from attncli.models.own_only import not_given, why_no_encoder
+from attncli.models.own_only import closed, why_no_encoder
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.tapped import TappedModel
 from attncli.models.taps import Gates
@@ -148,11 +148,7 @@ class TransformersModel(TappedModel):
     def of_part(self, which: str | None) -> "TransformersModel":
         part = self.of_which(which)
         if self.places is None:
-            raise RequestError(
-                f"this looks into the attention of a network, and {self.place.name} does not let one: its code in "
-                "transformers calls no attention function that can be replaced; run, view, heatmap and flow show its "
-                "maps"
-            )
+            raise closed("this needs queries, keys and values", self.place, "attncli run shows its maps")
         if part == self.part:
             return self
         made = copy(self)
@@ -435,7 +431,7 @@ class TransformersModel(TappedModel):
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         if not positions:
             raise RequestError("transformers does not leave the positions out")
-        part = "encoder" if self.paired else self.part
+        part = "encoder" if self.paired else self.of_which(None)
         if self.places is None:
             if mask is not None and (why := self.why_not(mask, part)) is not None:
                 raise RequestError(why)
@@ -460,9 +456,9 @@ class TransformersModel(TappedModel):
             super().check(request)
             return
         if request.measure == "norm":
-            raise not_given("norms need values and the output projection", "the measure norm", self.place)
+            raise closed("norms need values and the output projection", self.place, "leave --measure norm out")
         if request.vectors not in (None, "none"):
-            raise not_given("vectors are queries and keys", "--vectors or --terms", self.place)
+            raise closed("vectors are queries and keys", self.place, "leave --vectors or --terms out")
         why = None if request.mask is None else self.why_not(request.mask, part)
         if why is not None:
             own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""

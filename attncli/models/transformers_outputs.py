@@ -60,8 +60,6 @@ class LastVectors(nn.Module):
         vars(self)["stack"] = stack  # not as a part, which would be found twice
 
     def __getattr__(self, name: str) -> Any:
-        if name == "decoder":  # some heads, such as OPT's, call the decoder inside the stack instead of the stack
-            return self
         return getattr(vars(self)["stack"], name)
 
     def forward(self, *_: Any, **__: Any) -> Made:

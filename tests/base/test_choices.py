@@ -13,7 +13,7 @@ from attncli.analysis.statistics import FIGURES, LINEAR, MEANING, PATTERNS, Coun
 from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.choices import check, names, several
-from attncli.checks.agreement import VECTORS
+from attncli.checks.agreement import THEIR_OWN
 from attncli.checks.tolerance import TOLERANCES
 from attncli.models.devices import DTYPES
 from attncli.record import Request
@@ -50,7 +50,7 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
         (choices.Attention, checkpoint.SIZES),
         (choices.Attention, train.STEPS),
         (choices.Attention, [*recurrent.SCORE_NAMES, "transformer"]),
-        (choices.Against, VECTORS),
+        (choices.Against, THEIR_OWN),
     ],
 )
 def test_registries_have_the_same_names_in_the_same_order(choice, registry):

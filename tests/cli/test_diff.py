@@ -65,7 +65,13 @@ def test_a_second_segment_is_that_of_both(attncli, minilm):
 def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
     gpt2 = str(make_foreign(tmp_path, "gpt2"))
     found = asked(attncli, "the cat", "a cat", "-m", gpt2, "--engine", "transformers")
-    check(found, *load_model(gpt2, "cpu", engine="transformers").attend_many(["the cat", "a cat"]))
+    model = load_model(gpt2, "cpu", engine="transformers")
+    check(found, *model.attend_many(["the cat", "a cat"]))
+    found = asked(attncli, "the cat", "--measures", "weight,norm", "-m", gpt2)
+    check(found, model.attend("the cat"), row_shares(model.attend("the cat", measure="norm")))
+    found = asked(attncli, "the cat", "--masks", "causal,none", "-m", gpt2)
+    check(found, model.attend("the cat"), model.attend("the cat", mask="none"))
+    assert found["heads"][0]["moved"] > 0
 
 
 def test_two_models_on_one_text_in_what_both_have(attncli, tiny):
@@ -170,10 +176,6 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
             "has no effect on saved records, which are compared as they are",
         ),
         ((CAT, "--measures", "weight,length"), "no measure 'length'"),
-        (
-            (CAT, "--measures", "weight,norm", "--engine", "transformers"),
-            "norms need values and the output projection, which transformers does not give of minilm: leave --engine",
-        ),
         ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
         ((CAT, DOG, "-o", "diff.html", "--top", "3"), "has no effect on .html, which has all cells"),
     ],

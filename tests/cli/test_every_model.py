@@ -157,9 +157,13 @@ def known():
 
 @pytest.fixture
 def opened(known, monkeypatch):
-    """A model is read once and not at each call; so is what is wrong with it."""
+    read_once(known, monkeypatch)
+
+
+def read_once(known: dict[Any, Any], patch: pytest.MonkeyPatch) -> None:
+    """Read a model once and not at each call; find once, too, what is wrong with it."""
     for name in ("load_from", "load_own_from"):
-        monkeypatch.setattr(loading, name, partial(once, known, getattr(loading, name)))
+        patch.setattr(loading, name, partial(once, known, getattr(loading, name)))
 
 
 def once(known, load, place, *how):
@@ -177,7 +181,11 @@ def once(known, load, place, *how):
 
 @pytest.fixture
 def at_no_terminal(monkeypatch):
-    """The explorer and the server show the first text, and end."""
+    without_terminal(monkeypatch)
+
+
+def without_terminal(patch: pytest.MonkeyPatch) -> None:
+    """Let the explorer and the server show the first text, and end."""
     from attncli.cli import explore
     from attncli.live.explorer.app import Explorer
     from attncli.live.explorer.panes import StatusPane
@@ -197,15 +205,20 @@ def at_no_terminal(monkeypatch):
     async def end(*_: Any) -> None:
         pass
 
-    monkeypatch.setattr(explore, "check_terminal", lambda: None)
-    monkeypatch.setattr(Explorer, "run", show)
-    monkeypatch.setattr(running, "run", end)
+    patch.setattr(explore, "check_terminal", lambda: None)
+    patch.setattr(Explorer, "run", show)
+    patch.setattr(running, "run", end)
 
 
 @pytest.fixture
 def short_bench(monkeypatch):
-    monkeypatch.setattr(bench_maps, "SHAPES", (bench_maps.SHAPES[0]._replace(texts=1, tokens=8),))
-    monkeypatch.setattr(timing, "PRODUCT", (64, 32, 48))
+    small_bench(monkeypatch)
+
+
+def small_bench(patch: pytest.MonkeyPatch) -> None:
+    """Let `bench` take no time."""
+    patch.setattr(bench_maps, "SHAPES", (bench_maps.SHAPES[0]._replace(texts=1, tokens=8),))
+    patch.setattr(timing, "PRODUCT", (64, 32, 48))
 
 
 def each(names: Any, quick: Any) -> list[Any]:

@@ -113,7 +113,6 @@ def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
     [
         (("--method", "rollin"), "no method 'rollin'"),
         (("--measure", "length"), "no measure 'length': it is one of weight, norm"),
-        (("--measure", "norm", "--engine", "transformers"), "leave --engine transformers out"),
         (("-l", "6"), "layer 6 is out of range"),
         (("--query", "dog"), "no token 'dog' in the text"),
         (("-o", "flow.txt"), "what is followed is saved as"),

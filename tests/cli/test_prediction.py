@@ -3,7 +3,12 @@
 import json
 
 import pytest
+import torch
 from checkpoints import edit_config, make_checkpoint
+from foreign_checkpoints import TEXT, make_foreign
+from transformers import GPT2LMHeadModel
+
+from attncli import load_model
 
 LABELS = {0: "contradiction", 1: "entailment", 2: "neutral\x1b[31m"}
 
@@ -58,6 +63,30 @@ def test_a_head_that_does_not_fit_is_told_of_in_a_line(attncli, tmp_path):
     assert result.err.splitlines()[0].startswith("attncli: no prediction: ") and "[3, 32]" in result.err
 
 
-def test_transformers_engine_says_nothing_of_it(classifier, attncli):
-    result = attncli("run", "-m", classifier, "--engine", "transformers", "the cat", "-l", "0")
-    assert result.code == 0 and "prediction" not in result.out
+def test_both_engines_say_the_same(classifier, attncli):
+    ours, theirs = (
+        json.loads(attncli("run", "-m", classifier, "--json", "the cat", *engine).out)["records"][0]["prediction"]
+        for engine in ((), ("--engine", "transformers"))
+    )
+    assert [one["label"] for one in ours["answers"]] == [one["label"] for one in theirs["answers"]]
+    for one, other in zip(ours["answers"], theirs["answers"], strict=True):
+        assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
+
+
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_a_decoder_s_heading_names_the_likeliest_next_tokens(attncli, tmp_path, monkeypatch, columns):
+    """By the softmax of transformers' own logits at the last token."""
+    made = make_foreign(tmp_path, "gpt2")
+    monkeypatch.setenv("COLUMNS", columns)
+    arguments = "run", "-m", made, TEXT, "-l", "0", "-H", "0"
+    [record] = json.loads(attncli(*arguments, "--json").out)["records"]
+    answers = record["prediction"]["answers"]
+    with torch.inference_mode():
+        ids = torch.tensor([load_model(str(made), "cpu").tokenizer.encode(TEXT).ids])
+        shares = GPT2LMHeadModel.from_pretrained(made).eval()(ids).logits[0, -1].softmax(dim=-1)
+    likeliest = shares.topk(3)
+    assert [one["probability"] for one in answers] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+    lines = attncli(*arguments).out.splitlines()
+    line = next(line for line in lines if line.startswith("prediction: "))
+    assert (line.startswith("prediction: next ") and line.count("%") == 3) or columns == "40"
+    assert f"{answers[0]['probability']:.1%}" in " ".join(lines[:5])

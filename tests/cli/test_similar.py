@@ -98,4 +98,6 @@ def test_what_is_refused(attncli, lines, arguments, why):
 
 def test_a_checkpoint_without_embeddings(attncli, tiny):
     result = attncli("similar", "-m", tiny("bert"), A, B)
-    assert result.code == 2 and "has no output 'embedding'" in result.err
+    assert result.code == 2 and "add --pool mean, or --pool last (the last token)" in result.err
+    result = attncli("similar", "-m", tiny("bert"), A, B, "--pool", "last")
+    assert result.code == 0 and "last-token pooling" in result.out

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from checkpoints import make_checkpoint
+from foreign_checkpoints import TEXT, make_foreign
 from sentences import NORMALIZE, dense, pooling, write_modules
+from transformers import AutoModel
 
-from attncli import RequestError
+from attncli import RequestError, load_model
 from attncli.effects.ablation import ablate
 from attncli.effects.asking import Asking
 from attncli.effects.similarity import cosines, similar
@@ -107,7 +110,7 @@ def test_in_float64_they_do_so_to_the_last_digits(folder):
 def test_a_sum_that_there_is_not_is_refused(folder, tiny):
     with pytest.raises(RequestError, match=r"a Dense with tanh .* --inputs"):
         similar(load_own(str(folder(pooling("mean_tokens"), dense(32, 20))), "cpu"), *SMALL)
-    with pytest.raises(RequestError, match="has no output 'embedding'"):
+    with pytest.raises(RequestError, match="do not say how the vectors of a text become one: add --pool mean, or"):
         similar(load_own(str(tiny("bert")), "cpu"), *SMALL)
     with pytest.raises(RequestError, match="a multiple of 4"):
         similar(load_own(str(tiny("bert")), "cpu"), *SMALL, inputs=True, steps=6)
@@ -121,3 +124,34 @@ def test_cosines_of_several_texts(minilm):
     np.testing.assert_allclose(found.values, found.values.T, atol=1e-12)
     assert found.values[0, 1] == pytest.approx(similar(minilm, A, B).cosine, abs=1e-6)
     assert cosines(minilm, texts, "causal").values[0, 1] != found.values[0, 1]
+
+
+@pytest.mark.parametrize("pool", ["mean", "last"])
+@pytest.mark.parametrize("family", ["gpt2", "t5", "bert"])
+def test_a_pooling_is_named_where_the_files_name_none(tmp_path, tiny, family, pool):
+    """By transformers: the encoder's last vectors of T5, the decoder's of GPT-2."""
+    made = tiny("bert") if family == "bert" else make_foreign(tmp_path, family)
+    model, network = load_model(str(made), "cpu"), AutoModel.from_pretrained(made).eval()
+    network = network.get_encoder() if family == "t5" else network
+    texts = (TEXT, "a cat on a mat")
+    units = []
+    for text in texts:
+        with torch.inference_mode():
+            last = network(torch.tensor([model.tokenizer.encode(text).ids])).last_hidden_state[0].double()
+        vector = last.mean(dim=0) if pool == "mean" else last[-1]
+        units.append(vector / vector.norm())
+    expected = float(units[0] @ units[1])
+    found = similar(model, *texts, pool=pool)
+    assert found.cosine == pytest.approx(expected, abs=1e-5)
+    assert found.contributions.sum() == pytest.approx(expected, abs=1e-5)
+    assert cosines(model, texts, pool=pool).values[0, 1] == pytest.approx(expected, abs=1e-5)
+    assert abs(expected) < 0.99
+    with pytest.raises(RequestError, match="add --pool mean, or --pool last"):
+        cosines(model, texts)
+
+
+def test_a_pooling_that_files_name_is_the_one(minilm):
+    with pytest.raises(RequestError, match="say how its vectors are pooled: leave --pool out"):
+        similar(minilm, A, B, pool="mean")
+    with pytest.raises(RequestError, match="no pooling 'max': it is one of mean, last"):
+        similar(minilm, A, B, pool="max")

@@ -1,4 +1,4 @@
-"""What looks inside a network is refused in words for a model that transformers runs, wherever it is asked."""
+"""What runs on every network that can be tapped, and what is refused in words: wherever it is asked."""
 
 import inspect
 
@@ -7,8 +7,6 @@ from foreign_checkpoints import TEXT
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.checks.agreement import compare
-from attncli.effects.ablated_corpus import ablate_files
 from attncli.effects.similarity import cosines
 from attncli.models.head import one_head
 from attncli.models.loading import load_own
@@ -16,14 +14,15 @@ from attncli.models.model import require_own
 from attncli.models.own_only import NEEDED, why_no_encoder
 from attncli.models.random import random_model
 
-GIVEN = {"texts": [TEXT], "edges": [("the", "cat")]}  # any other argument without a default is a text
+GIVEN = {"texts": [TEXT], "edges": [("cat", "the")]}  # any other argument without a default is a text
+POOLED = {"similar": {"pool": "mean"}}
 ON_A_MODEL = [
     name
     for name in attncli.__all__
     if inspect.isfunction(getattr(attncli, name))
     and next(iter(inspect.signature(getattr(attncli, name)).parameters), None) == "model"
 ]
-OF_THEIRS = {"corpus_statistics"}  # runs on such a model
+NO_DIFFERENCE = {"patch"}  # of a text with itself
 
 
 def needed(function) -> list:
@@ -32,38 +31,59 @@ def needed(function) -> list:
     return [GIVEN.get(one.name, TEXT) for one in others if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
 
 
-@pytest.mark.parametrize("name", [name for name in ON_A_MODEL if name not in OF_THEIRS])
-def test_a_function_of_the_library_says_why_not(foreign, name):
+@pytest.mark.parametrize("name", [name for name in ON_A_MODEL if name not in NO_DIFFERENCE])
+def test_a_function_of_the_library_runs_on_a_network_of_transformers(foreign, name):
     model, function = foreign("gpt2"), getattr(attncli, name)
-    with pytest.raises(RequestError) as refused:
-        function(model, *needed(function))
-    assert str(refused.value).startswith(f"{NEEDED}, and there is none for {model.place.name}: ")
-    assert why_no_encoder(model.place) in str(refused.value)
+    found = function(model, *needed(function), **POOLED.get(name, {}))
+    assert getattr(found, "model", model.info).name == model.place.name
+
+
+@pytest.mark.parametrize("name", ["ablate", "cut", "cut_each", "patch", "trust", "similar"])
+def test_it_says_why_not_of_a_network_that_is_closed(closed, name):
+    function = getattr(attncli, name)
+    with pytest.raises(RequestError, match=r"keeps them to itself .*: attncli run shows its maps$"):
+        function(closed, *needed(function), **POOLED.get(name, {}))
 
 
 @pytest.mark.parametrize(
     "ask",
     [
+        lambda model: model.of_part(None),
         lambda model: model.predict(TEXT),
         lambda model: model.embed([TEXT]),
-        lambda model: model.outputs(),
-        lambda model: ablate_files(model, ["-"]),
-        lambda model: cosines(model, [TEXT]),
-        lambda model: one_head(model, model.tokenizer.encode(TEXT), 0, 0, "padding"),
-        lambda model: compare(model, []),
-        lambda model: load_own(model.place.name),
-        lambda model: random_model(model.place.name),
+        lambda model: model.without("0.1"),
+        lambda model: cosines(model, [TEXT], pool="mean"),
+        lambda model: one_head(model, model.tokenizer.encode(TEXT), 0, 0, "causal"),
     ],
 )
-def test_so_does_everything_else_that_looks_inside(foreign, ask):
+def test_so_does_everything_else_that_taps(closed, ask):
+    with pytest.raises(RequestError, match="it calls no attention function that can be replaced"):
+        ask(closed)
+
+
+def test_maps_of_a_closed_network_are_shown(closed):
+    assert closed.attend(TEXT).weights.shape[:2] == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda model: load_own(model.place.name), lambda model: random_model(model.place.name)]
+)
+def test_what_needs_our_own_network_says_why_there_is_none(foreign, ask):
     with pytest.raises(RequestError, match=r"and there is none for .*: model type 'gpt2' is not one") as refused:
         ask(foreign("gpt2"))
-    assert str(refused.value).startswith(NEEDED)
+    assert str(refused.value).startswith(f"{NEEDED}, and")
 
 
-def test_a_bert_by_transformers_is_led_to_the_network_that_there_is(tiny):
+def test_a_bert_by_transformers_is_tapped_there(tiny):
     model = load_model(str(tiny("bert")), "cpu", engine="transformers")
+    assert len(attncli.ablate(model, TEXT).layers) == 4
     with pytest.raises(RequestError, match=r'load it without engine="transformers"$'):
+        require_own(model)
+
+
+def test_a_closed_network_of_a_family_of_ours_is_led_to_our_own(tiny):
+    model = load_model(str(tiny("mpnet")), "cpu", engine="transformers")
+    with pytest.raises(RequestError, match=r": leave --engine transformers out, and attncli's own network gives them$"):
         attncli.ablate(model, TEXT)
     assert len(attncli.ablate(load_model(model.place.name, "cpu"), TEXT).layers) == 4
 
@@ -74,3 +94,13 @@ def test_our_own_model_is_what_is_required_of_it(minilm):
 
 def test_there_is_no_reason_where_there_is_an_encoder(minilm):
     assert why_no_encoder(minilm.place) is None
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    """A Falcon, whose code in transformers calls no attention function."""
+    from table_of_models import make_random
+
+    made = tmp_path_factory.mktemp("falcon")
+    make_random(made, "falcon")
+    return load_model(str(made), "cpu")

@@ -130,8 +130,11 @@ def warm(site: Site) -> None:
     """What is done once is done before somebody waits for it: with q and k, in the thread that will do it again."""
     from attncli.live.server import answers
     from attncli.live.server.asking import Wish
+    from attncli.models.tapped import tapped
 
     model = site.session.models[0]
-    wish = Wish("", model, site.texts[0], (0, 0), False)
+    part = tapped(site.session.engine(model))
+    first = 0 if part is None else part.select_layers("all")[0]
+    wish = Wish("", model, site.texts[0], (first, 0), False)
     site.workers[model].ask(lambda watch: answers.answer(site, wish, watch)).result()
     settle()

@@ -98,6 +98,7 @@ def test_explain_says_what_is_turned(tiny, turns):
 
     directory = str(tiny("roformer", rotary_value=turns))
     asked = {"text": "the cat sat", "pair": None, "file": None, "pad_to": None, "mask": "padding", "dtype": "float32"}
+    asked |= {"which": None, "target": None}
     document = computed({**asked, "model": directory, "device": "cpu", "query": "2", "layer": "1", "head": "2"})
     assert document["rotary"]["values"] == turns
     said = "elements 2i and 2i+1 turned by 2 · 10000^(-2i/8), key" + (" and value j's by j" if turns else " j's by j")
