@@ -12,7 +12,7 @@ from foreign_checkpoints import TEXT as WORDS
 from attncli import RequestError, load_model
 from attncli.analysis.masking import MaskEffect, mask_effects
 from attncli.checks.masking import COMPARED, look
-from attncli.models import transformers_engine
+from attncli.models import transformers_place
 from attncli.record import Input, Request
 
 TEXT = "The cat sat on the mat."
@@ -87,9 +87,9 @@ def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
 
 
 def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
-    """Masks of transformers are found by where weight is; what is forbidden is what their names say."""
+    """What is forbidden is what the names of masks say."""
     model = foreign("t5")
-    monkeypatch.setattr(transformers_engine, "for_all_queries", lambda mask: [])  # nothing is hidden from anybody
+    monkeypatch.setattr(transformers_place, "asked_mask", lambda mask, current: None)  # nothing is hidden from anybody
     found = look(model, Input(WORDS), Request(pad_to=20))
     assert not found.lawful and all(effect.forbidden > 0 for effect in found.effects["padding"].values())
 

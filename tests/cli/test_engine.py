@@ -224,7 +224,7 @@ def test_the_readme_names_every_command_that_takes_engine():
 def test_norms_are_to_be_had_of_what_transformers_runs(attncli, checkpoint, lines, command):
     given = [command, "-m", checkpoint("gpt2"), lines if command == "stats" else TEXT]
     weights, norms = (json.loads(attncli(*given, "--json", *more).out) for more in ((), ("--measure", "norm")))
-    assert weights != norms and '"norm"' in json.dumps(norms)
+    assert weights != norms and 'norm"' in json.dumps(norms)
 
 
 def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, checkpoint, lines):

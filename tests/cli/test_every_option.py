@@ -107,6 +107,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "rankings": ("121",),
     "beam": ("1",),
     "apart": ("0,2",),
+    "pool": ("mean",),
     "steps": ("8",),
     "kind": ("positions",),
     "means": ("forbidden",),
