@@ -75,15 +75,15 @@ ASKED: dict[str, tuple[str, ...]] = {
 }
 # A word for each way in which a command is refused, a part of the line that says so, and the reason.
 REFUSALS: dict[str, tuple[str, str]] = {
-    "no text": (" beside text, and transformers does not run it on text alone", "the network reads pictures or audio"),
-    "reads audio": ("reads audio and not text", "the network reads audio, and attncli has texts only"),
-    "reads pictures": ("reads pictures and not text", "the network reads pictures, and attncli has texts only"),
+    "audio": ("reads audio", "the network reads audio, and attncli has texts only"),
+    "pictures": ("reads pictures", "the network reads pictures, and attncli has texts only"),
     "closed": (
         "it calls no attention function that can be replaced",
         "the network in transformers calls no attention function that can be replaced, so attncli has its maps and "
         "nothing else",
     ),
     "own only": ("this needs attncli's own network", "the command is about attncli's own network, and there is none"),
+    "own mask": ("has the causal mask built in", "the network is closed, and its code puts the causal mask on"),
     "no terms": (
         "positions add no term to them",
         "scores are q·k, scaled: positions turn queries and keys, or are part of the tokens' vectors",
@@ -136,7 +136,15 @@ def rows() -> list[Row]:
     theirs = [Row(name, "transformers", partial(make_random, model_type=name)) for name in (*DECODERS, "esm", *PAIRED)]
     asked = [Row(name, "transformers", partial(make_checkpoint, family=name)) for name in BY_TRANSFORMERS]
     nobody = [Row(name, "nobody", partial(make_foreign, family=name)) for name in NO_TEXT]
+    nobody.append(Row("dinov2", "nobody", make_dinov2))
     return [*sorted(own, key=lambda row: row.name), *theirs, *asked, *nobody]
+
+
+def make_dinov2(directory: Path) -> None:
+    """Write a small network that reads pictures, with a tokenizer that it has no use for."""
+    write_foreign_tokenizer(directory, "vit")
+    config = AutoConfig.for_model("dinov2", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=28)
+    transformers.AutoModel.from_config(config).save_pretrained(directory)
 
 
 def make_random(directory: Path, model_type: str) -> None:
@@ -207,7 +215,7 @@ def columns() -> dict[str, list[str]]:
 def cell(row: Row, name: str, call: Sequence[str]) -> str:
     """Return what a command does on a model type: "yes", or the word for why it is refused."""
     if row.name in PAIRED and call[0] in TO_ITSELF:
-        call = [*call, "--which", "encoder"]
+        call = [*call, "--which", "encoder", *(("--target", "the") if call[0] == "patch" else ())]
     words = [word.replace(MODEL, f"./{row.name}") for word in call]
     asked = any(one.name == "engine" for one in commands()[call[0] if call[0] in commands() else name].params)
     if row.name in BY_TRANSFORMERS and row.by == "transformers" and asked:
@@ -219,7 +227,7 @@ def cell(row: Row, name: str, call: Sequence[str]) -> str:
     lines = result.err.splitlines()
     wrong = lines[-1] if result.code == 2 else ""
     if name == "explore" and result.code == 0:
-        wrong = next((part for _, part in REFUSALS.values() if part in result.out), "")
+        wrong = next((part for part, _ in REFUSALS.values() if part in result.out), "")
     if not wrong:
         assert result.code == 0 or (result.code == 1 and name == "check"), (
             words,

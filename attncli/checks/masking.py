@@ -12,7 +12,6 @@ from attncli.base.errors import RequestError
 from attncli.checks.laws import Law, check_laws, not_tested, pad_some
 from attncli.checks.windows import Windows, windows
 from attncli.models.engine import Engine
-from attncli.models.tapped import tapped
 from attncli.record import AttentionRecord, Input, Request
 from attncli.text.tokens import Tokens
 
@@ -111,9 +110,6 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
 
 def missing(engine: Engine, kind: str) -> dict[str, str]:
     """The masks under which a part of a model is not shown, and why."""
-    if kind == "decoder" and tapped(engine, kind) is None:
-        why = f"{engine.place.name} has the causal mask built in"
-        return {name: why for name in (UNMASKED, *COMPARED) if name != "causal"}
     every = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
     return {name: why for name, why in every.items() if why is not None}
 

@@ -32,6 +32,7 @@ from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.engine import Engine
 from attncli.models.tapped import require_tapped
 from attncli.record.selection import Selection, select
+from attncli.text.tokens import Fed
 
 FROM_B = {
     "distance": "how far the last vectors are from the second text's, as a share of their lengths",
@@ -80,9 +81,15 @@ def patch(
     asked = question(model, a, asking)
     tokens = model.with_answer(model.tokenizer.encode(b, asking.pair), asking.target)
     ours = asked.texts[0]
+    a_read, b_read = (one.read if isinstance(one, Fed) else one for one in (ours.tokens, tokens))
+    if len(a_read) == len(b_read) and tokens.sizes != ours.tokens.sizes:
+        raise RequestError(
+            f"the decoder writes {len(ours.tokens.spoken)} tokens for the first text and {len(tokens.spoken)} for the "
+            "second: name with --target what it is to write"
+        )
     if tokens.sizes != ours.tokens.sizes:
         raise RequestError(
-            f"the first text has {len(ours.tokens)} tokens and the second {len(tokens)}: a patch puts a token's output "
+            f"the first text has {len(a_read)} tokens and the second {len(b_read)}: a patch puts a token's output "
             "in the place of the same token's; give two texts of equal length (attncli run shows their tokens)"
         )
     aim = Unchanged.of(model, tokens, asking.mask)

@@ -271,7 +271,10 @@ class TransformersModel(TappedModel):
         stack = self.stack(part)
         positions = getattr(stack.config.get_text_config(), "max_position_embeddings", None)
         limits = [self.theirs.model_max_length]
-        limits += [positions] if positions and positions > 0 else []  # T5 has no positions to run out of
+        if positions and positions > 0:  # T5 has no positions to run out of
+            table = next((one for name, one in stack.named_modules() if name.endswith("position_embeddings")), None)
+            first = getattr(table, "padding_idx", None)  # RoBERTa's and MPNet's positions start after that of [PAD]
+            limits.append(positions if first is None else positions - first - 1)
         backend: Any = Backend(self.theirs, target=part != "encoder")
         with on_text_alone("transformers does not say how many tokens it has for", self.place, self.network.config):
             vocab_size = stack.get_input_embeddings().num_embeddings
@@ -460,14 +463,20 @@ class TransformersModel(TappedModel):
         if request.vectors not in (None, "none"):
             raise closed("vectors are queries and keys", self.place, "leave --vectors or --terms out")
         why = None if request.mask is None else self.why_not(request.mask, part)
+        if why is not None and part == "decoder":
+            raise RequestError(f"{why}: leave --mask out")
         if why is not None:
             own = ", or leave --engine transformers out" if why_no_encoder(self.place) is None else ""
             raise RequestError(f"{why}: --mask {' or '.join(on_any())}{own}")
 
     def why_not(self, mask: str, kind: str) -> str | None:
-        if self.places is not None or mask in on_any() or (mask == "causal" and kind == "decoder"):
+        if self.places is not None:
             return None
-        what = {"encoder": "an encoder", "decoder": "a decoder", "cross": "a cross-attention"}[kind]
+        if kind == "decoder":
+            return None if mask == "causal" else f"{self.place.name} has the causal mask built in"
+        if mask in on_any():
+            return None
+        what = {"encoder": "an encoder", "cross": "a cross-attention"}[kind]
         hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
         return f"transformers does not {hides} {what}"
 
