@@ -32,7 +32,7 @@ from cli.test_every_model import (
 from cli.test_every_option import commands
 from foreign_checkpoints import NO_TEXT, make_foreign, write_foreign_tokenizer
 from own_attention import MINE
-from small_networks import MORE, SMALL
+from small_networks import MORE, SMALL, sharpen
 from transformers import AutoConfig
 
 from attncli.cli.app import main
@@ -163,6 +163,7 @@ def make_random(directory: Path, model_type: str) -> None:
     torch.manual_seed(0)
     kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
     network = kind.from_config(config).eval()
+    sharpen(network, model_type)
     network.generation_config.no_repeat_ngram_size = 1  # greedy output of random weights says one thing for ever
     network.save_pretrained(directory)
 

@@ -1,4 +1,4 @@
-"""The table of models in attncli/models/README.md: it has every command and type, and its cells are what commands do."""
+"""The table of models in attncli/models/README.md: every command and type is in it, and cells say what commands do."""
 
 import json
 import re

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,7 +13,7 @@ import typer
 from cli.live import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
-from attncli import corpus_statistics, load_model, load_record, models
+from attncli import corpus_statistics, load_model, load_record
 from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
 from attncli.cli.app import app
