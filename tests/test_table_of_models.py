@@ -47,14 +47,7 @@ def test_a_cell_is_what_the_command_does(committed, tmp_path, name, column):
     assert found == committed[0][row.name, row.by][column]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("opt", "gemma2") else pytest.param(name, marks=pytest.mark.slow)
-        for name in table_of_models.DECODERS
-        if name not in ("falcon", "bloom")
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in table_of_models.DECODERS if name not in ("falcon", "bloom")])
 def test_checkpoints_have_something_to_see_and_say_what_their_own_logits_say(tmp_path, name):
     """Attention neither uniform nor one-hot; and the likeliest next tokens by transformers' own head."""
     table_of_models.make_random(tmp_path, name)

@@ -104,8 +104,9 @@ def cut(
         rows = itemgetter("edges" if isinstance(found, EdgeEffects) else "effects")
         saving.save(output_path, found.document, rows, lambda: figure(found), lambda: page(found))
         output.file(output_path, json)
-    query, key = (name_of(place, found.where.tokens) for place in found.first)
-    hints.offer(context, "the heads that look along it", "find", query=query, key=key)
+    query, key = found.first
+    named = {"query": name_of(query, found.where.tokens), "key": name_of(key, found.where.keys)}
+    hints.offer(context, "the heads that look along it", "find", **named)
 
 
 def figure(found: "Cut | EdgeEffects") -> "Figure":

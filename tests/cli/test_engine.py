@@ -425,3 +425,12 @@ def test_what_reads_no_text_is_one_line_in_every_command(refused, tmp_path, line
 def test_an_encoder_decoder_with_token_types_needs_no_target(attncli, tmp_path, family):
     result = attncli("run", "-m", make_foreign(tmp_path, family), "--json", TEXT)
     assert result.code == 0 and json.loads(result.out)["records"][0]["kind"] == "cross"
+
+
+def test_an_edge_of_cross_attention_is_cut_into_the_text_that_was_read(attncli, checkpoint):
+    """The decoder writes fewer tokens than it reads: keys are counted and named in the text that was read."""
+    given = ("-m", checkpoint("t5"), TEXT, "--target", "a")
+    found = json.loads(attncli("cut", *given, "--json").out)
+    assert max(edge["key"]["index"] for edge in found["edges"]) >= len(found["tokens"])
+    shown = attncli("cut", *given)
+    assert shown.code == 0 and "mistake" not in shown.err
