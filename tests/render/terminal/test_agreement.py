@@ -16,6 +16,7 @@ DOCUMENT = {
     "tokens": 20,
     "queries": 20,
     "tolerance": {"weights": 1e-5, "hidden": 1e-4},
+    "vectors": "hidden states",
     "embeddings": 0.0,
     "embeddings_allowed": 1e-4,
     "layers": [
