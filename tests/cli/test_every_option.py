@@ -372,6 +372,8 @@ def test_an_option_changes_something_or_is_refused(base, option, attncli, place,
     if base not in known:
         known[base] = outcome(attncli, place, base)
     value = () if is_flag(option) else VALUES[option.name]
+    if option.name == "mask" and "gpt2" in base:  # causal is what it was trained with
+        value = ("none",)
     if option.name == "output_path":
         value = ("other" + next((Path(one).suffix for one in base if one.startswith("a.")), ".svg"),)
     opts = [name for name in option.opts if name.startswith("--")]
