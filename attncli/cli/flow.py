@@ -80,12 +80,12 @@ def flow(
     if saved is not None:
         otherwise = "save the one to follow by itself (attncli run -l all -o one.npz TEXT)"
     # -l says where to begin; what is followed are all layers.
-    source = Source.of(context, layers="all")
+    source = Source.of(context, layers="all").every_layer()
     if isinstance(source, Texts):
         from attncli.models.tapped import check_every_layer
 
         check_every_layer(source.engine, which, "flow")
-    record = source.every_layer().one(otherwise)
+    record = source.one(otherwise)
     if record.sinks and record.measure == "weight":
         output.say(f"attncli: {SINKS}; flow divides each row of the mean by its sum")
     if words:
