@@ -149,13 +149,13 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
     AttentionMaskInterface.register(NAME, their_mask)
     network.config.use_cache = False
     decoder.config.use_cache = False
-    for half, stack in {"encoder": encoder, "decoder": decoder}.items():
-        if half == "decoder" and decoder is encoder:
-            break
-        stack.register_forward_pre_hook(partial(enter, half if decoder is not encoder else None))
-        stack.get_input_embeddings().register_forward_hook(partial(embedded, half if decoder is not encoder else None))
+    halves: dict[str | None, Any] = {None: encoder}
     if decoder is not encoder:
+        halves = {"encoder": encoder, "decoder": decoder}
         decoder.register_forward_hook(leave)
+    for half, stack in halves.items():
+        stack.register_forward_pre_hook(partial(enter, half))
+        stack.get_input_embeddings().register_forward_hook(partial(embedded, half))
 
 
 def enter(half: str | None, *_: Any) -> None:
