@@ -182,7 +182,8 @@ def as_record(model: Walker, taken: Taken, request: Request) -> AttentionRecord:
     terms = {name: term.to(device="cpu", dtype=torch.float32).numpy() for name, term in taken.terms.items()}
     norms = request.measure == "norm"
     check_finite(model, "norms" if norms else "scores", weights, taken.asked)
-    check_vectors_finite(model, [query, key, *terms.values()], heads)
+    if heads:
+        check_vectors_finite(model, [query, key, *terms.values()], heads)
     queries, keys, part = taken.axes
     turning = model.turning(heads, queries.text)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)

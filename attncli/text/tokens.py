@@ -75,7 +75,7 @@ class Tokens(Brief):
     @property
     def plain(self) -> "Tokens":
         """The tokens by themselves, without another half."""
-        return Tokens(**self.lists)
+        return self if type(self) is Tokens else Tokens(**self.lists)
 
     @property
     def spoken(self) -> "Tokens":
