@@ -29,7 +29,7 @@ from attncli.models.taken import Taken
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_peer import Reference
-from attncli.models.transformers_place import NAME
+from attncli.models.transformers_place import NAME, set_attention
 from attncli.record import Request
 from attncli.record.selection import Selection
 from attncli.text.tokens import Fed, Read, Tokens
@@ -160,12 +160,12 @@ class Eager(Reference):
     @contextmanager
     def eager(self) -> Iterator[None]:
         """Put the network's own eager attention in the place of ours. A copy has it from the first time on."""
-        self.network.set_attn_implementation("eager")
+        set_attention(self.network, "eager")
         try:
             yield
         finally:
             if not self.copied:
-                self.network.set_attn_implementation(NAME)
+                set_attention(self.network, NAME)
 
     def joining(self, tokens: Tokens) -> dict[int, str]:
         """Return by layer the name of the module whose input is the joined heads; none where a layer has none such.

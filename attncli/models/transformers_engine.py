@@ -32,7 +32,7 @@ from attncli.models.taps import Gates
 from attncli.models.transformers_masks import allowed, for_all_queries, layer_kinds, masks_of, on_any
 from attncli.models.transformers_network import load_network, on_text_alone, takes
 from attncli.models.transformers_outputs import Headed, find_outputs
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare
+from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare, set_attention
 from attncli.models.transformers_tokens import Backend, pieces
 from attncli.models.walk import Beginning, Ending
 from attncli.record import AttentionRecord, ModelInfo, Request
@@ -112,12 +112,12 @@ class TransformersModel(TappedModel):
             inputs["decoder_input_ids"] = torch.tensor([fed.ids], device=self.device)
         try:
             with self.running(), torch.inference_mode(), trial.watching(self.network), passing(trial):
-                self.network.set_attn_implementation(NAME)
+                set_attention(self.network, NAME)
                 self.network(**inputs)
         except RequestError:
             trial.calls.clear()
         if not trial.calls:
-            self.network.set_attn_implementation("eager")
+            set_attention(self.network, "eager")
             return None
         encoder = self.network.get_encoder() if self.paired else None
         return Places.of(self.network, trial, encoder, len(fed))

@@ -158,6 +158,13 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
         stack.get_input_embeddings().register_forward_hook(partial(embedded, half))
 
 
+def set_attention(network: nn.Module, name: str) -> None:
+    """Set the attention function of a network and of the networks in it, which in some versions have their own configs."""
+    for one in network.modules():
+        if hasattr(one, "set_attn_implementation"):
+            one.set_attn_implementation(name)
+
+
 def enter(half: str | None, *_: Any) -> None:
     """Tell the current pass which half of an encoder-decoder runs."""
     current = CURRENT.get()
