@@ -159,9 +159,11 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
 
 
 def set_attention(network: nn.Module, name: str) -> None:
-    """Set the attention function of a network and of the networks in it, which in some versions have their own configs."""
+    """Set the attention function of a network, and of the networks in it, which in some versions have their own config."""
+    from transformers import PreTrainedModel
+
     for one in network.modules():
-        if hasattr(one, "set_attn_implementation"):
+        if isinstance(one, PreTrainedModel):
             one.set_attn_implementation(name)
 
 
