@@ -159,7 +159,7 @@ def prepare(network: Any, encoder: Any, decoder: Any) -> None:
 
 
 def set_attention(network: nn.Module, name: str) -> None:
-    """Set the attention function of a network, and of the networks in it, which in some versions have their own config."""
+    """Set the attention function of a network, and of the networks in it, which may have a config of their own."""
     from transformers import PreTrainedModel
 
     for one in network.modules():
