@@ -124,6 +124,11 @@ class EdgeEffects:
         edges = f"{int(np.isfinite(self.effects).sum())} edges cut one by one"
         return titled(self, self.where.model.shown, edges, *self.where.facts)
 
+    @property
+    def seen_weights(self) -> Doubles:
+        """The weights, NaN where the mask hides the key, as in `effects`."""
+        return np.where(np.isnan(self.effects), np.nan, self.weights)
+
     def correlation(self) -> RankCorrelation | None:
         """Of the weights with the sizes of the effects, over the edges that can matter."""
         return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))

@@ -27,10 +27,12 @@ SLACK = 1e-9  # a share that equals the level is rounded to either side of it
 class Shuffles(Brief):
     """Effects of other weights: in all heads of all layers at once, then in all heads of each layer.
 
-    permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`. reordered: the control, `[permutation]`, with weights
-    permuted in all layers and the tokens in another order each time; `[0]` where they have no other order.
+    layers: their numbers. permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`. reordered: the control,
+    `[permutation]`, with weights permuted in all layers and the tokens in another order each time; `[0]` where they
+    have no other order.
     """
 
+    layers: Sequence[int]
     permuted: Doubles
     uniform: Doubles
     reordered: Doubles
@@ -66,13 +68,10 @@ class Shuffles(Brief):
 
     def document(self) -> list[dict[str, Any]]:
         entries = []
-        for place, (median, effects) in enumerate(zip(self.medians, self.permuted, strict=True)):
-            entry = {
-                "permuted": float(median),
-                "interval": middle(np.abs(effects)),
-                "uniform": float(self.uniform[place]),
-            }
-            entries.append({"layer": None if place == 0 else place - 1, **entry})
+        rows = zip([None, *self.layers], self.medians, self.permuted, self.uniform, strict=True)
+        for layer, median, effects, uniform in rows:
+            entry = {"permuted": float(median), "interval": middle(np.abs(effects)), "uniform": float(uniform)}
+            entries.append({"layer": layer, **entry})
         return entries
 
 

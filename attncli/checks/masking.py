@@ -89,8 +89,6 @@ def look(engine: Engine, one: Input, request: Request = EVERYTHING) -> Look:
     request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
     engine.check(request)
     writes = kind == "decoder" and len(engine.parts) > 1
-    if request.target is not None and not writes:
-        raise RequestError("--target is what a decoder writes: leave it out, or give --which decoder")
     if request.pad_to is not None and writes:
         raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
     tokens = engine.tokenizer.encode(one.text, one.pair)

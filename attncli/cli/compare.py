@@ -91,7 +91,9 @@ def compare(
     from attncli.record import Request
 
     # A bad request is refused before transformers is loaded, which takes seconds.
-    loaded.check(Request(mask=mask, which=which, target=target))
+    loaded.check(Request(mask=mask, which=which))
+    if target is not None:  # what the decoder writes is compared beside the encoder's maps too
+        loaded.check(Request(target=target, which="decoder" if len(loaded.parts) > 1 else which))
     if without is not None:
         loaded = loaded.without(without)
     layers = loaded.select_layers("all" if layer is None else layer)

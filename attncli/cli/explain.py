@@ -52,7 +52,7 @@ def explain(
     For each key: q·k, divided by the root of the head's size, what positions add, the mask, exp, the weight, and how
     much the token brings to the output: the length of weight times value, which can be small where the weight is
     large. Of a saved record with q and k (run --vectors) all but that. In a network that transformers runs it starts
-    from q, k and v as they meet.
+    from q, k and v.
 
     \b
     Examples:

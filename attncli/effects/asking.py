@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from attncli.base import choices
 from attncli.base.arguments import check_instance, check_optional_text, check_text
 from attncli.base.errors import RequestError
-from attncli.base.printable import printable, quoted
+from attncli.base.printable import SPACE, printable, quoted
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Cosine, Distance, Divergence, Question, Target, Written, said
 from attncli.models.output import Output
@@ -195,7 +195,7 @@ def label_asked(output: Output, name: str | None) -> int:
         if len(labels) == 1:
             return 0
         raise RequestError(f"of which label? Name it with --target: {', '.join(map(printable, labels[:NAMED]))}")
-    begun = [begin + name.lstrip(" ") for begin in WORD_BEGINS]
+    begun = [begin + name.lstrip(f" {SPACE}") for begin in WORD_BEGINS]
     for spelled in [*begun, name] if output.kind == "next" else [name, *begun]:
         if spelled in labels:
             return labels.index(spelled)

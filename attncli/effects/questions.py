@@ -22,7 +22,7 @@ from torch import Tensor
 
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
-from attncli.base.printable import shorten
+from attncli.base.printable import shorten, visible
 from attncli.effects.changes import Change
 from attncli.effects.copies import Unchanged, under
 from attncli.models.output import SIGMOID, Output
@@ -194,8 +194,8 @@ class Target(Question):
     def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
         super().__init__([text])
         self.output, self.kind, self.label, self.place = output, kind, label, place
-        at = "" if place is None else f" at token {place} ({text.tokens.spoken.shown[place]})"
-        self.about = f"{kind} of {label_name(text, output, label)}{at}"
+        at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
+        self.about = f"{kind} of {visible(label_name(text, output, label))}{at}"
         self.held = () if place is None else (place,)
 
     @property
@@ -319,11 +319,11 @@ class Divergence(Question):
 
 
 def label_name(text: Unchanged, output: Output, label: int) -> str:
-    """The name of a label as a reader sees it: "Paris" for "ĠParis" of a vocabulary."""
+    """Return the name of a label as a reader sees it: " Paris" for "ĠParis" of a vocabulary."""
     if output.kind != "next":
         return output.labels[label]
     [shown] = text.model.tokenizer.notation.read([output.labels[label]], [False])
-    return shown.strip() or shown
+    return shown
 
 
 def said(output: Output, copies: Tensor, tokens: Tokens, places: Sequence[int] | None = None) -> Tensor:

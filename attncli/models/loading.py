@@ -14,7 +14,7 @@ from attncli.models.families.values import NoEncoder
 from attncli.models.hub import Place, check_sha256, locate, weights_sha256
 from attncli.models.model import Model
 from attncli.models.own_code import left_aside, own_code
-from attncli.models.own_only import needing_own, why_no_encoder
+from attncli.models.own_only import needing_own, only_maps, why_no_encoder
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 
@@ -27,7 +27,7 @@ def load_model(
     device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for an encoder of the BERT family, by this program's own attention;
     "transformers" for whatever transformers gives attentions of; "auto" is ours where there is an encoder for it, else
-    transformers, with a Notice.
+    transformers. A Notice says where only maps can be had then.
 
     Raises TypeError for arguments of other types, and RequestError when the name means nothing, the files can't be had,
     or the engine can't run them.
@@ -49,8 +49,8 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
         from attncli.models.transformers_engine import load_with_transformers
 
         loaded = load_with_transformers(place, device, dtype)
-        if why is not None:  # not before: there are models that neither runs
-            warnings.warn(f"transformers runs {place.name}: {why}", Notice, stacklevel=3)
+        if why is not None and not loaded.can_be_tapped:
+            warnings.warn(only_maps(place), Notice, stacklevel=3)
         return loaded
     try:
         return load_own_from(place, device, dtype)

@@ -57,3 +57,11 @@ def closed(what: str, place: Place, instead: str) -> RequestError:
         f"{what}, and the network of {place.name} in transformers keeps them to itself (it calls no attention function "
         f"that can be replaced): {instead}"
     )
+
+
+def only_maps(place: Place) -> str:
+    """Say what can be had of a network of transformers that calls no attention function of ours."""
+    return (
+        f"the network of {place.name} in transformers calls no attention function that can be replaced: "
+        "attncli shows its maps and nothing else"
+    )

@@ -454,6 +454,11 @@ class TransformersModel(TappedModel):
         part = self.of_which(request.which)
         if request.target is not None and not self.paired:
             raise RequestError(f"{self.place.name} is one {part}, which writes nothing: leave --target out")
+        if request.target is not None and part == "encoder":
+            raise RequestError(
+                "--target is what a decoder writes, and the encoder does not read it: leave it out, or give "
+                "--which decoder"
+            )
         if self.places is not None:
             self.of_part(part).usual_mask(request.mask)
             super().check(request)

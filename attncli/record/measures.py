@@ -103,10 +103,14 @@ def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) 
     off = misses(found, sums, sinks) > room
     if off.any():
         layer, head, query = np.argwhere(off)[0]
+        total = found[layer, head, query]
         wanted = f"not to {'at most ' if sinks else ''}{sums[-1]:g}"
+        sunk = "if heads have sinks (gpt-oss), save it again (attncli run -o) or say sinks=True; else "
+        advice = sunk if total < sums[-1] else ""
         raise RequestError(
-            f"row {query} of map {layer}, {head} sums to {found[layer, head, query]:.4g} and {wanted}: give "
-            'all keys, after softmax and without dropout (model.eval()), or say measure="norm" of what is no weight '
+            f"row {query} of map {layer}, {head} sums to {total:.4g} and {wanted}: "
+            f"{advice}give all keys, after softmax and without dropout (model.eval()), "
+            'or say measure="norm" of what is no weight '
             f"(rounding explains at most {room:.2g})"
         )
 

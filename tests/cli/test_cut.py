@@ -65,6 +65,10 @@ def test_what_a_mask_hides_is_empty_in_the_map_and_not_in_the_document(attncli):
     assert {(edge["query"]["index"], edge["key"]["index"]) for edge in said["edges"]} == {
         (query, key) for query in range(5) for key in range(query + 1)
     }
+    lines = attncli("cut", "--mask", "causal", "-l", "5", "-H", "0", "The cat.").out.splitlines()
+    for map_name in ("effect, queries", "mean weight, queries"):
+        start = next(place for place, line in enumerate(lines) if line.startswith(map_name)) + 2
+        assert [len(line.split()) - 2 for line in lines[start : start + 5]] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.slow

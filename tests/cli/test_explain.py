@@ -152,7 +152,7 @@ def test_a_network_of_transformers_starts_from_q_k_and_v(attncli, foreign, tmp_p
     assert [key["token"] for key in explained["keys"]] == ran.get("key_tokens", ran["tokens"])
     assert "x" not in explained["query"] and "output" in explained
     shown = attncli("explain", *where).out
-    assert "what goes into its projections is not known" in shown
+    assert "the inputs of its projections are unknown" in shown
     assert all(heading in shown for heading in headings)
     assert ("sink" in shown) == ("sink" in explained) == (family == "gpt_oss")
     drawn = tmp_path / "row.svg"

@@ -47,6 +47,23 @@ def test_nothing_is_said_where_there_is_nothing(tiny, attncli, tmp_path):
         assert "prediction" not in json.loads(attncli("run", "-m", model, "--json", "the cat").out)["records"][0]
 
 
+def test_a_space_before_a_next_token_is_seen(attncli, foreign):
+    """Otherwise two tokens look the same: " a" and "a"."""
+    path = foreign("gpt2").place.path
+    labels = load_model(str(path)).outputs()["next"].labels
+    spaced = next(label for label in labels if label.startswith("Ġ") and len(label) > 2)
+    shown = spaced.replace("Ġ", "␣")
+    asked = ("ablate", "-m", path, "-l", "0", TEXT, "--target")
+    first = attncli(*asked, shown)
+    assert first.out.splitlines()[0].partition(" · ")[2].startswith(f"probability of {shown} at token ")
+    assert attncli(*asked, shown.removeprefix("␣")).out == first.out
+    [record] = json.loads(attncli("run", "-m", path, TEXT, "--json").out)["records"]
+    values = load_model(str(path)).predict(TEXT).values[-1]
+    best = [labels[place] for place in (-values).argsort()[:3]]
+    begun = [answer["label"].startswith(" ") for answer in record["prediction"]["answers"]]
+    assert begun == [label.startswith("Ġ") for label in best]
+
+
 def test_words_for_a_mask(attncli, tmp_path):
     made = make_checkpoint(tmp_path / "made", "bert", "ForMaskedLM")
     out = attncli("run", "-m", made, "the [MASK] sat on [MASK]").out.splitlines()

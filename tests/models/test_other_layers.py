@@ -9,8 +9,10 @@ from nearness import eager, same_weights
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.asking import Asking
+from attncli.effects.asking import Asking, question
+from attncli.effects.changes import Reweigh, uniform
 from attncli.effects.cutting import Scissors
+from attncli.effects.trust.evidence import likeliest
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +67,13 @@ def test_an_edge_can_matter_through_layers_without_attention(model):
     moved = np.nan_to_num(np.abs(found.effects)) > 0
     assert scissors.can_matter.sum() > len(scissors.record.tokens)
     assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()
+
+
+def test_rows_of_trust_name_the_layers_that_have_attention(model):
+    found = attncli.trust(model, TEXT, permutations=3)
+    rows = found.document()["weights"]
+    assert [row["layer"] for row in rows] == [None, 1, 3]
+    heads = [(3, head) for head in range(model.heads)]
+    asked = likeliest(question(model, TEXT), Asking())
+    [alone] = asked.effects([Reweigh(heads, uniform)])
+    assert rows[2]["uniform"] == pytest.approx(float(alone), abs=1e-6)

@@ -73,7 +73,8 @@ def test_a_target_is_taught_as_transformers_teaches_it(foreign, family):
     theirs = Theirs(model)
     labels = theirs.tokenizer(text_target=ANSWER).input_ids
     expected = theirs.maps(labels=torch.tensor([labels]))  # it makes the decoder's input itself
-    encoder, decoder, cross = (attend(model, target=ANSWER, which=part) for part in model.parts)
+    encoder = attend(model, which="encoder")
+    decoder, cross = (attend(model, target=ANSWER, which=part) for part in ("decoder", "cross"))
     assert same(encoder, expected.encoder_attentions)
     assert same(decoder, expected.decoder_attentions)
     assert same(cross, expected.cross_attentions)
@@ -157,9 +158,9 @@ def test_rows_sum_to_one_and_the_mask_is_where_weight_is(foreign, family):
 @pytest.mark.parametrize("part", ["encoder", "cross"])
 def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
     model = foreign("t5")
+    taught = {} if part == "encoder" else {"target": ANSWER}
     plain, hidden, shown = (
-        attend(model, target=ANSWER, which=part, **more)
-        for more in ({}, {"pad_to": 20}, {"pad_to": 20, "mask": "none"})
+        attend(model, which=part, **taught, **more) for more in ({}, {"pad_to": 20}, {"pad_to": 20, "mask": "none"})
     )
     real = len(plain.keys)
     assert hidden.keys.text[real:] == ["<pad>"] * (20 - real) and sum(hidden.keys.padding) == 20 - real
@@ -252,6 +253,7 @@ def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
         ("gpt2", {"mask": "middle"}, "no mask 'middle'"),
         ("gpt2", {"text": "  "}, "the text is empty"),
         ("t5", {"target": ""}, "the text is empty"),
+        ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read it: leave it out, or give --which"),
         ("t5", {"mask": "causal"}, "a cross-attention has no future to hide: --mask padding or none"),
         ("bart", {"pad_to": POSITIONS + 1}, "can't pad to 41 tokens"),
         ("mamba", {}, "transformers gives no attention of"),

@@ -52,7 +52,7 @@ def test_without_sinks_files_don_t_speak_of_them(foreign, tmp_path):
 
 def test_only_a_record_that_says_so_may_have_rows_below_1(record, tmp_path):
     replace(record, sinks=False).save(tmp_path / "a.npz")
-    with pytest.raises(RequestError, match=r"sums to .* and not to 1"):
+    with pytest.raises(RequestError, match=r"sums to .* and not to 1: if heads have sinks .* save it again"):
         load_record(tmp_path / "a.npz")
     below = np.full((1, 1, 3, 3), 0.25)
     assert record_of(below, TOKENS, sinks=True).sinks

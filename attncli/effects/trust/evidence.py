@@ -94,8 +94,10 @@ def trust(
     found = {name: values[places] for name, values in importances(asked).items()}
     most = max(controls.rankings, fewest_draws(LEVEL / len(found)))
     random = drawn(len(places), most, controls.seed)
-    with progress(3 + model.layers + len(erasings) * (1 + searches), "steps") as advance:
+    layers = model.select_layers("all")
+    with progress(3 + len(layers) + len(erasings) * (1 + searches), "steps") as advance:
         shuffles = Shuffles(
+            layers,
             *shuffled(asked, controls.permutations, controls.seed, advance),
             reordered(asked, places, controls.permutations, controls.seed),
         )

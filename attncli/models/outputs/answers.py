@@ -44,12 +44,13 @@ def classes(made: Prediction) -> list[Answer]:
 
 
 def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
-    """Of every [MASK] the best words."""
+    """Return the best words for every [MASK], or for what comes next: there a space before it tells " a" from "a"."""
     found = []
     for row, place in enumerate(rows):
         for number in np.argsort(-made.values[row], kind="stable")[:BEST]:
             [word] = notation.read([made.labels[number]], [False])
-            found.append(label_of(made, (row, number), word.strip() or word, place, place + 1))
+            label = word if made.kind == "next" else word.strip() or word
+            found.append(label_of(made, (row, number), label, place, place + 1))
     return found
 
 

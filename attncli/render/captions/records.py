@@ -28,4 +28,5 @@ def record_size(record: AttentionRecord) -> str:
 def token_count(tokens: Tokens) -> str:
     """16 tokens + 2 [PAD]"""
     padding = sum(tokens.padding)
-    return f"{len(tokens) - padding} tokens" + (f" + {padding} [PAD]" if padding else "")
+    count = len(tokens) - padding
+    return f"{count} token{'' if count == 1 else 's'}" + (f" + {padding} [PAD]" if padding else "")

@@ -7,7 +7,9 @@ from attncli.base.printable import printable
 
 FIRST = 6  # elements of a vector that are shown
 HIDDEN = "masked"
-UNKNOWN = "transformers runs this network, so what goes into its projections is not known: q, k and v are as they meet"
+UNKNOWN = (
+    "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
+)
 ROUNDING = 1e-6  # of a scale
 
 
@@ -25,6 +27,12 @@ class Step(NamedTuple):
     heading: str
     values: list[float]
     texts: list[str]
+
+
+def raised_heading(document: dict[str, Any]) -> str:
+    """Return the heading of exp of the scores minus the largest one."""
+    largest = document["largest"]
+    return f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
 
 
 def score_steps(document: dict[str, Any]) -> list[Step]:

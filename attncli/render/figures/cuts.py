@@ -57,5 +57,5 @@ def edges_figure(found: EdgeEffects) -> Figure:
         note="; ".join([cut_where(where), which_way(where.answer.kind, EDGE), together(found)]),
         vmax=1.0,
     )
-    panels = [in_shares("effect", found.effects), in_shares("mean weight", found.weights)]
+    panels = [in_shares("effect", found.effects), in_shares("mean weight", found.seen_weights)]
     return panel_grid([panels], grid, cmap=CHANGES, scale=SCALE, signed=True)

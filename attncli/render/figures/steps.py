@@ -111,7 +111,7 @@ def step_columns(document: dict[str, Any], shown: Sequence[dict[str, Any]]) -> l
         values = [key[name] for key in shown]
         return Column(heading, values, [f"{value:.{digits}f}" for value in values], total, colour)
 
-    raised = column(f"exp(· - {document['largest']:.2f})", "raised", WEIGHTS, f"{document['total']:.4f}", digits=4)
+    raised = column(steps.raised_heading(document), "raised", WEIGHTS, f"{document['total']:.4f}", digits=4)
     raised.texts[:] = [text if key["allowed"] else steps.HIDDEN for key, text in zip(shown, raised.texts, strict=True)]
     weights = sum(key["weight"] for key in document["keys"])
     places = [key["index"] for key in shown]

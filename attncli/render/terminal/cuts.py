@@ -59,7 +59,10 @@ def edges_view(found: EdgeEffects, top: int, canvas: Canvas) -> list[RenderableT
     for edge, effect, weight in ranked[:top]:
         names = map(Text, edge_names(where, edge))
         table.add_row(*names, signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
-    maps = [*map_lines(found, "effect", found.effects, canvas), *map_lines(found, "mean weight", found.weights, canvas)]
+    maps = [
+        *map_lines(found, "effect", found.effects, canvas),
+        *map_lines(found, "mean weight", found.seen_weights, canvas),
+    ]
     return [*heading(where, EDGE, canvas), *maps, *([table] if ranked else [Text()]), Prose(together(found))]
 
 

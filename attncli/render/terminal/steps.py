@@ -20,7 +20,7 @@ def steps_view(document: dict[str, Any]) -> list[RenderableType]:
 def steps_table(document: dict[str, Any]) -> Table:
     """A row a key: from q·k to the score, what is left of it after the mask and exp, weight; of known values more."""
     scores = steps.score_steps(document)
-    raised = f"exp(· - {document['largest']:.2f})"
+    raised = steps.raised_heading(document)
     of_values = ["|v|", "|weight v|"] if "output" in document else []
     goes = [*of_values[:1], raised, steps.scaled(document)]
     table = plain_table("key", *(step.heading for step in scores), raised, "/ sum = weight", *of_values, goes=goes)

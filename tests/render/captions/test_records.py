@@ -20,6 +20,7 @@ def test_a_models_name_is_harmless():
 
 def test_padding_is_counted_apart():
     assert token_count(tokens_of(9)) == "9 tokens"
+    assert token_count(tokens_of(3).take([1])) == "1 token"
     assert token_count(tokens_of(9, padding=2)) == "7 tokens + 2 [PAD]"
     record = record_of([[0.5, 0.5], [1, 0]])
     assert record_size(record) == token_count(record.tokens)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.analysis import steps
-from attncli.render.captions.steps import end, title, vector
+from attncli.render.captions.steps import end, raised_heading, title, vector
 
 
 def document(head, query):
@@ -43,6 +43,11 @@ def test_the_title_says_who_shares_the_keys():
     assert explained["group"] == [6, 7, 8]
     assert title(explained).splitlines()[2] == "heads 6-8 share their keys and values"
     assert "share" not in title(document(head, 2))
+
+
+def test_a_negative_number_is_taken_away_as_a_plus():
+    assert raised_heading({"largest": 2.5}) == "exp(· - 2.50)"
+    assert raised_heading({"largest": -0.18}) == "exp(· + 0.18)"
 
 
 def test_a_vector_is_shown_by_its_first_elements_and_its_size():
