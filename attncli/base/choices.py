@@ -35,7 +35,6 @@ Asked = Literal["cosine", "logit", "probability", "log-probability", "divergence
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
-Checked = Literal["attention", "mask", "positions", "layer"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
 Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]

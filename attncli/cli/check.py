@@ -24,9 +24,6 @@ def check(
     context: typer.Context,
     what: Annotated[str, options.argument("WHAT", "FILE.py:NAME or MODULE:NAME, a function or a class.")],
     text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
-    kind: Annotated[
-        choices.Checked, options.choice(options.SELECTION, choices.Checked, "--as", help="What it is: ")
-    ] = "attention",
     means: Annotated[
         choices.MaskMeans | None,
         options.choice(options.SELECTION, choices.MaskMeans, "--mask-means", help="What True says: "),
@@ -103,13 +100,8 @@ def check(
       attncli check my_attention.py:MyAttention
       attncli check my_attention.py:MyAttention -m minilm -l 3 -H 1 "The cat sat."
     """
-    from attncli.checks.theirs.idle import IDLE
-
     if model is None:
         refuse(context, "without -m", "text", "layer", "head")
-    elif kind != "attention":
-        refuse(context, f"with --as {kind}", "model")
-    refuse(context, f"with --as {kind}", *IDLE[kind])
     check_number("--time-limit", seconds, SHORTEST, LONGEST)
     check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
     roles, given = pairs("--map", map), {name: value(said) for name, said in pairs("--give", give).items()}
@@ -123,7 +115,7 @@ def check(
 
     with progress(None, "checks") as advance, Apart(process, advance) as subject:
         real = None if model is None else layer_of(model, text, layer, head)
-        found = check_subject(subject, Wanted(kind, layout, means, roles, given, nowhere), real)
+        found = check_subject(subject, Wanted(layout, means, roles, given, nowhere), real)
     if not found.right and all(one.holds is not False for one in found.checks):
         raise RequestError(f"nothing of {quoted(what)} could be checked: {found.checks[0].note}")
     show(found, json)

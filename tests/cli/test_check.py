@@ -63,10 +63,6 @@ def mine(tmp_path, monkeypatch):
     [
         (["mine.py:unscaled", "A text."], "TEXT has no effect without -m"),
         (["mine.py:unscaled", "-l", "3"], "--layer has no effect without -m"),
-        (["mine.py:causal_mask", "--as", "mask", "-m", "minilm"], "--model has no effect with --as mask"),
-        (["mine.py:causal_mask", "--as", "mask", "--layout", "token d"], "--layout has no effect with --as mask"),
-        (["mine.py:positions", "--as", "positions", "--mask-means", "added"], "--mask-means has no effect with --as"),
-        (["mine.py:positions", "--as", "positions", "--nowhere", "any"], "--nowhere has no effect with --as positions"),
         (["mine.py:unscaled", "--map", "q"], "--map 'q' is no NAME=VALUE"),
         (["mine.py:unscaled", "--give", "=3"], "--give '=3' is no NAME=VALUE"),
         (["mine.py:unscaled", "--time-limit", "0"], "--time-limit 0 is out of range: give one from 0.1 to 86400"),
@@ -106,8 +102,6 @@ def test_a_mask_that_means_what_was_said(mine, attncli):
     done = attncli("check", "mine.py:MyAttention", "--mask-means", "forbidden", "--json")
     assert done.code == 1
     assert [one["mistake"] for one in json.loads(done.out)["diagnosis"]] == ["mask inverted"]
-    assert attncli("check", "mine.py:causal_mask", "--as", "mask").code == 0
-    assert attncli("check", "mine.py:causal_mask", "--as", "mask", "--mask-means", "forbidden").code == 1
 
 
 @pytest.mark.slow
@@ -139,15 +133,6 @@ def test_what_is_said_of_names_layouts_and_constructors(mine, attncli, refused):
     )
     for option in (["--mask-means", "allowed"], ["--nowhere", "any"]):
         assert f"{option[0]} has no effect, as attention takes no mask" in refused("check", "mine.py", *option)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mask", "positions"])
-def test_other_kinds(mine, attncli, refused, kind):
-    name, found = {"mask": ("causal_mask", "a causal mask"), "positions": ("positions", "sinusoidal positions")}[kind]
-    done = attncli("check", f"mine.py:{name}", "--as", kind, "--json")
-    assert (done.code, json.loads(done.out)["kind"]) == (0, found)
-    assert "nothing has this name" in refused("check", f"mine.py:{name}", "--as", kind, "--map", "other=length")
 
 
 @pytest.mark.slow

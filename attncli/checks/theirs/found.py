@@ -14,12 +14,11 @@ from attncli.record import AttentionRecord
 class Wanted(NamedTuple):
     """What is asked for.
 
-    kind: what it is checked as. layout, means: of arrays and masks, where they are not to be found out. map: the role
+    layout, means: of arrays and masks, where they are not to be found out. map: the role
     of a parameter, or the part that a weight is, by its name. give: arguments for the constructor, by name. nowhere:
     what a query that may see nothing may give.
     """
 
-    kind: choices.Checked = "attention"
     layout: str | None = None
     means: choices.MaskMeans | None = None
     map: Mapping[str, str] = {}

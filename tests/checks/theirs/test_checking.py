@@ -118,7 +118,6 @@ def of_value(query, key, value):
 @pytest.mark.parametrize(
     "wanted, said",
     [
-        ({"kind": "colour"}, "colour"),
         ({"means": "perhaps"}, "perhaps"),
         ({"nowhere": "home"}, "home"),
         ({"layout": "sideways"}, "sideways"),
