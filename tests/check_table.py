@@ -21,7 +21,7 @@ from attncli.base.errors import RequestError
 from attncli.checks.theirs.checking import check
 from attncli.checks.theirs.found import Found
 
-FIELDS = {"--mask-means": "means"}
+FIELDS = {"--mask-means": "means", "--nowhere": "nowhere"}
 ALONE = tuple((one,) for one in PLANTED)
 
 

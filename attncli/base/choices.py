@@ -37,7 +37,7 @@ Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
-Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]
+Nowhere = Literal["any", "zero-or-nan", "zero", "nan"]
 Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 
 

@@ -19,7 +19,7 @@ def check(
     means: choices.MaskMeans | None = None,
     map: Mapping[str, str] | None = None,
     give: Mapping[str, Any] | None = None,
-    nowhere: choices.Nowhere = "zero-or-nan",
+    nowhere: choices.Nowhere = "any",
 ) -> Found:
     """A function of (query, key, value[, mask]), a module's class or a module, checked beside the formula.
 

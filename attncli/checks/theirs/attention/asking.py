@@ -1,14 +1,30 @@
 """A subject made and filled, ready to be asked."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from attncli.attention.mistakes.steps import keep_scores
 from attncli.base.errors import RequestError
+from attncli.checks.theirs.attention.conventions import (
+    Part,
+    Parts,
+    additive,
+    capped,
+    positions_part,
+    window_part,
+    with_sinks,
+)
 from attncli.checks.theirs.attention.fitting import Asked
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.making import Sizes, arguments, heads_of
-from attncli.checks.theirs.calling.readings import PART_ROLES, Reading, readings
-from attncli.checks.theirs.calling.roles import KNOWN, roles_of
+from attncli.checks.theirs.calling.readings import PART_ROLES, Reading, readings, unread
+from attncli.checks.theirs.calling.roles import KNOWN, role_of, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
-from attncli.checks.theirs.subjects.subject import Description, Subject
+from attncli.checks.theirs.subjects.subject import Description, Made, Subject
 
 
 def make(subject: Subject, description: Description, wanted: Wanted, sizes: Sizes) -> Asked:
@@ -30,4 +46,35 @@ def make(subject: Subject, description: Description, wanted: Wanted, sizes: Size
                 f"the weights of {description.name} don't fit together as W_Q, W_K, W_V and W_O: "
                 "--map NAME=query says which is which"
             )
-    return Asked(subject, roles, ways, made, weights, wanted.layout, wanted.means)
+    others = unread(made, wanted.map) if ways and ways[0].vector is None else []
+    parts = own_parts(description, made, given, weights, others, ways)
+    named = {"sink", "sinks"}
+    others = [name for name in others if name.rpartition(".")[2].rpartition("_")[2].lower() not in named]
+    return Asked(subject, roles, ways, made, weights, wanted.layout, wanted.means, parts, tuple(others))
+
+
+def own_parts(
+    description: Description,
+    made: Made,
+    given: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    others: Sequence[str],
+    ways: Sequence[Reading],
+) -> Parts:
+    """Return what this attention has that the formula has not, as its weights, arguments and source tell."""
+    parts = [*positions_part(description.source)]
+    numbers = [*((name.rpartition(".")[2], number) for name, number in made.numbers.items()), *given.items()]
+    by_role = {role_of(name): number for name, number in numbers}
+    if isinstance(window := by_role.get("window"), int) and window > 1:
+        parts.append(window_part(window))
+    if isinstance(cap := by_role.get("softcap"), int | float) and cap:
+        parts.append(Part({f"scores capped at {cap:g}": {"add": partial(capped, cap=cap)}}))
+    sinks = [name for name in others if name.rpartition(".")[2].rpartition("_")[2].lower() in ("sink", "sinks")]
+    if len(sinks) == 1:
+        parts.append(
+            Part({"each head has a sink": {"normalise": partial(with_sinks, sinks=weights[sinks[0]].flatten())}}, True)
+        )
+    if ways and ways[0].vector is not None:
+        vector = weights[ways[0].vector].flatten()
+        parts.append(Part({"additive scores": {"score": partial(additive, vector=vector), "scale": keep_scores}}, True))
+    return tuple(parts)

@@ -17,13 +17,17 @@ from attncli.checks.theirs.telling import why
 
 @dataclass(frozen=True)
 class Trial:
-    """An answer to inputs that were given in one form."""
+    """An answer to inputs that were given in one form.
+
+    dtype: of the inputs and weights; precision: what it computes in inside, where that is coarser.
+    """
 
     form: Form
     reading: Reading | None
     inputs: Inputs
     answer: Answer
     dtype: str
+    precision: str = "float64"
 
     @cached_property
     def result(self) -> Result | None:
@@ -40,7 +44,8 @@ class Trial:
 
     @cached_property
     def within(self) -> float:
-        return tolerance(RIGHT(self.inputs), self.inputs, self.dtype)
+        dtype = self.precision if self.dtype == "float64" else self.dtype
+        return tolerance(RIGHT(self.inputs), self.inputs, dtype)
 
     def fits(self, formula: Formula) -> bool:
         """Whether the formula gives this answer, or as it does none."""

@@ -66,12 +66,15 @@ def draw_weights(made: Made, seed: int = 0) -> dict[str, Tensor]:
     return drawn
 
 
-def some_pairs(batch: int, queries: int, keys: int, seed: int = 0) -> Tensor:
-    """A mask `[batch, 1, query, key]` drawn with a half of it allowed; each query sees one key at least."""
+def some_pairs(batch: int, queries: int, keys: int, seed: int = 0, diagonal: bool = False) -> Tensor:
+    """A mask `[batch, 1, query, key]` drawn with a half of it allowed; each query sees one key at least.
+
+    diagonal: each sees itself, so that something is left to one that hides the future by itself.
+    """
     generator = torch.Generator().manual_seed(seed)
     mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.5
     first = torch.randint(keys, (batch, 1, queries, 1), generator=generator)
-    return mask.scatter(-1, first, True)
+    return mask.scatter(-1, first, True) | (torch.eye(queries, keys, dtype=torch.bool) & diagonal)
 
 
 def some_padding(batch: int, keys: int) -> Tensor:

@@ -10,13 +10,15 @@ from attncli.checks.theirs.subjects.subject import Description, Made, Parameter
 
 
 class Sizes(NamedTuple):
-    """d_model, heads, key_heads, hidden (of the feed-forward network), length: as far as text may go."""
+    """d_model, heads, key_heads, hidden (of the feed-forward network), length, window: in tokens."""
 
     d_model: int = 32
     heads: int = 4
     key_heads: int = 2
     hidden: int = 48
     length: int = 64
+    window: int = 3
+    softcap: float = 2.0
 
     @property
     def head_dim(self) -> int:

@@ -46,6 +46,8 @@ NAMES = {
     "ff_hidden ffn_num_hiddens feed_forward_dim d_inner mlp_hidden ff_size ff",
     "length": "max_len max_length maxlen block_size context_length context_len seq_len seq_length max_seq_len n_ctx "
     "sequence_length max_position_embeddings max_positions length num_positions max_tokens n_positions T",
+    "window": "window window_size sliding_window attention_window local_window local_attention",
+    "softcap": "softcap soft_cap logit_cap logits_soft_cap attn_logit_softcapping attn_logit_softcap cap",
     "batch_first": "batch_first",
     "config": "config cfg args conf hparams configuration params opt options c_",
     "bias": "bias qkv_bias use_bias",
