@@ -14,7 +14,7 @@ from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import Encoding, Form
-from attncli.checks.theirs.comparing import difference
+from attncli.checks.theirs.comparing import difference, padded_queries
 from attncli.checks.theirs.found import Check
 
 LARGE = 60.0  # so many times larger, inputs give scores of which exp overflows in float64
@@ -94,7 +94,8 @@ class Examination:
     def judged(self, name: str, trial: Trial) -> Check:
         if trial.result is None:
             return Check(name, False, note=no_output(trial.answer))
-        gap = difference(trial.result.output, self.expected(trial.inputs).output)
+        ours = self.expected(trial.inputs).output
+        gap = difference(trial.result.output, ours, ignored=padded_queries(trial.inputs))
         return Check(name, gap <= trial.within, gap)
 
     # --- the kinds of inputs ----------------------------------------------------------------------------
@@ -111,6 +112,7 @@ class Examination:
             self.strided(),
             self.compare("large scores", self.larger(self.draw())),
             *self.flags(),
+            *self.cached(),
         ]
 
     def cross(self) -> list[Check]:
@@ -142,6 +144,35 @@ class Examination:
             self.trials.append(grouped)
             checks.append(self.judged("fewer key heads", grouped))
         return checks
+
+    def cached(self) -> list[Check]:
+        """Three steps, each with the cache of the one before, beside one pass: some tokens, two more, and one more."""
+        if not self.asked.roles.has("cache"):
+            return []
+        name = "steps with a cache"
+        whole = self.draw(crosses=False, seed=16)
+        tokens = whole.query.shape[-2]
+        ends = (tokens - 3, tokens - 1, tokens)
+        starts = (0, *ends[:-1])
+        allowed = causal_mask(tokens)
+        if not self.causal and "mask" not in self.fit.accepted:  # each step sees all of its own tokens
+            upto = torch.tensor([end for start, end in zip(starts, ends, strict=True) for _ in range(start, end)])
+            allowed = torch.arange(tokens) < upto[:, None]
+        form, calls, outputs = self.fit.form, [], []
+        for step, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            now = drawing.with_vectors(whole, lambda x, start=start, end=end: x[..., start:end, :])
+            mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
+            call = form.call(now, self.fit.dtype, step, mask, dropout=self.asked.dropout)
+            answer = self.asked.subject.call(call._replace(earlier=tuple(calls)))
+            trial = Trial(form, self.fit.reading, now, answer, self.fit.dtype)
+            if trial.result is None:
+                return [Check(name, False if step else None, note=f"step {step + 1}: {no_output(answer)}")]
+            outputs.append(trial.result.output)
+            calls.append(call)
+        ours = self.expected(self.pairs(whole, allowed)).output
+        gap = difference(torch.cat(outputs, dim=-2), ours)
+        within = Trial(form, self.fit.reading, whole, answer, self.fit.dtype, self.fit.precision).within
+        return [Check(name, gap <= within, gap)]
 
     def flags(self) -> list[Check]:
         """`is_causal`, where there is such a parameter."""

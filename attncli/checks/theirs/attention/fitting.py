@@ -229,7 +229,8 @@ class Asked:
         """One, with a mask that this encoding can say; none where it can't be."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
         shape = shape_in(form)
-        inputs = self.draw(form.roles, fit.reading, shape, fit.crosses and "query" in encoding.shape, seed=2)
+        crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
+        inputs = self.draw(form.roles, fit.reading, shape, crosses, seed=2)
         queries, keys, batch = inputs.query.shape[-2], inputs.key.shape[-2], inputs.query.shape[0]
         mask = drawing.mask_for(encoding, batch, queries, keys)
         if mask.dim() == 4:

@@ -23,7 +23,7 @@ from attncli.checks.theirs.subjects.inspecting import (
     speaks,
     weights_of,
 )
-from attncli.checks.theirs.subjects.subject import Answer, Call, Description, Made, Weight
+from attncli.checks.theirs.subjects.subject import PAST, Answer, Call, Description, Made, Weight
 
 
 class Here:
@@ -88,6 +88,17 @@ class Here:
         dtype = getattr(torch, call.dtype)
         self.convert(dtype)
         numpy = speaks(self.thing if inspect.isroutine(self.thing) else type(self.instance)) == "numpy"
+        past = None
+        for one in call.earlier:
+            made = self.instance(
+                *[past if x is PAST else x for x in one.arguments],
+                **{n: past if x is PAST else x for n, x in one.keywords.items()},
+            )
+            past = past_of(made)
+        call = call._replace(
+            arguments=tuple(past if x is PAST else x for x in call.arguments),
+            keywords={n: past if x is PAST else x for n, x in call.keywords.items()},
+        )
         places: list[Tensor] = []
         arguments = [given(one, dtype, call.strided, places) for one in call.arguments]
         keywords = {name: given(one, dtype, call.strided, places) for name, one in call.keywords.items()}
@@ -109,6 +120,13 @@ class Here:
             return Answer(error=told, at=at)
         changed = any(not torch.equal(one.detach(), was) for one, was in zip(places, before, strict=True))
         return Answer(tuple(one.detach() for one in outputs), gradients, changed)
+
+
+def past_of(made: Any) -> Any:
+    """Return what a call gave beside its output: a cache."""
+    if isinstance(made, dict):
+        return next((value for name, value in made.items() if "past" in name or "cache" in name), None)
+    return made[-1] if isinstance(made, list | tuple) and len(made) > 1 else None
 
 
 def made_by(maker: Any, arguments: dict[str, Any]) -> Any:

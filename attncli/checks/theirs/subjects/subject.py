@@ -46,11 +46,19 @@ class Made(NamedTuple):
     numbers: dict[str, int]
 
 
+class Past:
+    """Stands in the arguments of a call for what the call before it gave beside its output: a cache."""
+
+
+PAST = Past()
+
+
 class Call(NamedTuple):
     """One run. What is None in `arguments` is given as None.
 
     strided: tensors are no block in memory. dtype: of weights and inputs. cotangent: with it, gradients of
-    Σ output · cotangent are asked for, of the inputs that are named in `wanted`. dropout: False switches all of it off.
+    Σ output · cotangent are asked for, of the inputs that are named in `wanted`. dropout: False switches all of it off. earlier: the calls
+    that come before it, on the same copy.
     """
 
     arguments: tuple[Any, ...]
@@ -59,6 +67,7 @@ class Call(NamedTuple):
     strided: bool = False
     cotangent: Tensor | None = None
     dropout: bool = True
+    earlier: tuple["Call", ...] = ()
 
 
 class Answer(NamedTuple):
