@@ -1,6 +1,7 @@
 """A subject made and filled, ready to be asked."""
 
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Description, Subject
 from attncli.checks.theirs.attention.fitting import Asked
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.making import Sizes, arguments, heads_of
@@ -8,7 +9,6 @@ from attncli.checks.theirs.calling.readings import PART_ROLES, Reading, readings
 from attncli.checks.theirs.calling.roles import KNOWN, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
-from attncli.checks.theirs.subjects.subject import Description, Subject
 
 
 def make(subject: Subject, description: Description, wanted: Wanted, sizes: Sizes) -> Asked:

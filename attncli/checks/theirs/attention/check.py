@@ -6,6 +6,8 @@ from dataclasses import replace
 from attncli.attention.mistakes import MISTAKES
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.base.errors import RequestError
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Description, Subject
 from attncli.checks.theirs.attention.asking import make
 from attncli.checks.theirs.attention.diagnosis import diagnose
 from attncli.checks.theirs.attention.examination import GIVES_NAN, NOWHERE, Examination
@@ -20,8 +22,6 @@ from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.calling.roles import role_of
 from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check, Found, Wanted
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Description, Subject
 from attncli.checks.theirs.telling import diagnosed
 
 RealLayers = Callable[[str], RealLayer]  # of a mask

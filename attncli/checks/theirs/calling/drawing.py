@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Projections
+from attncli.checks.code.subject import Made
 from attncli.checks.theirs.calling.forms import LENGTHS, Encoding
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.subject import Made
 
 VECTORS = ("query", "key", "value")
 
