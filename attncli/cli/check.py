@@ -1,18 +1,15 @@
-"""attncli check: is somebody's attention right, and if not, which mistake is it?"""
+"""attncli check: find out whether somebody's attention is right, and if not, which mistake it has."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.printable import quoted
+from attncli.base.printable import printable, quoted
 from attncli.cli import completion, options, output
 from attncli.cli.given import refuse
-
-if TYPE_CHECKING:
-    from attncli.checks.theirs.attention.check import RealLayers
-    from attncli.checks.theirs.found import Found
 
 WRONG = 1
 SECONDS, GIGABYTES = 60.0, 4.0
@@ -104,56 +101,41 @@ def check(
         refuse(context, "without -m", "text", "layer", "head")
     check_number("--time-limit", seconds, SHORTEST, LONGEST)
     check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
-    roles, given = pairs("--map", map), {name: value(said) for name, said in pairs("--give", give).items()}
-    from attncli.checks.theirs.subjects.process import Process
-
-    process = Process(what, seconds, gigabytes)  # it imports torch while this one does
-    from attncli.checks.theirs.checking import check_subject
-    from attncli.checks.theirs.found import Wanted
-    from attncli.checks.theirs.subjects.apart import Apart
+    given = {name: value(said) for name, said in pairs("--give", give).items()}
+    wanted = {"layout": layout, "means": means, "map": pairs("--map", map), "give": given, "nowhere": nowhere}
+    real = None if model is None else layer_of(model, text, layer, head)
+    from attncli.checks.code.process import Checking
     from attncli.cli.progress import progress
 
-    with progress(None, "checks") as advance, Apart(process, advance) as subject:
-        real = None if model is None else layer_of(model, text, layer, head)
-        found = check_subject(subject, Wanted(layout, means, roles, given, nowhere), real)
-    if not found.right and all(one.holds is not False for one in found.checks):
-        raise RequestError(f"nothing of {quoted(what)} could be checked: {found.checks[0].note}")
-    show(found, json)
-    if not found.right:
+    with progress(None, "checks") as advance, Checking(what, wanted, real, seconds, gigabytes) as checking:
+        from attncli.render.terminal import checked  # while the other process imports torch
+
+        document = checking.result(advance)
+    verdicts = [one["holds"] for one in document["checks"]]
+    if not document["right"] and False not in verdicts:
+        why = document["checks"][0]["note"] if verdicts else document["verdict"]
+        raise RequestError(printable(f"nothing of {quoted(what)} could be checked: {why}"))
+    if json:
+        output.json_document(document)
+    else:
+        output.show(*checked.report(document, output.canvas()))
+    if not document["right"]:
         raise typer.Exit(WRONG)
 
 
-def show(found: "Found", json: bool) -> None:
-    document = found.document()
-    if json:
-        output.json_document(document)
-        return
-    from attncli.render.terminal.checked import checks_table, checks_title, diagnosis_lines, layer_maps
-
-    canvas = output.canvas()
-    output.show(*checks_title(document, canvas), checks_table(document))
-    if found.maps is not None:
-        maps = found.maps
-        output.show(*layer_maps(maps.record, found.name, maps.theirs, maps.ours, canvas))
-    output.show(*diagnosis_lines(document, canvas))
-
-
-def layer_of(model: str, text: str | None, layer: str, head: str) -> "RealLayers":
-    """Of the model on the text, the layer under a mask; what is asked for is refused at once."""
-    from attncli.checks.theirs.attention.transplant import real_layer
-    from attncli.cli.source import open_own
+def layer_of(model: str, text: str | None, layer: str, head: str) -> dict[str, Any]:
+    """Find the model's files. Return what the other process needs to load the layer."""
     from attncli.cli.texts import read_inputs
-    from attncli.record.selection import select_one
+    from attncli.models.hub import locate
 
     [one] = read_inputs(text, None, None)
-    loaded = open_own(model, "cpu", "float32")
-    numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    tokens = loaded.tokenizer.encode(*one, None)
-    return lambda mask: real_layer(loaded, tokens, *numbers, mask)
+    place = locate(model)
+    files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
+    return {"place": files, **one._asdict(), "layer": layer, "head": head}
 
 
 def pairs(option: str, said: list[str] | None) -> dict[str, str]:
-    """NAME=VALUE, each. Raises RequestError for what is none."""
+    """Split each NAME=VALUE. Raises RequestError for anything else."""
     found = {}
     for one in said or ():
         name, equals, value = one.partition("=")
@@ -164,14 +146,11 @@ def pairs(option: str, said: list[str] | None) -> dict[str, str]:
 
 
 def value(said: str) -> Any:
-    """A number, True, False, None, or the word itself."""
-    words: dict[str, Any] = {"True": True, "False": False, "None": None}
+    """Return a number, True, False or None, or the word itself."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(said)
-        except ValueError:
-            continue
-    return words.get(said, said)
+    return {"True": True, "False": False, "None": None}.get(said, said)
 
 
 def check_number(option: str, number: float, least: float, most: float) -> None:

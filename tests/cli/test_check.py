@@ -19,9 +19,9 @@ TOO_DEEP = """class attention:
     def __init__(self, depth): pass"""
 # Files whose function is called attention, and what is said of them.
 HOSTILE = {
-    "import os\ndef attention(q, k, v):\n    os._exit(3)": "mine.py:attention ends its process (while it is called)",
+    "import os\ndef attention(q, k, v):\n    os._exit(3)": "mine.py:attention ended its process with exit code 3 (while it was being called)",
     "import sys\ndef attention(q, k, v):\n    sys.exit('bye')": "it ends itself by sys.exit(bye) (line 3)",
-    "import ctypes\ndef attention(q, k, v):\n    ctypes.string_at(0)": "mine.py:attention crashes by SIGSEGV (line 3, ",
+    "import ctypes\ndef attention(q, k, v):\n    ctypes.string_at(0)": "mine.py:attention crashed with SIGSEGV (line 3, ",
     "import torch\ndef attention(q, k, v):\n    return torch.zeros(100 * 2**30)": "takes more than 4 GB of memory",
     "def attention(q, k, v):\n    kept = []\n    while True:\n        kept.append(bytearray(2**26))": "more than 4 GB",
     "def attention(q, k, v):\n    raise ValueError('\\x1b[31mred\\x07\\n')": r"ValueError: \x1b[31mred\x07 (line 2)",
@@ -154,7 +154,7 @@ def test_a_module_by_its_path(mine, tmp_path, attncli, refused):
     assert "no module 'package.other' is in this folder or installed" in refused("check", "package.other:MyAttention")
     assert "mine.py has no 'Other': it has attention, unscaled" in refused("check", "mine.py:Other")
     assert "mine.py has 6 functions and classes: mine.py:attention, or unscaled" in refused("check", "mine.py")
-    assert "'none.py' is no file that is there" in refused("check", "none.py:attention")
+    assert "'none.py' can't be read (No such file or directory)" in refused("check", "none.py:attention")
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_a_loop_without_end(mine, refused, text):
     mine(text)
     for seconds in (8, 30, 120):  # a busy machine takes so long to import torch
         line = refused("check", "mine.py:attention", "--time-limit", str(seconds))
-        if f"is not done after {seconds} s (line {len(text.splitlines())}, while it is " in line:
+        if f"did not finish within {seconds} s (line {len(text.splitlines())}, while it was being " in line:
             return
     pytest.fail(line)
 

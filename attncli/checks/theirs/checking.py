@@ -7,10 +7,9 @@ import torch
 
 from attncli.base import choices
 from attncli.base.arguments import check_instance, check_optional_text
+from attncli.checks.code.subject import Subject
 from attncli.checks.theirs.attention.check import RealLayers, check_attention
 from attncli.checks.theirs.found import Found, Wanted
-from attncli.checks.theirs.subjects.here import Here
-from attncli.checks.theirs.subjects.subject import Subject
 
 
 def check(
@@ -33,7 +32,7 @@ def check(
     for name, given in (("map", map), ("give", give)):
         if given is not None:
             check_instance(name, given, Mapping, "give a dictionary with the names of parameters")
-    return check_subject(Here(thing), Wanted(layout, means, map or {}, give or {}, nowhere))
+    return check_subject(Subject(thing), Wanted(layout, means, map or {}, give or {}, nowhere))
 
 
 def check_subject(subject: Subject, wanted: Wanted, real: RealLayers | None = None) -> Found:

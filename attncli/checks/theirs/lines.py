@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from attncli.base.printable import printable
-from attncli.checks.theirs.subjects.subject import Description
+from attncli.checks.code.subject import Description
 
 LONGEST = 100
 # By step: what its line has, the surest first.

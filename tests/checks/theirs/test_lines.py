@@ -2,8 +2,8 @@
 
 import pytest
 
+from attncli.checks.code.subject import Description
 from attncli.checks.theirs.lines import code_lines, guess
-from attncli.checks.theirs.subjects.subject import Description
 
 SOURCE = '''
 class Attention(nn.Module):

@@ -1,5 +1,6 @@
 """A subject made and filled, ready to be asked."""
 
+import linecache
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from attncli.attention.mistakes.steps import keep_scores
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Description, Made, Subject
 from attncli.checks.theirs.attention.conventions import (
     Part,
     Parts,
@@ -19,12 +21,13 @@ from attncli.checks.theirs.attention.conventions import (
 )
 from attncli.checks.theirs.attention.fitting import Asked
 from attncli.checks.theirs.calling import drawing
+from attncli.checks.theirs.calling.drawing import Shape
+from attncli.checks.theirs.calling.forms import PROJECTED, Form
 from attncli.checks.theirs.calling.making import Sizes, arguments, heads_of
 from attncli.checks.theirs.calling.readings import PART_ROLES, Reading, readings, unread
-from attncli.checks.theirs.calling.roles import KNOWN, role_of, roles_of
+from attncli.checks.theirs.calling.roles import KNOWN, Roles, role_of, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
-from attncli.checks.theirs.subjects.subject import Description, Made, Subject
 
 
 def make(subject: Subject, description: Description, wanted: Wanted, sizes: Sizes) -> Asked:
@@ -33,6 +36,8 @@ def make(subject: Subject, description: Description, wanted: Wanted, sizes: Size
     roles = roles_of(description.call, dict(wanted.map))
     given = arguments(description, sizes, wanted.give)
     made = subject.make(given)
+    if not made.weights or any(0 in weight.shape or not weight.shape for weight in made.weights.values()):
+        made = settled(subject, roles, made)
     refuse_names(wanted.map, [one.name for one in description.call], made.weights)
     if not roles.masks:
         refuse_masks(description.name, wanted.means, wanted.nowhere)
@@ -53,6 +58,18 @@ def make(subject: Subject, description: Description, wanted: Wanted, sizes: Size
     return Asked(subject, roles, ways, made, weights, wanted.layout, wanted.means, parts, tuple(others))
 
 
+def settled(subject: Subject, roles: Roles, made: Made) -> Made:
+    """Run a module once, as it is likely to be called, so that the weights exist that its first run makes."""
+    if subject.describe().kind == "function":
+        return made
+    for crosses in (True, False):
+        inputs = drawing.draw(Shape(d_k=Sizes().d_model, d_v=Sizes().d_model), None, roles, crosses)
+        form = Form(roles if crosses else roles.by_itself(), PROJECTED[0])
+        one = inputs._replace(query=inputs.query[:, 0], key=inputs.key[:, 0], value=inputs.value[:, 0])
+        made = subject.settle(form.call(one, "float32"))
+    return made
+
+
 def own_parts(
     description: Description,
     made: Made,
@@ -62,7 +79,7 @@ def own_parts(
     ways: Sequence[Reading],
 ) -> Parts:
     """Return what this attention has that the formula has not, as its weights, arguments and source tell."""
-    parts = [*positions_part(description.source)]
+    parts = [*positions_part("".join(linecache.getlines(description.file)) or description.source)]
     numbers = [*((name.rpartition(".")[2], number) for name, number in made.numbers.items()), *given.items()]
     by_role = {role_of(name): number for name, number in numbers}
     if isinstance(window := by_role.get("window"), int) and window > 1:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from attncli.attention.mistakes import MISTAKES
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.base.errors import RequestError
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Description, Parameter, Subject
 from attncli.checks.theirs.attention.asking import make
 from attncli.checks.theirs.attention.diagnosis import diagnose
 from attncli.checks.theirs.attention.examination import GIVES_ZERO, NOWHERE, Examination
@@ -20,8 +22,6 @@ from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.calling.roles import role_of
 from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check, Found, Wanted
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Description, Parameter, Subject
 from attncli.checks.theirs.telling import diagnosed
 
 RealLayers = Callable[[str], RealLayer]  # of a mask
@@ -101,7 +101,8 @@ def with_one_head(of: Examination, subject: Subject, description: Description, w
         fit = asked.fit(asked.trials())
     except RequestError as error:
         return [Check(name, None, note=f"it can't be made so: {error}")]
-    other = Examination(asked, replace(of.fit, reading=fit.reading), wanted.nowhere)
+    formula = of.fit.formula if fit.mistakes or not fit.known else fit.formula
+    other = Examination(asked, replace(of.fit, reading=fit.reading, formula=formula), wanted.nowhere)
     check = other.compare(name, other.draw())
     of.trials += other.trials
     return [check]

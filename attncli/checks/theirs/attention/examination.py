@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Result, Seen
+from attncli.checks.code.subject import Call
 from attncli.checks.theirs.attention.conventions import is_causal, is_ordered
 from attncli.checks.theirs.attention.fitting import Asked, Fit
 from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
@@ -158,9 +159,11 @@ class Examination:
         if not self.causal and "mask" not in self.fit.accepted:  # each step sees all of its own tokens
             upto = torch.tensor([end for start, end in zip(starts, ends, strict=True) for _ in range(start, end)])
             allowed = torch.arange(tokens) < upto[:, None]
-        form, calls, outputs = self.fit.form, [], []
+        form = self.fit.form
+        calls: list[Call] = []
+        outputs: list[Tensor] = []
         for step, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            now = drawing.with_vectors(whole, lambda x, start=start, end=end: x[..., start:end, :])
+            now = drawing.some_tokens(whole, range(start, end))
             mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
             call = form.call(now, self.fit.dtype, step, mask, dropout=self.asked.dropout)
             answer = self.asked.subject.call(call._replace(earlier=tuple(calls)))

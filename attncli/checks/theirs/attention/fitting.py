@@ -8,11 +8,14 @@ one mistake does not hide all else.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from torch import Tensor
 
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Mistake, Seen, changed
 from attncli.base.errors import RequestError
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Answer, Made, Subject
 from attncli.checks.theirs.attention.conventions import OF_MASKS, Parts, bases, candidates, is_causal
 from attncli.checks.theirs.attention.trial import Trial, no_output, runs_once, shape_in
 from attncli.checks.theirs.calling import drawing
@@ -20,8 +23,6 @@ from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import BY_HEADS, PROJECTED, USUAL, Encoding, Form, encodings, layouts_of
 from attncli.checks.theirs.calling.readings import Reading
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Answer, Made, Subject
 
 OTHERWISE = f"; is it called otherwise? --map, --layout{OR_ADAPTER}"
 DTYPES = ("float64", "float32")
@@ -88,7 +89,7 @@ class Asked:
         heads = shape.heads if reading is None else reading.heads
         return drawing.draw(shape._replace(heads=heads), projections, roles, crosses, seed)
 
-    def ask(self, form: Form, inputs: Inputs, dtype: str, **how: object) -> Answer:
+    def ask(self, form: Form, inputs: Inputs, dtype: str, **how: Any) -> Answer:
         return self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
 
     # --- without masks ----------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Result
+from attncli.checks.code.subject import Answer
 from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import Form
 from attncli.checks.theirs.calling.readings import Reading
 from attncli.checks.theirs.comparing import explained, tolerance
-from attncli.checks.theirs.subjects.subject import Answer
 from attncli.checks.theirs.telling import why
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Projections
+from attncli.checks.code.subject import Made
 from attncli.checks.theirs.calling.forms import LENGTHS, Encoding
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.subject import Made
 
 VECTORS = ("query", "key", "value")
 
@@ -95,3 +95,9 @@ def with_vectors(inputs: Inputs, change: Callable[[Tensor], Tensor], names: Sequ
     """With these of its vectors changed; what is one tensor stays one."""
     made = {id(x): change(x) for x in (getattr(inputs, name) for name in names)}
     return inputs._replace(**{name: made.get(id(x), x) for name in VECTORS for x in [getattr(inputs, name)]})
+
+
+def some_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
+    """Some tokens, in this order, of a text to itself."""
+    place = torch.as_tensor(tokens)
+    return with_vectors(inputs, lambda x: x[..., place, :])

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Result
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import PAST, Answer, Call
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.subject import PAST, Answer, Call
 
 
 class Layout(NamedTuple):

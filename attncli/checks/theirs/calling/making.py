@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Description, Made, Parameter
 from attncli.checks.theirs.calling.roles import NAMES, role_of
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Description, Made, Parameter
 
 
 class Sizes(NamedTuple):

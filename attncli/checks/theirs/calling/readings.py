@@ -17,8 +17,8 @@ from torch import Tensor
 from attncli.attention.mistakes import Linear, Projections
 from attncli.base.errors import RequestError
 from attncli.base.printable import shorten
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Made, Weight
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Made, Weight
 
 Weights = Mapping[str, Tensor]
 LISTED = 100  # characters of the names that are told

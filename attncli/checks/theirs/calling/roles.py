@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Parameter
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Parameter
 
 INPUTS = ("query", "key", "value", "memory")
 MASKS = ("mask", "padding", "lengths", "memory_padding")
