@@ -29,7 +29,7 @@ def as_dtype(inputs: Inputs, dtype: torch.dtype) -> Inputs:
 
 
 def padded_queries(inputs: Inputs) -> Tensor | None:
-    """Return the queries that are [PAD] themselves, bool `[batch, query]`: what they give is nothing to anybody."""
+    """Return the queries that are [PAD] themselves, bool `[batch, query]`: nothing reads what they give."""
     padding = inputs.seen.padding
     return None if padding is None or inputs.query.shape[-2] != padding.shape[-1] else ~padding
 

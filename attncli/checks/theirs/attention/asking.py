@@ -1,5 +1,6 @@
 """A subject made and filled, ready to be asked."""
 
+import ast
 import linecache
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +29,8 @@ from attncli.checks.theirs.calling.readings import PART_ROLES, Reading, readings
 from attncli.checks.theirs.calling.roles import KNOWN, Roles, role_of, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
+
+DEFINED = (ast.ClassDef, ast.FunctionDef)
 
 
 def make(subject: Subject, description: Description, wanted: Wanted, sizes: Sizes) -> Asked:
@@ -70,6 +73,23 @@ def settled(subject: Subject, roles: Roles, made: Made) -> Made:
     return made
 
 
+def evidence(description: Description) -> str:
+    """Return the source of what is checked, with that of the classes and functions of its file that it names."""
+    text = "".join(linecache.getlines(description.file))
+    try:
+        nodes = {node.name: node for node in ast.parse(text).body if isinstance(node, DEFINED)}
+    except SyntaxError:
+        return description.source
+    found: dict[str, str] = {}
+    waiting = [description.name]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in found:
+            found[name] = ast.get_source_segment(text, nodes[name]) or ""
+            waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
+    return "\n".join(found.values()) or description.source
+
+
 def own_parts(
     description: Description,
     made: Made,
@@ -79,7 +99,7 @@ def own_parts(
     ways: Sequence[Reading],
 ) -> Parts:
     """Return what this attention has that the formula has not, as its weights, arguments and source tell."""
-    parts = [*positions_part("".join(linecache.getlines(description.file)) or description.source)]
+    parts = [*positions_part(evidence(description))]
     numbers = [*((name.rpartition(".")[2], number) for name, number in made.numbers.items()), *given.items()]
     by_role = {role_of(name): number for name, number in numbers}
     if isinstance(window := by_role.get("window"), int) and window > 1:

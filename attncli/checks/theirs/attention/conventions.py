@@ -30,6 +30,7 @@ HEADS: dict[str, Change] = {
     "heads take turns: element i is of head i mod heads": {"split": split_interleaved, "join": join_interleaved},
 }
 TIMES_FINER = 26  # by 4 each time: as fine as float64 is
+MOST = 8  # conventions under which mistakes are looked for
 FEW = 3  # ways of making each of two mistakes
 OF_MASKS = ("seen", "allow", "padding", "hide", "forbid")  # fields that matter under a mask alone
 
@@ -77,7 +78,7 @@ Candidate = tuple[tuple[Mistake, ...], tuple[str, ...], Formula, Formula]
 
 def candidates(trials: Sequence[Trial], parts: Parts) -> Iterator[Candidate]:
     """Mistakes, conventions, the formula with both, and with conventions alone: one, then two mistakes."""
-    conventions = list(bases(parts))
+    conventions = list(bases(parts))[:MOST]
     for count in (1, 2):
         for mistakes in combinations((*(one for part in parts for one in part.mistakes), *MISTAKES), count):
             for names, base in conventions if count < 2 else conventions[:3]:
@@ -175,7 +176,7 @@ def positions_part(source: str) -> Parts:
             f"rotary positions, {said}{'' if base == 1e4 else f', base {base:g}'}": {
                 "place": partial(turned, interleaved=interleaved, base=base)
             }
-            for base in (1e4, 5e5, 1e6)
+            for base in (1e4, *(base for base in (5e5, 1e6) if re.search(f"{base:.0f}|{base:_.0f}|{base:g}", source)))
             for said, interleaved in (("pairs half a head apart", False), ("pairs side by side", True))
         }
         parts.append(Part(ways))

@@ -130,8 +130,7 @@ class Form(NamedTuple):
             if role in self.encodings
         }
         if padding is not None:
-            of_memory = ("memory_padding",) if queries != keys else ()
-            ways = (*of_memory, "padding", "lengths", "mask")
+            ways = ("memory_padding", "padding", "lengths", "mask")
             role = next((role for role in ways if role in self.encodings), None)
             if role is None:
                 return None

@@ -122,6 +122,8 @@ def roles_of(call: Sequence[Parameter], given: dict[str, str]) -> Roles:
                 f"what the parameter {one.name!r} is for can't be told: --map {one.name}=query (or key, value, x, "
                 f"memory, mask, padding, lengths) says so{OR_ADAPTER}"
             )
+    if {"memory", "memory_padding"} <= set(named.values()):  # the other mask is of x, whose tokens are no keys then
+        named = {name: role for name, role in named.items() if role not in ("mask", "padding") or name in required}
     places = tuple((name, role) for name, role in named.items() if role in KNOWN)
     needed = tuple(role for one in inputs if one.required and (role := named[one.name]) in MASKS)
     return Roles(places, tuple(one.name for one in inputs if one.kind == "positional"), needed, tuple(required))
