@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -153,6 +153,14 @@ class Subject:
     def call(self, call: Call) -> Answer:
         return self.run(call)[0]
 
+    def calls(self, calls: Sequence[Call]) -> list[Answer]:
+        """Run several calls on one copy, so that each finds what the one before has left, such as a cache."""
+        answers, instance = [], None
+        for call in calls:
+            answer, instance = self.run(call, instance)
+            answers.append(answer)
+        return answers
+
     def settle(self, call: Call) -> Made:
         """Run once, so that parameters exist that the first forward makes. Return the weights that are there then.
 
@@ -169,11 +177,10 @@ class Subject:
             self.made.eval()
         return Made(weights_in(self.made), numbers_of(self.made))
 
-    def run(self, call: Call) -> tuple[Answer, Any]:
-        """Return the answer, and the copy that ran."""
+    def run(self, call: Call, instance: Any = None) -> tuple[Answer, Any]:
+        """Run on this instance, or on a fresh copy. Return the answer and what ran."""
         self.tell("called")
         dtype, numpy = getattr(torch, call.dtype), self.description.speaks == "numpy"
-        instance: Any = None
         places: list[Tensor] = []
         try:
             arguments = [given(one, dtype, call.strided, numpy, places) for one in call.arguments]
@@ -182,7 +189,7 @@ class Subject:
             learned = [one for one in places if one.is_floating_point() and call.cotangent is not None]
             for one in learned:
                 one.requires_grad_()
-            instance = self.fresh(dtype)
+            instance = self.fresh(dtype) if instance is None else instance
             with self.their_settings(), nullcontext() if call.dropout else NoDropout():
                 made = (instance if callable(instance) else instance.forward)(*arguments, **keywords)
                 outputs = tuple(arrays_in(made))
