@@ -24,13 +24,7 @@ from attncli.base.printable import printable, quoted, shorten
 from attncli.base.untrusted import read_regular
 from attncli.checks.code.failing import NO_ROOM, in_a_line, in_words, shown
 
-KINDS = {
-    inspect.Parameter.POSITIONAL_ONLY: "positional",
-    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
-    inspect.Parameter.KEYWORD_ONLY: "keyword",
-    inspect.Parameter.VAR_POSITIONAL: "many",
-    inspect.Parameter.VAR_KEYWORD: "many",
-}
+MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 ARRAYS = {"numpy", "jax", "tensorflow"}
 DEEP = 3  # levels of attributes in which the weights of an object are looked for
 LISTED = 120  # characters of the names that a message offers
@@ -238,7 +232,8 @@ class Subject:
         return other
 
     def build(self) -> Any:
-        with self.their_settings():
+        with self.their_settings(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # so that another instance is the same
             made = made_by(self.thing, {name: config(value) for name, value in self.arguments.items()})
         return made.eval() if isinstance(made, nn.Module) else made
 
@@ -386,10 +381,15 @@ def parameters(function: Any) -> tuple[Parameter, ...]:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    plain = (bool, int, float, str)
+    kinds = {inspect.Parameter.KEYWORD_ONLY: "keyword", **dict.fromkeys(MANY, "many")}
     return tuple(
-        Parameter(x.name, KINDS[x.kind], x.default is x.empty, x.default if type(x.default) in plain else None)
-        for x in found
+        Parameter(
+            one.name,
+            kinds.get(one.kind, "positional"),
+            one.default is one.empty,
+            one.default if type(one.default) in (bool, int, float, str) else None,
+        )
+        for one in found
     )
 
 

@@ -208,6 +208,7 @@ def test_it_ends_with_whoever_asks(tmp_path, by):
     file.write_text(f"open({str(tmp_path / 'begun')!r}, 'w')\nwhile True: pass\n")
     asking = subprocess.Popen(
         [sys.executable, "-c", ASKING, f"{file}:f"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -221,6 +222,7 @@ def test_it_ends_with_whoever_asks(tmp_path, by):
         os.kill(asking.pid, by)
         _, said = asking.communicate(timeout=300)
     assert asking.returncode == -by and is_gone(int(number)) and torch_there == "False"
+    assert {one.name for one in tmp_path.iterdir()} == {"mine.py", "begun"}
     assert ("KeyboardInterrupt" in said) == (by == signal.SIGINT)
 
 
