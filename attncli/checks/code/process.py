@@ -70,7 +70,14 @@ DOCUMENT = having(
     smallest=schema.maybe(TEXT),
     hint=schema.maybe(TEXT),
     maps=schema.maybe(
-        having(layer=schema.whole(), head=schema.whole(), tokens=schema.each(TEXT), ours=MAP, theirs=schema.maybe(MAP))
+        having(
+            layer=schema.whole(),
+            head=schema.whole(),
+            tokens=schema.each(TEXT),
+            shown=schema.each(TEXT),
+            ours=MAP,
+            theirs=schema.maybe(MAP),
+        )
     ),
     verdict=TEXT,
     right=schema.flag(),

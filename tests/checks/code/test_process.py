@@ -248,7 +248,7 @@ def test_nothing_of_the_current_folder_is_run(tmp_path, monkeypatch):
 
 CHECKS = (Check("masks", False, math.inf), Check("float32", None, note="no"))
 DOCUMENT = Found("f", "mine.py", "attention", CHECKS, ("c",), (Diagnosed("m", "s", "r", 3, "t"),), "x", "h").document()
-MAPS = {"layer": 0, "head": 1, "tokens": ["a"], "theirs": [[math.nan]], "ours": [[1.0]]}
+MAPS = {"layer": 0, "head": 1, "tokens": ["a"], "shown": ["a"], "theirs": [[math.nan]], "ours": [[1.0]]}
 
 
 def message(**changes: object) -> bytes:
