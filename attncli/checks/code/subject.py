@@ -381,11 +381,10 @@ def parameters(function: Any) -> tuple[Parameter, ...]:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    kinds = {inspect.Parameter.KEYWORD_ONLY: "keyword", **dict.fromkeys(MANY, "many")}
     return tuple(
         Parameter(
             one.name,
-            kinds.get(one.kind, "positional"),
+            "many" if one.kind in MANY else "keyword" if one.kind == one.KEYWORD_ONLY else "positional",
             one.default is one.empty,
             one.default if type(one.default) in (bool, int, float, str) else None,
         )
