@@ -70,7 +70,14 @@ DOCUMENT = having(
     smallest=schema.maybe(TEXT),
     hint=schema.maybe(TEXT),
     maps=schema.maybe(
-        having(layer=schema.whole(), head=schema.whole(), tokens=schema.each(TEXT), ours=MAP, theirs=schema.maybe(MAP))
+        having(
+            layer=schema.whole(),
+            head=schema.whole(),
+            tokens=schema.each(TEXT),
+            shown=schema.each(TEXT),
+            ours=MAP,
+            theirs=schema.maybe(MAP),
+        )
     ),
     verdict=TEXT,
     right=schema.flag(),
@@ -247,7 +254,7 @@ def main(check: Callable[[Any, dict[str, Any], Any], Any], real_layer: Callable[
     os.dup2(2, 1)
     faulthandler.enable(dying)
     faulthandler.dump_traceback_later(max(job["until"] - time.time(), SOON), exit=True, file=dying)
-    Thread(target=end_with, args=(orders,), daemon=True).start()
+    Thread(target=end_with, args=(orders, Path(job["dying"])), daemon=True).start()
     process = os.getpid()
 
     def send(message: dict[str, Any]) -> None:
@@ -294,11 +301,12 @@ def load(place: dict[str, Any], text: str, pair: str | None, layer: str, head: s
     return model, model.tokenizer.encode(text, pair), *numbers
 
 
-def end_with(orders: Any) -> None:
-    """End when the process that asked ends, however it does."""
+def end_with(orders: Any, dying: Path) -> None:
+    """End when the process that asked ends, however it does. Leave no file behind."""
     with suppress(OSError, ValueError):
-        while orders.read(1):
-            pass
+        orders.read()
+    with suppress(OSError):
+        dying.unlink(missing_ok=True)
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(CLOSED)

@@ -25,13 +25,7 @@ from attncli.base.printable import printable, quoted, shorten
 from attncli.base.untrusted import read_regular
 from attncli.checks.code.failing import NO_ROOM, in_a_line, in_words, shown
 
-KINDS = {
-    inspect.Parameter.POSITIONAL_ONLY: "positional",
-    inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
-    inspect.Parameter.KEYWORD_ONLY: "keyword",
-    inspect.Parameter.VAR_POSITIONAL: "many",
-    inspect.Parameter.VAR_KEYWORD: "many",
-}
+MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 ARRAYS = {"numpy", "jax", "tensorflow"}
 DEEP = 3  # levels of attributes in which the weights of an object are looked for
 LISTED = 120  # characters of the names that a message offers
@@ -179,11 +173,10 @@ class Subject:
         return Made(weights_in(self.made), numbers_of(self.made))
 
     def run(self, call: Call) -> tuple[Answer, Any]:
-        """Return the answer, and the copy that ran."""
+        """Run on a fresh copy. Return the answer and the copy."""
         self.tell("called")
         dtype, numpy = getattr(torch, call.dtype), self.description.speaks == "numpy"
-        instance: Any = None
-        past = None
+        instance, past = None, None
         try:
             instance = self.fresh(dtype)
             run: Callable[..., Any] = instance if callable(instance) else instance.forward
@@ -245,7 +238,8 @@ class Subject:
         return other
 
     def build(self) -> Any:
-        with self.their_settings():
+        with self.their_settings(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # so that another instance is the same
             made = made_by(self.thing, {name: config(value) for name, value in self.arguments.items()})
         return made.eval() if isinstance(made, nn.Module) else made
 
@@ -400,10 +394,14 @@ def parameters(function: Any) -> tuple[Parameter, ...]:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    plain = (bool, int, float, str)
     return tuple(
-        Parameter(x.name, KINDS[x.kind], x.default is x.empty, x.default if type(x.default) in plain else None)
-        for x in found
+        Parameter(
+            one.name,
+            "many" if one.kind in MANY else "keyword" if one.kind == one.KEYWORD_ONLY else "positional",
+            one.default is one.empty,
+            one.default if type(one.default) in (bool, int, float, str) else None,
+        )
+        for one in found
     )
 
 

@@ -71,6 +71,7 @@ class Maps(NamedTuple):
             "layer": layer,
             "head": head,
             "tokens": list(self.record.tokens.text),
+            "shown": list(self.record.tokens.shown),
             "theirs": theirs,
             "ours": self.ours.tolist(),
         }

@@ -1,5 +1,6 @@
 """Show in the terminal what `attncli check` found, from the document that --json prints."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def layer_maps(maps: dict[str, Any], name: str, canvas: Canvas) -> list[Text]:
     drawn = {"of the model": maps["ours"]} | ({f"by {printable(name)}": maps["theirs"]} if maps["theirs"] else {})
     record = record_of(np.array(maps["ours"]), maps["tokens"])
     size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES, caption=CAPTION)
-    lines = [*legend(record.tokens, canvas), scale(canvas)]
+    lines = [*legend(replace(record.tokens, shown=maps["shown"]), canvas), scale(canvas)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     head = f"{maps['layer']}.{maps['head']}"

@@ -22,24 +22,17 @@ from attncli.base.errors import RequestError
 
 
 class Result(NamedTuple):
-    """What `check` said of a style, after how long, and the mistakes that it named."""
+    """What `check` made of a style, after how long; said: the mistakes that it named, or else its reason."""
 
     style: Style
     verdict: str
     seconds: float
-    named: tuple[str, ...] = ()
-    said: str = ""
-
-    @property
-    def fails(self) -> bool:
-        """Whether a right style is called wrong, or a wrong one right."""
-        return self.verdict not in ("refused", "right" if self.style.right else "wrong")
+    said: str
 
     def __str__(self) -> str:
-        mark = "✗" if self.fails else "?" if self.verdict == "refused" else " "
-        told = ", ".join(self.named) or self.said
         kind = "right" if self.style.right else "wrong"
-        return f"{mark} {kind}  {self.style.title:28} {self.verdict:8} {self.seconds:5.1f} s  {told}"
+        mark = " " if self.verdict == kind else "?" if self.verdict == "refused" else "✗"
+        return f"{mark} {kind}  {self.style.title:29} {self.verdict:8} {self.seconds:5.1f} s  {self.said}"
 
 
 def result_of(style: Style) -> Result:
@@ -50,13 +43,13 @@ def result_of(style: Style) -> Result:
         start = time.perf_counter()
         try:
             found = attncli.check(thing, **style.options)
+            verdict = "right" if found.right else "wrong"
+            said = ", ".join(one.mistake for one in found.diagnosis) or found.verdict
         except RequestError as error:
-            return Result(style, "refused", time.perf_counter() - start, said=str(error))
+            verdict, said = "refused", str(error)
         except Exception as error:  # noqa: BLE001 - the table says of every style what became of it
-            return Result(style, "crashed", time.perf_counter() - start, said=f"{type(error).__name__}: {error}")
-        seconds = time.perf_counter() - start
-    named = tuple(one.mistake for one in found.diagnosis)
-    return Result(style, "right" if found.right else "wrong", seconds, named, "" if found.right else found.verdict)
+            verdict, said = "crashed", f"{type(error).__name__}: {error}"
+        return Result(style, verdict, time.perf_counter() - start, said)
 
 
 def main(words: Sequence[str]) -> None:
@@ -70,6 +63,9 @@ def main(words: Sequence[str]) -> None:
         verdicts = [one.verdict for one in some]
         counts = ", ".join(f"{verdicts.count(said)} {said}" for said in dict.fromkeys(verdicts))
         print(f"{len(some)} {'right' if right else 'wrong'} ones: {counts}")
+    known = {one.style.title for one in results if one.style.right and one.verdict == "right"}
+    apart = [one for one in results if one.style.twin in known and one.verdict == "wrong"]
+    print(f"{len(apart)} wrong ones are called wrong, and the same code without the mistake right")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ def differences(style, folder) -> list[float]:
         for got, expected in PROOFS[style.name](style.load(folder, style.name), given):
             assert got.shape == expected.shape and expected.isfinite().all()
             found.append((got - expected).abs().max().nan_to_num(torch.inf).item())
-    except (RuntimeError, IndexError):  # shapes that do not fit
-        found.append(torch.inf)
+    except RuntimeError:  # some mistakes do not fit texts of other lengths; before that they have to show in numbers
+        if style.right:
+            raise
     before = vars(Given())
     return found + [(one.double() - before[name].double()).abs().max().item() for name, one in vars(given).items()]
 
@@ -35,8 +36,8 @@ def test_a_right_style_gives_what_its_formula_says(style, tmp_path):
 def test_a_wrong_style_gives_something_else(style, tmp_path):
     assert max(found := differences(style, tmp_path)) > DIFFERENT, found
     text = (HERE / style.file).read_text(encoding="utf-8")
-    assert text.count(style.old) == 1 and style.old != style.new
-    assert style.line and style.mistake
+    assert text.count(style.old) == 1
+    assert style.source.splitlines()[style.line - 1] == style.marker
 
 
 def test_there_are_thirty_of_each():
@@ -47,7 +48,6 @@ def test_titles_and_names_are_unique_and_every_proof_is_used():
     assert max(Counter(one.title for one in STYLES).values()) == 1
     assert len({one.name for one in RIGHT}) == len(RIGHT)
     assert {one.name for one in RIGHT} == set(PROOFS)
-    assert {one.name for one in WRONG} <= {one.name for one in RIGHT}
 
 
 @pytest.mark.parametrize("style", [one for one in STYLES if one.adapter], ids=lambda one: one.title)
@@ -60,7 +60,7 @@ def test_an_adapter_is_the_module_with_another_constructor(style, tmp_path):
 def test_the_loops_are_torchs_attention():
     q, k, v = random(2, 4, 5, 3), random(2, 2, 7, 3, seed=1), random(2, 2, 7, 3, seed=2)
     bias = random(4, 5, 7, seed=3)
-    expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, attn_mask=bias, scale=0.3)
-    torch.testing.assert_close(attend(q, k, v, bias=bias, scale=0.3), expected)
+    expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, attn_mask=bias)
+    torch.testing.assert_close(attend(q, k, v, bias=bias), expected)
     expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, attn_mask=LOWER[:5])
     torch.testing.assert_close(attend(q, k, v, LOWER[:5]), expected)

@@ -177,6 +177,14 @@ def test_a_run_that_makes_no_parameter_changes_nothing():
     assert made.weights and subject.settle(call_of(X)) == made and torch.equal(output(subject), output(subject))
 
 
+def test_calls_in_turn_find_what_the_one_before_has_left():
+    subject = Subject(Late(nn.Identity()))
+    subject.settle(call_of(X))
+    again = call_of(X, dropout=False)
+    one, other = subject.call(again), subject.call(again._replace(earlier=(again,)))
+    assert torch.allclose(other.outputs[0], 1.5 * one.outputs[0]) and torch.equal(output(subject), one.outputs[0])
+
+
 # --- inspected and made ------------------------------------------------------------------------------------
 
 

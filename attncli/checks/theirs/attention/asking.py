@@ -73,13 +73,28 @@ def settled(subject: Subject, roles: Roles, made: Made) -> Made:
     return made
 
 
-def evidence(description: Description) -> str:
-    """Return the source of what is checked, with that of the classes and functions of its file that it names."""
+def defined_in(description: Description) -> tuple[str, dict[str, Any]]:
+    """Return the text of its file, and the classes and functions there by their names."""
     text = "".join(linecache.getlines(description.file))
     try:
-        nodes = {node.name: node for node in ast.parse(text).body if isinstance(node, DEFINED)}
+        return text, {node.name: node for node in ast.parse(text).body if isinstance(node, DEFINED)}
     except SyntaxError:
-        return description.source
+        return text, {}
+
+
+def bases_of(description: Description) -> list[str]:
+    """Return its name and those of the classes of its file that it is made of."""
+    _, nodes = defined_in(description)
+    names = [description.name]
+    for name in names:
+        bases = getattr(nodes.get(name), "bases", ())
+        names += [base.id for base in bases if isinstance(base, ast.Name) and base.id not in names]
+    return names
+
+
+def evidence(description: Description) -> str:
+    """Return the source of what is checked, with that of the classes and functions of its file that it names."""
+    text, nodes = defined_in(description)
     found: dict[str, str] = {}
     waiting = [description.name]
     while waiting:

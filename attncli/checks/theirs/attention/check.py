@@ -1,5 +1,6 @@
 """Somebody's attention: found out how it is called, tried on inputs of every kind, and diagnosed."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ from attncli.attention.mistakes.known import DROPOUT
 from attncli.base.errors import RequestError
 from attncli.checks.code.failing import OR_ADAPTER
 from attncli.checks.code.subject import Description, Parameter, Subject
-from attncli.checks.theirs.attention.asking import make
+from attncli.checks.theirs.attention.asking import bases_of, make
 from attncli.checks.theirs.attention.diagnosis import diagnose
 from attncli.checks.theirs.attention.examination import GIVES_ZERO, NOWHERE, Examination
 from attncli.checks.theirs.attention.fitting import Asked, Fit
@@ -45,6 +46,7 @@ def check_attention(subject: Subject, wanted: Wanted, real: RealLayers | None = 
     checks = [
         *of.shapes(),
         *of.masks(),
+        *as_named(description, of),
         *of.precisions(),
         *check_gradients(of),
         *check_laws(of),
@@ -73,6 +75,14 @@ def check_attention(subject: Subject, wanted: Wanted, real: RealLayers | None = 
         hint_of(asked, unmasked, fit) if wrong else "",
         maps,
     )
+
+
+def as_named(description: Description, of: Examination) -> list[Check]:
+    """Whether what is called causal hides the future, unless a flag or a mask is to say so."""
+    named = re.search("causal|masked_?self", " ".join(bases_of(description)), re.IGNORECASE)
+    if named is None or of.asked.roles.has("causal", "mask"):
+        return []
+    return [Check("hides the future, as its name says", of.causal)]
 
 
 def is_never_given(one: Parameter, asked: Asked) -> bool:

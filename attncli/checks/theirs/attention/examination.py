@@ -1,5 +1,6 @@
 """Trying a subject on inputs of every kind, each answer beside the formula's."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -51,7 +52,9 @@ class Examination:
         return inputs._replace(seen=Seen(pairs=mask))
 
     def padded(self, inputs: Inputs) -> Inputs:
-        return inputs._replace(seen=Seen(padding=drawing.some_padding(inputs.query.shape[0], inputs.key.shape[-2])))
+        return inputs._replace(
+            seen=inputs.seen._replace(padding=drawing.some_padding(inputs.query.shape[0], inputs.key.shape[-2]))
+        )
 
     def hiding(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
         """With this mask `[query, key]`, as far as any way to say a mask can say it; None where none can."""
@@ -306,7 +309,9 @@ class Examination:
         if random:
             return Check(name, False, note="it draws something anew each time, in eval too")
         inputs = self.draw(seed=10)
-        first, second = self.run(inputs), self.run(inputs)
+        first = self.run(inputs)
+        call = first.form.call(inputs, first.dtype, dropout=self.asked.dropout)
+        second = replace(first, answer=self.asked.subject.call(call._replace(earlier=(call,))))
         if first.result is None or second.result is None:
             return Check(name, None, note=no_output(first.answer))
         gap = difference(first.result.output, second.result.output)

@@ -40,8 +40,6 @@ class AdditiveAttention(nn.Module):
 
     def forward(self, queries, keys, values, valid_lens):
         queries, keys = self.W_q(queries), self.W_k(keys)
-        # After dimension expansion, shape of queries: (batch_size, no. of queries, 1, num_hiddens) and shape of
-        # keys: (batch_size, 1, no. of key-value pairs, num_hiddens). Sum them up with broadcasting
         features = queries.unsqueeze(2) + keys.unsqueeze(1)
         features = torch.tanh(features)
         scores = self.w_v(features).squeeze(-1)
@@ -56,12 +54,9 @@ class DotProductAttention(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
 
-    # Shape of queries: (batch_size, no. of queries, d), of keys: (batch_size, no. of key-value pairs, d), of
-    # values: (batch_size, no. of key-value pairs, value dimension), of valid_lens: (batch_size,) or
-    # (batch_size, no. of queries)
+    # Shape of valid_lens: (batch_size,) or (batch_size, no. of queries)
     def forward(self, queries, keys, values, valid_lens=None):
         d = queries.shape[-1]
-        # Swap the last two dimensions of keys with keys.transpose(1, 2)
         scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(d)
         self.attention_weights = masked_softmax(scores, valid_lens)
         return torch.bmm(self.dropout(self.attention_weights), values)
@@ -80,13 +75,11 @@ class MultiHeadAttention(nn.Module):
         self.W_o = nn.LazyLinear(num_hiddens, bias=bias)
 
     def transpose_qkv(self, X):
-        """Transposition for parallel computation of multiple attention heads."""
         X = X.reshape(X.shape[0], X.shape[1], self.num_heads, -1)
         X = X.permute(0, 2, 1, 3)
         return X.reshape(-1, X.shape[2], X.shape[3])
 
     def transpose_output(self, X):
-        """Reverse the operation of transpose_qkv."""
         X = X.reshape(-1, self.num_heads, X.shape[1], X.shape[2])
         X = X.permute(0, 2, 1, 3)
         return X.reshape(X.shape[0], X.shape[1], -1)
@@ -96,7 +89,6 @@ class MultiHeadAttention(nn.Module):
         keys = self.transpose_qkv(self.W_k(keys))
         values = self.transpose_qkv(self.W_v(values))
         if valid_lens is not None:
-            # On axis 0, copy the first item (scalar or vector) for num_heads times, then copy the next item ...
             valid_lens = torch.repeat_interleave(valid_lens, repeats=self.num_heads, dim=0)
         output = self.attention(queries, keys, values, valid_lens)
         return self.W_o(self.transpose_output(output))

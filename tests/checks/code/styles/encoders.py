@@ -33,19 +33,13 @@ class BertSelfAttention(nn.Module):
         query_layer = self.transpose_for_scores(self.query(hidden_states))
         key_layer = self.transpose_for_scores(self.key(hidden_states))
         value_layer = self.transpose_for_scores(self.value(hidden_states))
-
-        # Take the dot product between "query" and "key" to get the raw attention scores.
         attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
         attention_scores = attention_scores / math.sqrt(self.attention_head_size)
         if attention_mask is not None:  # (batch, length), 1 for tokens and 0 for padding
             extended_attention_mask = attention_mask[:, None, None, :].to(attention_scores.dtype)
             extended_attention_mask = (1.0 - extended_attention_mask) * torch.finfo(attention_scores.dtype).min
             attention_scores = attention_scores + extended_attention_mask
-
-        # Normalize the attention scores to probabilities.
         attention_probs = nn.functional.softmax(attention_scores, dim=-1)
-        # This is actually dropping out entire tokens to attend to, which might seem a bit unusual, but is taken from
-        # the original Transformer paper.
         attention_probs = self.dropout(attention_probs)
         if head_mask is not None:  # (heads,), 1 for heads that are kept
             attention_probs = attention_probs * head_mask[None, :, None, None]
@@ -59,17 +53,16 @@ class BertSelfAttention(nn.Module):
 class MultiheadAttention(nn.Module):
     """As torch's own: batch first, both masks are True where nobody looks, and what sees nothing is NaN."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True):
+    def __init__(self, embed_dim, num_heads, dropout=0.0):
         super().__init__()
         self.num_heads = num_heads
         self.dropout = dropout
         self.in_proj_weight = nn.Parameter(torch.randn(3 * embed_dim, embed_dim) / embed_dim**0.5)
-        self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim)) if bias else None
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
 
     def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
-        weights = self.in_proj_weight.chunk(3)
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         q, k, v = (
             nn.functional.linear(x, w, b).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for x, w, b in zip((query, key, value), weights, biases, strict=True)

@@ -58,9 +58,7 @@ class LlamaReferenceAttention(nn.Module):
         xq = self.wq(x).view(bsz, seqlen, self.n_heads, self.head_dim)
         xk = self.wk(x).view(bsz, seqlen, self.n_kv_heads, self.head_dim)
         xv = self.wv(x).view(bsz, seqlen, self.n_kv_heads, self.head_dim)
-        freqs_cis = precompute_freqs_cis(self.head_dim, seqlen)
-        xq, xk = apply_rotary_emb(xq, xk, freqs_cis)
-
+        xq, xk = apply_rotary_emb(xq, xk, precompute_freqs_cis(self.head_dim, seqlen))
         keys = repeat_kv(xk, self.n_rep).transpose(1, 2)
         values = repeat_kv(xv, self.n_rep).transpose(1, 2)
         xq = xq.transpose(1, 2)
@@ -105,7 +103,6 @@ class LlamaAttention(nn.Module):
         query_states = self.q_proj(hidden_states).view(bsz, q_len, -1, self.head_dim).transpose(1, 2)
         key_states = self.k_proj(hidden_states).view(bsz, q_len, -1, self.head_dim).transpose(1, 2)
         value_states = self.v_proj(hidden_states).view(bsz, q_len, -1, self.head_dim).transpose(1, 2)
-
         past_len = past_key_value[0].shape[2] if past_key_value is not None else 0
         position_ids = torch.arange(past_len, past_len + q_len, device=hidden_states.device)
         cos, sin = self.rotary_emb(position_ids, hidden_states.dtype)
@@ -125,103 +122,83 @@ class LlamaAttention(nn.Module):
         if attention_mask is not None:  # (batch, key), 0 for padding
             causal = causal & attention_mask[:, None, None, :kv_len].bool()
         attn_weights = attn_weights.masked_fill(~causal, torch.finfo(attn_weights.dtype).min)
-
-        # upcast attention to fp32
         attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query_states.dtype)
         attn_output = torch.matmul(attn_weights, value_states)
         attn_output = attn_output.transpose(1, 2).reshape(bsz, q_len, -1).contiguous()
         return self.o_proj(attn_output), past_key_value
 
 
-class MistralAttention(nn.Module):
-    """A token sees `sliding_window` tokens: itself and those before it."""
+class GroupedQueryAttention(nn.Module):
+    """The projections that the classes below share."""
 
-    def __init__(self, dim, n_heads, n_kv_heads, sliding_window=4096):
-        super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
-        self.head_dim = dim // n_heads
-        self.sliding_window = sliding_window
-        self.wq = nn.Linear(dim, n_heads * self.head_dim, bias=False)
-        self.wk = nn.Linear(dim, n_kv_heads * self.head_dim, bias=False)
-        self.wv = nn.Linear(dim, n_kv_heads * self.head_dim, bias=False)
-        self.wo = nn.Linear(n_heads * self.head_dim, dim, bias=False)
-
-    def forward(self, x):
-        b, t, _ = x.shape
-        q = self.wq(x).view(b, t, self.n_heads, self.head_dim).transpose(1, 2)
-        k = self.wk(x).view(b, t, self.n_kv_heads, self.head_dim).transpose(1, 2)
-        v = self.wv(x).view(b, t, self.n_kv_heads, self.head_dim).transpose(1, 2)
-        q_idx = torch.arange(t, device=x.device)[:, None]
-        kv_idx = torch.arange(t, device=x.device)[None, :]
-        mask = (kv_idx <= q_idx) & (kv_idx > q_idx - self.sliding_window)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        return self.wo(out.transpose(1, 2).reshape(b, t, -1))
-
-
-class Gemma2Attention(nn.Module):
-    def __init__(self, hidden_size, num_heads, num_kv_heads, attn_logit_softcapping=50.0):
+    def __init__(self, hidden_size, num_heads, num_kv_heads, bias=False):
         super().__init__()
         self.head_dim = hidden_size // num_heads
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.scaling = self.head_dim**-0.5
+        self.num_key_value_groups = num_heads // num_kv_heads
+        self.q_proj = nn.Linear(hidden_size, num_heads * self.head_dim, bias=bias)
+        self.k_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=bias)
+        self.v_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=bias)
+        self.o_proj = nn.Linear(num_heads * self.head_dim, hidden_size, bias=bias)
+
+    def heads(self, projected):
+        return projected.view(*projected.shape[:-1], -1, self.head_dim).transpose(1, 2)
+
+
+class MistralAttention(GroupedQueryAttention):
+    """A token sees `sliding_window` tokens: itself and those before it."""
+
+    def __init__(self, hidden_size, num_heads, num_kv_heads, sliding_window=4096):
+        super().__init__(hidden_size, num_heads, num_kv_heads)
+        self.sliding_window = sliding_window
+
+    def forward(self, x):
+        q, k, v = self.heads(self.q_proj(x)), self.heads(self.k_proj(x)), self.heads(self.v_proj(x))
+        q_idx = torch.arange(x.shape[1], device=x.device)[:, None]
+        kv_idx = torch.arange(x.shape[1], device=x.device)[None, :]
+        mask = (kv_idx <= q_idx) & (kv_idx > q_idx - self.sliding_window)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.o_proj(out.transpose(1, 2).flatten(2))
+
+
+class Gemma2Attention(GroupedQueryAttention):
+    def __init__(self, hidden_size, num_heads, num_kv_heads, attn_logit_softcapping=50.0):
+        super().__init__(hidden_size, num_heads, num_kv_heads)
         self.attn_logit_softcapping = attn_logit_softcapping
-        self.q_proj = nn.Linear(hidden_size, num_heads * self.head_dim, bias=False)
-        self.k_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=False)
-        self.v_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=False)
-        self.o_proj = nn.Linear(num_heads * self.head_dim, hidden_size, bias=False)
 
     def forward(self, hidden_states):
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.head_dim)
-        q = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        k = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        v = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        k, v = (one.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1) for one in (k, v))
-
-        attn_weights = torch.matmul(q, k.transpose(2, 3)) * self.scaling
+        q = self.heads(self.q_proj(hidden_states))
+        k = self.heads(self.k_proj(hidden_states)).repeat_interleave(self.num_key_value_groups, dim=1)
+        v = self.heads(self.v_proj(hidden_states)).repeat_interleave(self.num_key_value_groups, dim=1)
+        attn_weights = torch.matmul(q, k.transpose(2, 3)) * self.head_dim**-0.5
         future = torch.ones(attn_weights.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
         attn_weights = attn_weights / self.attn_logit_softcapping
         attn_weights = torch.tanh(attn_weights)
         attn_weights = attn_weights * self.attn_logit_softcapping
         attn_weights = attn_weights.masked_fill(future, float("-inf"))
         attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(q.dtype)
-        attn_output = torch.matmul(attn_weights, v).transpose(1, 2)
-        return self.o_proj(attn_output.reshape(*input_shape, -1))
+        return self.o_proj(torch.matmul(attn_weights, v).transpose(1, 2).flatten(2))
 
 
-class GptOssAttention(nn.Module):
+class GptOssAttention(GroupedQueryAttention):
     """Each head has a sink, which takes part of the softmax and has no value."""
 
     def __init__(self, hidden_size, num_attention_heads, num_key_value_heads):
-        super().__init__()
-        self.head_dim = hidden_size // num_attention_heads
-        self.num_key_value_groups = num_attention_heads // num_key_value_heads
-        self.q_proj = nn.Linear(hidden_size, num_attention_heads * self.head_dim)
-        self.k_proj = nn.Linear(hidden_size, num_key_value_heads * self.head_dim)
-        self.v_proj = nn.Linear(hidden_size, num_key_value_heads * self.head_dim)
-        self.o_proj = nn.Linear(num_attention_heads * self.head_dim, hidden_size)
+        super().__init__(hidden_size, num_attention_heads, num_key_value_heads, bias=True)
         self.sinks = nn.Parameter(torch.randn(num_attention_heads))
 
     def forward(self, hidden_states):
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.head_dim)
-        query = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        key = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        value = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        key = key.repeat_interleave(self.num_key_value_groups, dim=1)
-        value = value.repeat_interleave(self.num_key_value_groups, dim=1)
-
+        query = self.heads(self.q_proj(hidden_states))
+        key = self.heads(self.k_proj(hidden_states)).repeat_interleave(self.num_key_value_groups, dim=1)
+        value = self.heads(self.v_proj(hidden_states)).repeat_interleave(self.num_key_value_groups, dim=1)
         attn_weights = torch.matmul(query, key.transpose(2, 3)) * self.head_dim**-0.5
         future = torch.ones(attn_weights.shape[-2:], dtype=torch.bool, device=query.device).triu(1)
         attn_weights = attn_weights.masked_fill(future, torch.finfo(attn_weights.dtype).min)
         sinks = self.sinks.reshape(1, -1, 1, 1).expand(query.shape[0], -1, query.shape[-2], -1)
         combined_logits = torch.cat([attn_weights, sinks], dim=-1)
-        # This was not in the original implementation and slightly affects results; it prevents overflow in BF16/FP16
         combined_logits = combined_logits - combined_logits.max(dim=-1, keepdim=True).values
         probs = F.softmax(combined_logits, dim=-1, dtype=combined_logits.dtype)
         scores = probs[..., :-1]  # we drop the sink here
-        attn_output = torch.matmul(scores, value).transpose(1, 2)
-        return self.o_proj(attn_output.reshape(*input_shape, -1).contiguous())
+        return self.o_proj(torch.matmul(scores, value).transpose(1, 2).flatten(2))
 
 
 class RMSNorm(nn.Module):
@@ -234,27 +211,19 @@ class RMSNorm(nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
 
 
-class Qwen3Attention(nn.Module):
+class Qwen3Attention(GroupedQueryAttention):
     """Queries and keys are normalised, each head by itself."""
 
     def __init__(self, hidden_size, num_heads, num_kv_heads):
-        super().__init__()
-        self.head_dim = hidden_size // num_heads
-        self.num_key_value_groups = num_heads // num_kv_heads
-        self.q_proj = nn.Linear(hidden_size, num_heads * self.head_dim, bias=False)
-        self.k_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=False)
-        self.v_proj = nn.Linear(hidden_size, num_kv_heads * self.head_dim, bias=False)
-        self.o_proj = nn.Linear(num_heads * self.head_dim, hidden_size, bias=False)
+        super().__init__(hidden_size, num_heads, num_kv_heads)
         self.q_norm = RMSNorm(self.head_dim)  # unlike olmo, only on the head dim!
         self.k_norm = RMSNorm(self.head_dim)
 
     def forward(self, hidden_states):
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.head_dim)
-        query_states = self.q_norm(self.q_proj(hidden_states).view(hidden_shape)).transpose(1, 2)
-        key_states = self.k_norm(self.k_proj(hidden_states).view(hidden_shape)).transpose(1, 2)
-        value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+        query_states = self.q_norm(self.heads(self.q_proj(hidden_states)))
+        key_states = self.k_norm(self.heads(self.k_proj(hidden_states)))
+        value_states = self.heads(self.v_proj(hidden_states))
         key_states = key_states.repeat_interleave(self.num_key_value_groups, 1)
         value_states = value_states.repeat_interleave(self.num_key_value_groups, 1)
         out = F.scaled_dot_product_attention(query_states, key_states, value_states, is_causal=True)
-        return self.o_proj(out.transpose(1, 2).reshape(*input_shape, -1))
+        return self.o_proj(out.transpose(1, 2).flatten(2))

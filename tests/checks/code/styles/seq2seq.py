@@ -12,12 +12,9 @@ class BahdanauAttention(nn.Module):
         self.V = nn.Linear(units, 1)
 
     def forward(self, query, values):
-        # query hidden state shape == (batch_size, hidden size)
-        # we are doing this to broadcast addition along the time axis to calculate the score
         query_with_time_axis = query.unsqueeze(1)
         # score shape == (batch_size, max_length, 1)
         score = self.V(torch.tanh(self.W1(query_with_time_axis) + self.W2(values)))
-        # attention_weights shape == (batch_size, max_length, 1)
         attention_weights = torch.softmax(score, dim=1)
         # context_vector shape after sum == (batch_size, hidden_size)
         context_vector = attention_weights * values
@@ -27,10 +24,9 @@ class BahdanauAttention(nn.Module):
 class BartAttention(nn.Module):
     """Multi-headed attention; the keys and values of the encoder are made once and then kept."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True):
+    def __init__(self, embed_dim, num_heads, bias=True):
         super().__init__()
         self.num_heads = num_heads
-        self.dropout = dropout
         self.head_dim = embed_dim // num_heads
         self.scaling = self.head_dim**-0.5
         self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
@@ -59,13 +55,11 @@ class BartAttention(nn.Module):
                 key_states = torch.cat([past_key_value[0], key_states], dim=2)
                 value_states = torch.cat([past_key_value[1], value_states], dim=2)
         past_key_value = (key_states, value_states)
-
         attn_weights = torch.matmul(self._shape(query_states), key_states.transpose(2, 3))
         if attention_mask is not None:
             attn_weights = attn_weights + attention_mask
         attn_weights = nn.functional.softmax(attn_weights, dim=-1)
-        attn_probs = nn.functional.dropout(attn_weights, p=self.dropout, training=self.training)
-        attn_output = torch.matmul(attn_probs, value_states).transpose(1, 2).reshape(bsz, tgt_len, -1)
+        attn_output = torch.matmul(attn_weights, value_states).transpose(1, 2).reshape(bsz, tgt_len, -1)
         return self.out_proj(attn_output), attn_weights, past_key_value
 
 

@@ -11,12 +11,8 @@ def softmax(x, axis=-1):
 def scaled_dot_product_attention(q, k, v, mask=None):
     """Calculate the attention weights. mask is 1 where a query must not look."""
     matmul_qk = np.matmul(q, np.swapaxes(k, -1, -2))  # (..., seq_len_q, seq_len_k)
-
-    # scale matmul_qk
     dk = np.float32(k.shape[-1])
     scaled_attention_logits = matmul_qk / np.sqrt(dk)
-
-    # add the mask to the scaled tensor.
     if mask is not None:
         scaled_attention_logits += mask * -1e9
 

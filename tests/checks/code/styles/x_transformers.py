@@ -21,7 +21,6 @@ class Attention(nn.Module):
         self.heads = heads
         self.scale = dim_head**-0.5
         inner_dim = dim_head * heads
-
         self.to_q = nn.Linear(dim, inner_dim, bias=False)
         self.to_kv = nn.Linear(dim, inner_dim * 2, bias=False)
         self.dropout = nn.Dropout(dropout)
@@ -47,7 +46,6 @@ class Attention(nn.Module):
 
         attn = dots.softmax(dim=-1)
         attn = self.dropout(attn)
-
         out = einsum("b h i j, b h j d -> b h i d", attn, v)
         out = rearrange(out, "b h n d -> b n (h d)")
         return self.to_out(out)
@@ -56,16 +54,14 @@ class Attention(nn.Module):
 class CrossAttention(nn.Module):
     """One more key and value that every query may look at, whatever the mask says."""
 
-    def __init__(self, dim, *, context_dim=None, dim_head=64, heads=8):
+    def __init__(self, dim, *, dim_head=64, heads=8):
         super().__init__()
         self.scale = dim_head**-0.5
         self.heads = heads
         inner_dim = dim_head * heads
-        context_dim = default(context_dim, lambda: dim)
-
         self.null_kv = nn.Parameter(torch.randn(2, dim_head))
         self.to_q = nn.Linear(dim, inner_dim, bias=False)
-        self.to_kv = nn.Linear(context_dim, inner_dim * 2, bias=False)
+        self.to_kv = nn.Linear(dim, inner_dim * 2, bias=False)
         self.to_out = nn.Linear(inner_dim, dim, bias=False)
 
     def forward(self, x, context, mask=None):
