@@ -2,7 +2,7 @@
 
 In the order in which they are taken:
 
-    projections ─ split ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
+    projections ─ split ─ norm ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
 
 The defaults are right: the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
 """
@@ -113,6 +113,11 @@ def join(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(-2)
 
 
+def unnormed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys as they meet. Here they are not normalised."""
+    return query, key
+
+
 def unplaced(x: Tensor, first: int) -> Tensor:
     """Queries or keys as the position of each token changes them; `first` is that of the first one. Here not at all."""
     return x
@@ -164,6 +169,7 @@ class Formula:
     padding: Callable[[Tensor], Tensor] = padding_mask
     allow: Callable[[Tensor], Tensor] = same
     split: Callable[[Tensor, int], Tensor] = split
+    norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
     place: Callable[[Tensor, int], Tensor] = unplaced
     share: Callable[[Tensor, int], Tensor] = share
     score: Callable[[Tensor, Tensor], Tensor] = score
@@ -180,6 +186,7 @@ class Formula:
         query, key, value = self.heads(inputs)
         sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1])
         queries, keys = query.shape[-2], key.shape[-2]
+        query, key = self.norm(query, key)
         query, key = self.place(query, self.first(queries, keys)), self.place(key, 0)
         scores = self.add(self.scale(self.score(query, key), sizes))
         mask = self.mask(inputs.seen, queries, keys)

@@ -2,6 +2,7 @@
 
 import ast
 import linecache
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,10 +16,11 @@ from attncli.checks.theirs.attention.conventions import (
     Part,
     Parts,
     additive,
-    capped,
+    norms_part,
     positions_part,
+    sinks_part,
+    softcap_part,
     window_part,
-    with_sinks,
 )
 from attncli.checks.theirs.attention.fitting import Asked
 from attncli.checks.theirs.calling import drawing
@@ -30,6 +32,7 @@ from attncli.checks.theirs.calling.roles import KNOWN, Roles, role_of, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
 
+KNOWN_PARTS = re.compile(r"sinks?$|\b[qk]_?(norm|ln)\.weight$")
 DEFINED = (ast.ClassDef, ast.FunctionDef)
 
 
@@ -56,8 +59,7 @@ def make(subject: Subject, description: Description, wanted: Wanted, sizes: Size
             )
     others = unread(made, wanted.map) if ways and ways[0].vector is None else []
     parts = own_parts(description, made, given, weights, others, ways)
-    named = {"sink", "sinks"}
-    others = [name for name in others if name.rpartition(".")[2].rpartition("_")[2].lower() not in named]
+    others = [name for name in others if not KNOWN_PARTS.search(name)]
     return Asked(subject, roles, ways, made, weights, wanted.layout, wanted.means, parts, tuple(others))
 
 
@@ -120,12 +122,13 @@ def own_parts(
     if isinstance(window := by_role.get("window"), int) and window > 1:
         parts.append(window_part(window))
     if isinstance(cap := by_role.get("softcap"), int | float) and cap:
-        parts.append(Part({f"scores capped at {cap:g}": {"add": partial(capped, cap=cap)}}))
-    sinks = [name for name in others if name.rpartition(".")[2].rpartition("_")[2].lower() in ("sink", "sinks")]
-    if len(sinks) == 1:
-        parts.append(
-            Part({"each head has a sink": {"normalise": partial(with_sinks, sinks=weights[sinks[0]].flatten())}}, True)
-        )
+        parts.append(softcap_part(cap))
+    for name in others:
+        if re.search(r"sinks?$", name):
+            parts.append(sinks_part(weights[name].flatten()))
+    norms = [name for part in ("q", "k") for name in others if re.search(rf"\b{part}_?(norm|ln)\.weight$", name)]
+    if len(norms) == 2:
+        parts.append(norms_part(*(weights[name] for name in norms)))
     if ways and ways[0].vector is not None:
         vector = weights[ways[0].vector].flatten()
         parts.append(Part({"additive scores": {"score": partial(additive, vector=vector), "scale": keep_scores}}, True))

@@ -1,7 +1,7 @@
 """What attention may be: the formula under conventions and with parts of its own, with no mistake, one, or two."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
@@ -78,9 +78,18 @@ Candidate = tuple[tuple[Mistake, ...], tuple[str, ...], Formula, Formula]
 
 def candidates(trials: Sequence[Trial], parts: Parts) -> Iterator[Candidate]:
     """Mistakes, conventions, the formula with both, and with conventions alone: one, then two mistakes."""
+    for part in parts:
+        others = list(bases(tuple(one for one in parts if one is not part)))
+        for mistake in part.mistakes:
+            for names, base in others:
+                way = next(iter(part.ways))
+                right = changed(base, part.ways[way])
+                if right is not None:
+                    named = (way, *names)
+                    yield from (((mistake,), named, made, right) for made in with_mistakes(base, (mistake,)))
     conventions = list(bases(parts))[:MOST]
     for count in (1, 2):
-        for mistakes in combinations((*(one for part in parts for one in part.mistakes), *MISTAKES), count):
+        for mistakes in combinations(MISTAKES, count):
             for names, base in conventions if count < 2 else conventions[:3]:
                 if is_causal(names) or not any(map(of_masks, mistakes)):
                     few = None if count < 2 else FEW
@@ -142,6 +151,33 @@ def sloped(scores: Tensor, sign: float = -1.0, backwards: bool = False) -> Tenso
     return scores + sign * (slopes.flip(0) if backwards else slopes)[:, None, None] * distance
 
 
+def mixed(x: Tensor, first: int, interleaved: bool) -> Tensor:
+    """Turn pairs that lie in one order by angles that lie in the other."""
+    rotary = Rotary(x.shape[-1])
+    cos, sin = rotary.angles(torch.arange(first, first + x.shape[-2]), x.dtype)
+    if interleaved:
+        cos, sin = (torch.cat([one, one], dim=-1) for one in (cos, sin))
+        other = torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
+    else:
+        cos, sin = (one.repeat_interleave(2, dim=-1) for one in (cos, sin))
+        other = torch.cat([-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]], dim=-1)
+    return x * cos + other * sin
+
+
+def turning_values(turn: Callable[..., Tensor]) -> Change:
+    """Turn queries, keys and values."""
+    return {"place": turn, "weigh": lambda weights, key, value: weights @ turn(value, 0)}
+
+
+def rms_normed(query: Tensor, key: Tensor, weights: tuple[Tensor, Tensor], epsilon: float) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean(x²) + ε) · weight, of queries and of keys   (Zhang and Sennrich 2019, equation 4)."""
+
+    def normed(x: Tensor, weight: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon) * weight.to(x)
+
+    return normed(query, weights[0]), normed(key, weights[1])
+
+
 def capped(scores: Tensor, cap: float) -> Tensor:
     """cap · tanh(scores / cap)   (Gemma 2, section 2)."""
     return cap * torch.tanh(scores / cap)
@@ -172,14 +208,31 @@ def positions_part(source: str) -> Parts:
     """Return rotary positions or ALiBi where the source speaks of one; both where there is no source."""
     parts: list[Part] = []
     if not source or re.search(r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b", source, re.IGNORECASE):
-        ways = {
+        ways: dict[str, Change] = {
             f"rotary positions, {said}{'' if base == 1e4 else f', base {base:g}'}": {
                 "place": partial(turned, interleaved=interleaved, base=base)
             }
             for base in (1e4, *(base for base in (5e5, 1e6) if re.search(f"{base:.0f}|{base:_.0f}|{base:g}", source)))
             for said, interleaved in (("pairs half a head apart", False), ("pairs side by side", True))
         }
-        parts.append(Part(ways))
+        wrong_turns = (
+            mistake_with(
+                "rotary pairs",
+                "whose vectors are turned in pairs of one order by angles in the other",
+                "lay the angles out as the pairs lie: cat([a, a]) for halves, repeat_interleave(2) for neighbours",
+                "turn",
+                {"place": partial(mixed, interleaved=False)},
+                {"place": partial(mixed, interleaved=True)},
+            ),
+            mistake_with(
+                "rotary on values",
+                "whose values are turned too",
+                "turn queries and keys alone",
+                "turn",
+                *(turning_values(way["place"]) for way in ways.values()),
+            ),
+        )
+        parts.append(Part(ways, mistakes=wrong_turns))
     if not source or re.search(r"alibi|slope", source, re.IGNORECASE):
         wrong = mistake_with(
             "ALiBi slopes",
@@ -192,6 +245,45 @@ def positions_part(source: str) -> Parts:
         )
         parts.append(Part({"ALiBi: a slope times the distance": {"add": sloped}}, mistakes=(wrong,)))
     return tuple(parts)
+
+
+def softcap_part(cap: float) -> Part:
+    late = mistake_with(
+        "softcap after the mask",
+        "whose scores are capped after the mask, which then hides nothing",
+        "cap the scores, and then hide",
+        "hide",
+        {
+            "add": partial(capped, cap=cap),
+            "hide": lambda scores, mask: scores.masked_fill(~mask, -cap),
+            "forbid": lambda weights, mask: weights,
+        },
+    )
+    return Part({f"scores capped at {cap:g}": {"add": partial(capped, cap=cap)}}, mistakes=(late,))
+
+
+def sinks_part(sinks: Tensor) -> Part:
+    forgotten = mistake_with(
+        "sinks left out",
+        "without its sinks in the sum of softmax",
+        "append the sink to the scores before softmax, and drop its column after",
+        "normalise",
+        {"normalise": RIGHT.normalise},
+    )
+    return Part({"each head has a sink": {"normalise": partial(with_sinks, sinks=sinks)}}, True, (forgotten,))
+
+
+def norms_part(query: Tensor, key: Tensor) -> Part:
+    """RMS norms of the queries and keys of each head, with the epsilons that are usual."""
+    return Part(
+        {
+            f"queries and keys normalised, epsilon {epsilon:g}": {
+                "norm": partial(rms_normed, weights=(query, key), epsilon=epsilon)
+            }
+            for epsilon in (1e-6, 1e-5, torch.finfo(torch.float32).eps, torch.finfo(torch.float64).eps)
+        },
+        needed=True,
+    )
 
 
 def window_part(window: int) -> Part:

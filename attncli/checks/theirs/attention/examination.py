@@ -220,7 +220,7 @@ class Examination:
             *(self.silent(role, encoding) for role, encoding in self.fit.silent),
         ]
         if "mask" in self.fit.accepted and {"padding", "lengths"} & set(self.fit.accepted):
-            checks.append(self.compare("both masks together", self.padded(self.pairs(whole, causal_mask(tokens)))))
+            checks.append(self.compare("both masks together", self.padded(self.pairs(own, each))))
         return [*checks, self.nothing_seen()]
 
     def silent(self, role: str, encoding: Encoding) -> Check:

@@ -198,6 +198,10 @@ class Asked:
             for usual in (True, False):  # numbers in the place of True and False only where these are not understood
                 some = [one for one in ways if ((one.means, one.dtype) in USUAL) == usual]
                 tried = [trial for encoding in some for trial in self.masked(fit, role, encoding)]
+                if (
+                    not usual and not taken and all(trial.result is None for trial in tried)
+                ):  # but as many texts as heads
+                    tried = [trial for encoding in ways for trial in self.masked(fit, role, encoding, fit.heads)]
                 taken += [trial for trial in tried if trial.result is not None]
                 right = right or [trial for trial in taken if trial.fits(fit.variant)]
                 if right:
@@ -226,10 +230,10 @@ class Asked:
                     return replace(with_masks(fit, role, accepted), mistakes=mistakes, variant=formula)
         return replace(with_masks(fit, role, (taken[0].form.encodings[role],)), known=False)
 
-    def masked(self, fit: Fit, role: str, encoding: Encoding) -> Iterator[Trial]:
+    def masked(self, fit: Fit, role: str, encoding: Encoding, texts: int = Shape().batch) -> Iterator[Trial]:
         """One, with a mask that this encoding can say; none where it can't be."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
-        shape = shape_in(form)
+        shape = shape_in(form, Shape(texts))
         crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
         inputs = self.draw(form.roles, fit.reading, shape, crosses, seed=2)
         queries, keys, batch = inputs.query.shape[-2], inputs.key.shape[-2], inputs.query.shape[0]
