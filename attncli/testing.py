@@ -50,7 +50,7 @@ def assert_no_leak(
     call: runs it on texts and on which tokens are real, bool `[text, token]`, or None for all; without it a model that
     is not of transformers is asked about the future alone. causal: by default what the configuration says, else True.
 
-    Raises AssertionError with position, layer, head and size of the leak, and RequestError where nothing can be checked.
+    Raises AssertionError with position, layer, head and size of the leak; RequestError where nothing can be checked.
     """
     __tracebackhide__ = True
     from attncli.checks.behaviour.examine import examine

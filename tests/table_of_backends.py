@@ -25,9 +25,9 @@ TYPES = (
     "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "gemma", "gemma2",
     "gemma3_text", "gpt_oss", "gpt2", "gpt_neo", "gpt_neox", "gpt_bigcode", "gptj", "codegen", "falcon", "bloom", "mpt",
     "opt", "biogpt", "xglm", "phi", "phi3", "olmo", "olmo2", "olmo3", "smollm3", "deepseek_v3", "starcoder2", "granite",
-    "cohere", "cohere2", "stablelm", "persimmon", "nemotron", "glm4", "exaone4", "doge", "diffllama", "bitnet", "helium",
-    "arcee", "seed_oss", "lfm2", "jamba", "bamba", "mamba", "minimax", "modernbert-decoder", "apertus", "ernie4_5",
-    "bert", "roberta", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "albert", "esm", "eurobert",
+    "cohere", "cohere2", "stablelm", "persimmon", "nemotron", "glm4", "exaone4", "doge", "diffllama", "bitnet",
+    "helium", "arcee", "seed_oss", "lfm2", "jamba", "bamba", "mamba", "minimax", "modernbert-decoder", "apertus",
+    "ernie4_5", "bert", "roberta", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "albert", "esm", "eurobert",
     "t5", "bart", "marian", "mbart", "pegasus", "mt5",
 )  # fmt: skip
 SHORT = {"eager": "eager", "sdpa": "sdpa", "flex_attention": "flex", "flash_attention_2": "flash"}
@@ -75,8 +75,8 @@ def main(types: list[str]) -> None:
     if types:
         print(table(behaviours))
     else:
-        ran = f"transformers {transformers.__version__}, torch {torch.__version__}"
-        write(f"{len(behaviours)} model types, {ran}; a backend without a row is not available there.\n\n{table(behaviours)}")
+        ran = f"{len(behaviours)} model types, transformers {transformers.__version__}, torch {torch.__version__}"
+        write(f"{ran}; a backend without a row is not available there.\n\n{table(behaviours)}")
 
 
 if __name__ == "__main__":

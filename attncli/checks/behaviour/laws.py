@@ -1,8 +1,9 @@
 """The laws. Each takes a subject and returns what it found: whether the law holds, and the largest leak.
 
 Every law compares vectors that must be equal. They may differ by rounding: by 32 eps x layers x their size, as in
-`attncli.checks.tolerance`, with the eps of float32 even in float64, since softmax, norms and angles are computed in
-float32 in most models; by 32 times that where the model runs in float32. A leak is named by the first layer whose heads moved, as no earlier layer can have moved it.
+`attncli.checks.tolerance`. The eps is that of float32 even in float64, as most models compute softmax, norms and angles
+in float32; where a model does not run in float64, it is 32 times that. A leak is named by the first layer whose heads
+moved, as no earlier layer can have moved it.
 """
 
 from collections.abc import Callable
@@ -30,20 +31,20 @@ class Finding(NamedTuple):
 
 def found(leaks: dict[str, Leak]) -> Finding:
     """Say whether there is a leak, by the circumstance that each was looked for in. The note names those with one."""
-    worst = max(leaks.values(), key=lambda leak: (leak.real, leak.difference))
+    worst = max(leaks.values(), key=lambda leak: (leak.real, leak.layer is not None, leak.difference))
     return Finding(not worst.real, worst, "; ".join(where for where, leak in leaks.items() if leak.real))
 
 
 def rounding(layers: int, size: float, dtype: torch.dtype) -> float:
-    """Return the largest difference that rounding explains. Experts and recurrent layers of float32 sum up more of it."""
+    """Return the largest difference that rounding explains: more of it where experts and recurrences add up float32."""
     more = 1 if dtype == torch.float64 else FLOAT32_STEPS
     return more * scaled_tolerance(torch.float32, layers, size)
 
 
-def difference(one: Run, other: Run, equal: Tensor | None = None, where: int = 0, shown: Tensor | None = None) -> Leak:
+def difference(one: Run, other: Run, equal: Tensor | None = None, where: int = 0) -> Leak:
     """Compare two runs at the tokens, bool `[text, token]`, that must be equal; by default at all.
 
-    where: the position of the first token. shown: the tokens that stage vectors of an encoder's text may be compared at.
+    where: the position of the first token.
     Returns the leak in the first stage that has one, else the largest difference.
     """
     largest = Leak(0.0, 0.0)
@@ -89,7 +90,7 @@ def ahead(subject: Subject, cached: int, real: Tensor | None) -> Leak:
     """Change each token in a text of its own, beside an unchanged text in the same batch."""
     text = subject.texts()
     start = 0 if real is None else int((~real).sum())
-    begun = {}
+    begun: dict[str, Any] = {}
     length = text.shape[1]
     tokens = range(max(cached, start) + 1, length)
     texts = text.expand(len(tokens) + 1, *text.shape[1:])
@@ -150,7 +151,7 @@ def beside(length: int, left: int, right: int) -> Tensor:
     return real
 
 
-def told(subject: Subject, real: Tensor | None) -> dict[str, Tensor]:
+def told(subject: Subject, real: Tensor | None) -> dict[str, Any]:
     """Tell positions as `generate` does: those of [PAD] do not count."""
     if real is None or not subject.takes_positions:
         return {}
@@ -207,7 +208,9 @@ def outputs(one: Run, other: Run) -> Leak:
 def batches(subject: Subject) -> Finding:
     """A padded batch of texts of several lengths gives what each text gives alone."""
     if not subject.takes_padding or subject.has_source:
-        return Finding(None, note="the model takes no mask of [PAD]" if not subject.takes_padding else "padding says it")
+        return Finding(
+            None, note="the model takes no mask of [PAD]" if not subject.takes_padding else "padding says it"
+        )
     lengths = [subject.length, subject.length - 4, 2]
     texts = subject.texts(len(lengths))
     sides = ["right", *(["left"] if subject.takes_positions else [])]
@@ -261,7 +264,7 @@ def stepped(subject: Subject, text: Tensor, sizes: list[int], real: Tensor | Non
     for size in sizes:
         begin, end = end, end + size
         mask = None if real is None else real[:, :end]
-        positions = {name: one[:, begin:end] for name, one in told(subject, real).items()}
+        positions: dict[str, Any] = {name: one[:, begin:end] for name, one in told(subject, real).items()}
         run = subject.run(text[:, begin:end], mask, cache=cache, keep=True, **positions)
         runs.append(run)
         cache = run.cache
@@ -293,7 +296,9 @@ def packed(subject: Subject) -> Finding:
     half = length // 2
     text = subject.texts()
     positions = torch.cat([torch.arange(half), torch.arange(length - half)])[None]
-    more = {"cu_seqlens": torch.tensor([0, half, length], dtype=torch.int32)} if subject.takes_cu_seqlens else {}
+    more: dict[str, Any] = (
+        {"cu_seqlens": torch.tensor([0, half, length], dtype=torch.int32)} if subject.takes_cu_seqlens else {}
+    )
     with torch.no_grad():
         run = subject.run(text, positions=positions, **more)
         first, second = subject.run(text[:, :half]), subject.run(text[:, half:])
@@ -353,7 +358,9 @@ def window(subject: Subject) -> Finding:
                 head = int((edges * distance.abs()).amax((1, 2)).argmax())
                 leak = Leak(float(abs(seen - furthest)), 0.0, None, place.layer, head)
                 return Finding(
-                    False, leak, f"in layer {place.layer} a token sees {seen} tokens {what}; the configuration says {says}"
+                    False,
+                    leak,
+                    f"in layer {place.layer} a token sees {seen} tokens {what}; the configuration says {says}",
                 )
     return Finding(True)
 
@@ -488,10 +495,7 @@ def agree(mine: dict[str, tuple[Run, Tensor | None]], theirs: dict[str, tuple[Ru
     """Compare the same passes of two backends, in the coarser dtype of both."""
     coarse = min((one["alone"][0].stages[-1].vectors.dtype for one in (mine, theirs)), key=lambda dtype: dtype.itemsize)
     return found(
-        {
-            name: difference(cast(theirs[name][0], coarse), cast(run, coarse), real)
-            for name, (run, real) in mine.items()
-        }
+        {name: difference(cast(theirs[name][0], coarse), cast(run, coarse), real) for name, (run, real) in mine.items()}
     )
 
 

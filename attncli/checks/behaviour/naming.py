@@ -19,6 +19,6 @@ def names_model(what: str) -> bool:
     except (ImportError, ValueError, OSError, SyntaxError):
         return False
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    return any(
-        ast.unparse(base).endswith("PreTrainedModel") for found in classes for base in found.bases
-    ) or any("config_class" in ast.unparse(line).split(" = ")[0] for found in classes for line in found.body)
+    return any(ast.unparse(base).endswith("PreTrainedModel") for found in classes for base in found.bases) or any(
+        "config_class" in ast.unparse(line).split(" = ")[0] for found in classes for line in found.body
+    )

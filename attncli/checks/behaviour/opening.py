@@ -69,7 +69,9 @@ def config_of(model_type: str) -> Any:
     from transformers import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
-        raise RequestError(f"transformers has no model type {quoted(model_type)}: write transformers:llama, for example")
+        raise RequestError(
+            f"transformers has no model type {quoted(model_type)}: write transformers:llama, for example"
+        )
     with quiet(), refusals(f"there is no small {model_type}"):
         config = config_for_laws(model_type)
     if not hasattr(config.get_text_config(decoder=True), "vocab_size"):
@@ -128,7 +130,9 @@ def open_checkpoint(name: str) -> Opened:
                 **safely,
             )
             if missing := sorted(one for one in read["missing_keys"] if not one.startswith("pooler.")):
-                raise RequestError(f"transformers does not find {missing[0]} in {place.path}: the weights are not whole")
+                raise RequestError(
+                    f"transformers does not find {missing[0]} in {place.path}: the weights are not whole"
+                )
         return subject_of(model)
 
     config = configure()

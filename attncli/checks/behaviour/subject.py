@@ -319,7 +319,7 @@ class TheirModel(Subject):
             given["cu_seqlens"] = cu_seqlens
         if self.takes_use_cache:
             given["use_cache"] = keep
-        if cache is not None:
+        if cache is not None and self.cache_name is not None:
             given[self.cache_name] = cache
         made = self.model(**given)
         output = next((made[name] for name in ("last_hidden_state", "logits") if name in made), None)

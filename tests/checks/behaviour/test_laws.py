@@ -1,4 +1,4 @@
-"""Each law finds the mistake that it is about, planted into the code of transformers, and right models keep them all."""
+"""Each law finds its mistake, planted into the code of transformers, and right models keep them all."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -126,7 +126,9 @@ def test_a_window_off_by_one(monkeypatch: Patch, by: int, seen: int) -> None:
     usual = masking_utils.sliding_window_overlay
     monkeypatch.setattr(masking_utils, "sliding_window_overlay", lambda window: usual(window + by))
     found = broken(check("mistral"))
-    assert found["window", "eager"].note == f"in layer 0 a token sees {seen} tokens back; the configuration says 3 tokens"
+    assert (
+        found["window", "eager"].note == f"in layer 0 a token sees {seen} tokens back; the configuration says 3 tokens"
+    )
 
 
 def test_a_window_in_the_wrong_layers(monkeypatch: Patch) -> None:
@@ -140,7 +142,9 @@ def test_a_window_in_the_wrong_layers(monkeypatch: Patch) -> None:
 
 def test_positions_off_by_one_after_a_cache(monkeypatch: Patch) -> None:
     usual = DynamicCache.get_seq_length
-    monkeypatch.setattr(DynamicCache, "get_seq_length", lambda self, layer=0: usual(self, layer) + bool(usual(self, layer)))
+    monkeypatch.setattr(
+        DynamicCache, "get_seq_length", lambda self, layer_idx=0: usual(self, layer_idx) + bool(usual(self, layer_idx))
+    )
     found = broken(check("llama"))
     assert ("cached steps", "eager") in found and "one token at a time" in found["cached steps", "eager"].note
 
@@ -167,9 +171,7 @@ def test_key_heads_in_turns(monkeypatch: Patch) -> None:
 
 
 def test_padding_that_is_shown(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(
-        masking_utils, "padding_mask_function", lambda real: lambda batch, head, query, key: key >= 0
-    )
+    monkeypatch.setattr(masking_utils, "padding_mask_function", lambda real: lambda batch, head, query, key: key >= 0)
     found = broken(check("llama"))
     assert ("padding on the left", "eager") in found and ("padded batches", "eager") in found
     leak = found["padding on the left", "eager"].leak
@@ -179,9 +181,7 @@ def test_padding_that_is_shown(monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize("model_type", ["bert", "t5"])
 def test_padding_that_is_shown_to_an_encoder(monkeypatch: Patch, model_type: str) -> None:
-    monkeypatch.setattr(
-        masking_utils, "padding_mask_function", lambda real: lambda batch, head, query, key: key >= 0
-    )
+    monkeypatch.setattr(masking_utils, "padding_mask_function", lambda real: lambda batch, head, query, key: key >= 0)
     assert {("padding on the right", "eager")} <= set(broken(check(model_type)))
 
 
@@ -207,7 +207,9 @@ def test_a_configuration_that_looks_ahead_is_no_mistake() -> None:
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(heads=st.sampled_from([2, 4, 6]), groups=st.sampled_from([1, 2]), window=st.integers(2, 6), layers=st.integers(1, 2))
+@given(
+    heads=st.sampled_from([2, 4, 6]), groups=st.sampled_from([1, 2]), window=st.integers(2, 6), layers=st.integers(1, 2)
+)
 def test_sizes(heads: int, groups: int, window: int, layers: int) -> None:
     """A right model of any size keeps the laws, and the window that is measured is the one that it was given."""
     sizes = {"num_attention_heads": heads, "num_key_value_heads": groups, "head_dim": 8, "num_hidden_layers": layers}
