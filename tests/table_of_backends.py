@@ -27,7 +27,8 @@ TYPES = (
     "opt", "biogpt", "xglm", "phi", "phi3", "olmo", "olmo2", "olmo3", "smollm3", "deepseek_v3", "starcoder2", "granite",
     "cohere", "cohere2", "stablelm", "persimmon", "nemotron", "glm4", "exaone4", "doge", "diffllama", "bitnet",
     "helium", "arcee", "seed_oss", "lfm2", "jamba", "bamba", "mamba", "minimax", "modernbert-decoder", "apertus",
-    "ernie4_5", "bert", "roberta", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "albert", "esm", "eurobert",
+    "ernie4_5", "bert", "roberta", "distilbert", "electra", "modernbert", "mpnet", "deberta-v2", "albert", "esm",
+    "eurobert",
     "t5", "bart", "marian", "mbart", "pegasus", "mt5",
 )  # fmt: skip
 SHORT = {"eager": "eager", "sdpa": "sdpa", "flex_attention": "flex", "flash_attention_2": "flash"}

@@ -146,7 +146,7 @@ def test_positions_off_by_one_after_a_cache(monkeypatch: Patch) -> None:
         DynamicCache, "get_seq_length", lambda self, layer_idx=0: usual(self, layer_idx) + bool(usual(self, layer_idx))
     )
     found = broken(check("llama"))
-    assert ("cached steps", "eager") in found and "one token at a time" in found["cached steps", "eager"].note
+    assert ("cached steps", "eager") in found and "without position_ids" in found["cached steps", "eager"].note
 
 
 def test_a_cache_that_forgets_its_oldest_token(monkeypatch: Patch) -> None:
