@@ -8,7 +8,9 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
+from attncli.checks.behaviour.naming import names_model
 from attncli.cli import completion, options, output
+from attncli.cli.check_models import check_model
 from attncli.cli.given import refuse
 
 WRONG = 1
@@ -19,7 +21,9 @@ SMALLEST, LARGEST = 0.1, 10_000.0  # gigabytes
 
 def check(
     context: typer.Context,
-    what: Annotated[str, options.argument("WHAT", "FILE.py:NAME or MODULE:NAME, a function or a class.")],
+    what: Annotated[
+        str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE. Without it: -m alone.")
+    ] = None,
     text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
     means: Annotated[
         choices.MaskMeans | None,
@@ -92,11 +96,18 @@ def check(
           def __init__(self, dim, heads): super().__init__({"n": heads, "d": dim})
           def forward(self, x): return super().forward({"x": x})["out"]
 
+    A model of transformers or a checkpoint is checked by what it does, on each backend: does it look ahead, does [PAD]
+    leak, are windows, key heads, cached steps and packed documents what they should be?
+
     \b
     Examples:
+      attncli check transformers:llama
       attncli check my_attention.py:MyAttention
       attncli check my_attention.py:MyAttention -m minilm -l 3 -H 1 "The cat sat."
     """
+    if what is None or names_model(what):
+        check_model(context, what, model, json)
+        return
     if model is None:
         refuse(context, "without -m", "text", "layer", "head")
     check_number("--time-limit", seconds, SHORTEST, LONGEST)

@@ -111,7 +111,7 @@ def with_one_head(of: Examination, subject: Subject, description: Description, w
         fit = asked.fit(asked.trials())
     except RequestError as error:
         return [Check(name, None, note=f"it can't be made so: {error}")]
-    formula = of.fit.formula if fit.mistakes or not fit.known else fit.formula
+    formula = fit.formula if fit.known else of.fit.formula
     other = Examination(asked, replace(of.fit, reading=fit.reading, formula=formula), wanted.nowhere)
     check = other.compare(name, other.draw())
     of.trials += other.trials
