@@ -50,7 +50,7 @@ def check(
         options.choice(
             options.SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "
         ),
-    ] = "zero-or-nan",
+    ] = "any",
     model: Annotated[
         str | None,
         options.option(

@@ -97,8 +97,8 @@ def test_a_mask_that_means_what_was_said(mine, attncli):
 
 @pytest.mark.slow
 def test_what_a_query_gives_that_may_see_nothing(mine, attncli):
-    assert attncli("check", "mine.py:attention").code == 1
-    assert attncli("check", "mine.py:attention", "--nowhere", "any").code == 0
+    assert attncli("check", "mine.py:attention").code == 0
+    assert attncli("check", "mine.py:attention", "--nowhere", "zero-or-nan").code == 1
     assert attncli("check", "mine.py:MyAttention", "--nowhere", "zero").code == 1  # it gives NaN
 
 
@@ -122,7 +122,7 @@ def test_what_is_said_of_names_layouts_and_constructors(mine, attncli, refused):
     assert "--layout 'token of d' is none of: batch head token d, " in refused(
         "check", "mine.py", "--layout", "token of d"
     )
-    for option in (["--mask-means", "allowed"], ["--nowhere", "any"]):
+    for option in (["--mask-means", "allowed"], ["--nowhere", "nan"]):
         assert f"{option[0]} has no effect, as attention takes no mask" in refused("check", "mine.py", *option)
 
 

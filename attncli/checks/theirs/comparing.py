@@ -64,11 +64,16 @@ def tolerance(ours: Result, inputs: Inputs, dtype: str) -> float:
 
 
 def explained(
-    formula: Formula, inputs: Inputs, theirs: Callable[[torch.Size], Tensor | None], dtype: str, within: float
+    formula: Formula,
+    inputs: Inputs,
+    theirs: Callable[[torch.Size], Tensor | None],
+    dtype: str,
+    within: float,
+    padded: bool,
 ) -> bool:
     """Whether the formula, in this precision, gives this answer; or, where there is none of a shape, none either.
 
-    theirs: the answer of a shape, where there is one.
+    theirs: the answer of a shape, where there is one. padded: whether queries that are [PAD] are compared too.
     """
     given = as_dtype(inputs, getattr(torch, dtype))
     try:
@@ -78,7 +83,7 @@ def explained(
     output = theirs(ours.output.shape)
     if output is None:
         return False
-    ignored = padded_queries(inputs)
+    ignored = None if padded else padded_queries(inputs)
     if difference(output, ours.output, ours.nowhere, ignored) <= within:
         return True
     # Where a fully masked row is NaN, what comes after can carry that into other rows.

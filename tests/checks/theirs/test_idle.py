@@ -14,7 +14,7 @@ exec(MINE, SPACE)
     ("name", "wanted", "said"),
     [
         ("unscaled", {"means": "added"}, "--mask-means has no effect, as unscaled takes no mask"),
-        ("unscaled", {"nowhere": "any"}, "--nowhere has no effect, as unscaled takes no mask"),
+        ("unscaled", {"nowhere": "nan"}, "--nowhere has no effect, as unscaled takes no mask"),
         ("unscaled", {"map": {"q": "what"}}, "--map 'q=what': that is none of x, query, "),
         ("unscaled", {"give": {"n": 1}}, "--give n: unscaled's constructor has no such parameter"),
         ("MyAttention", {"map": {"W": "query"}}, "there is q, k, v, mask, W_q, W_k, W_v, W_o"),

@@ -289,6 +289,8 @@ class Examination:
             return Check(name, None, note="it takes no such input")
         trial = self.run(inputs, dtype)
         if OVERFLOW in (trial.answer.error or ""):
+            if self.nowhere != "any":
+                self.trials.append(trial)
             note = f"a number for what is hidden is too large for {dtype}"
             return Check(name, None if self.nowhere == "any" else False, note=note)
         return self.unless_refused(name, trial)

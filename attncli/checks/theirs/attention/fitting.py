@@ -203,7 +203,7 @@ class Asked:
                 ):  # but as many texts as heads
                     tried = [trial for encoding in ways for trial in self.masked(fit, role, encoding, fit.heads)]
                 taken += [trial for trial in tried if trial.result is not None]
-                right = right or [trial for trial in taken if trial.fits(fit.variant)]
+                right = right or [trial for trial in taken if trial.fits(fit.variant, padded=False)]
                 if right:
                     break
             if right:

@@ -47,9 +47,9 @@ class Trial:
         dtype = self.precision if self.dtype == "float64" else self.dtype
         return tolerance(RIGHT(self.inputs), self.inputs, dtype)
 
-    def fits(self, formula: Formula) -> bool:
-        """Whether the formula gives this answer, or as it does none."""
-        return explained(formula, self.inputs, self.output, self.dtype, self.within)
+    def fits(self, formula: Formula, padded: bool = True) -> bool:
+        """Whether the formula gives this answer, or as it does none. padded: also for queries that are [PAD]."""
+        return explained(formula, self.inputs, self.output, self.dtype, self.within, padded)
 
     def output(self, shape: torch.Size) -> Tensor | None:
         """What it gave of this shape."""

@@ -18,7 +18,7 @@ class Sizes(NamedTuple):
     hidden: int = 48
     length: int = 64
     window: int = 3
-    softcap: float = 2.0
+    softcap: float = 1.5
 
     @property
     def head_dim(self) -> int:
