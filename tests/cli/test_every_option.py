@@ -113,7 +113,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "layout": ("token d",),
     "map": ("mask=memory",),
     "give": ("depth=3",),
-    "nowhere": ("any",),
+    "nowhere": ("nan",),
     "seconds": ("0.5",),
     "gigabytes": ("0.1",),
 }
