@@ -15,15 +15,14 @@ from typing import NamedTuple
 
 from checks.theirs.loaded import loaded
 from checks.theirs.right import RIGHT, Right
-from checks.theirs.wrong import NAME, OPTIONS, PAIRS, PLANTED, Planted, source
+from checks.theirs.wrong import NAME, PAIRS, PLANTED, Planted, source
 
 from attncli.base.errors import RequestError
 from attncli.checks.theirs.checking import check
 from attncli.checks.theirs.found import Found
 
-FIELDS = {"--mask-means": "means"}
-# What is told apart from attention by --as has tests of its own.
-ALONE = tuple((one,) for one in PLANTED if not OPTIONS[one.style])
+FIELDS = {"--mask-means": "means", "--nowhere": "nowhere"}
+ALONE = tuple((one,) for one in PLANTED)
 
 
 class Named(NamedTuple):
@@ -48,7 +47,7 @@ class Named(NamedTuple):
 def found_in(*planted: Planted) -> Named:
     """What `check` finds in the program with these mistakes."""
     style = planted[0].style
-    said = iter((*OPTIONS[style], *planted[0].options))
+    said = iter(planted[0].options)
     wanted = {FIELDS[option]: next(said) for option in said}
     with tempfile.TemporaryDirectory() as folder:
         try:

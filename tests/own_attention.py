@@ -41,13 +41,4 @@ class WithDepth(nn.Module):
     def forward(self, x):
         scores = self.q(x) @ self.k(x).transpose(-2, -1)
         return torch.softmax(scores / x.shape[-1] ** 0.5, -1) @ self.v(x)
-
-
-def causal_mask(n):
-    return torch.ones(n, n, dtype=torch.bool).tril()
-
-
-def positions(length, d_model):
-    angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 """

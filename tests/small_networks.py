@@ -6,35 +6,12 @@ from typing import Any
 import torch
 import transformers
 from foreign_checkpoints import write_foreign_tokenizer
-from transformers import AutoConfig
 
-# Values for the names that a configuration has.
-SMALL = {
-    "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
-    "num_layers": 3, "encoder_layers": 3, "decoder_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
-    "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 8, "d_kv": 8, "v_head_dim": 8, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4,
-    "qk_nope_head_dim": 4, "intermediate_size": 64, "moe_intermediate_size": 32, "hidden_dim": 64, "d_ff": 64,
-    "ffn_dim": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "embedding_size": 16, "num_local_experts": 4,
-    "num_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-    "first_k_dense_replace": 1, "vocab_size": 100, "max_position_embeddings": 64, "n_positions": 64,
-    "sliding_window": 4, "initializer_range": 0.3, "init_std": 0.3, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2, "decoder_start_token_id": 1,
-}  # fmt: skip
-MORE = {
-    "deepseek_v3": {"num_key_value_heads": 4, "head_dim": 4},
-    "gemma3_text": {"final_logit_softcapping": None, "attn_logit_softcapping": 5.0},
-    "gemma2": {"attn_logit_softcapping": 2.0},
-}
+from attncli.checks.behaviour.small import MORE, SMALL, small_config
+
+__all__ = ["MORE", "SMALL", "small_config"]
+
 SHARPER = {"marian": 3.0}  # factor of the query weights of types that give uniform attention otherwise
-
-
-def small_config(model_type: str, **more: Any) -> Any:
-    """Return a small configuration of a model type. more: values that go before the usual ones."""
-    known = AutoConfig.for_model(model_type)
-    named = {*known.to_dict(), *type(known).attribute_map}
-    given = {name: value for name, value in SMALL.items() if name in named}
-    return AutoConfig.for_model(model_type, **given | MORE.get(model_type, {}) | more)
 
 
 def sharpen(network: Any, model_type: str) -> None:

@@ -21,7 +21,7 @@ from attncli.align.translate import load_aligner
 from attncli.analysis.statistics_files import load_statistics
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
-from attncli.checks.theirs.subjects.opening import opened
+from attncli.checks.code.subject import opened
 from attncli.cli import completion
 from attncli.cli.texts import read_lines
 from attncli.corpus.inputs.files import Input

@@ -35,10 +35,9 @@ Asked = Literal["cosine", "logit", "probability", "log-probability", "divergence
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 Subject = Literal["maps", "stats", "long"]
-Checked = Literal["attention", "mask", "positions", "layer"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
-Nowhere = Literal["zero-or-nan", "zero", "nan", "any"]
+Nowhere = Literal["any", "zero-or-nan", "zero", "nan"]
 Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 
 

@@ -1,18 +1,17 @@
-"""attncli check: is somebody's attention right, and if not, which mistake is it?"""
+"""attncli check: find out whether somebody's attention is right, and if not, which mistake it has."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.printable import quoted
+from attncli.base.printable import printable, quoted
+from attncli.checks.behaviour.naming import names_model
 from attncli.cli import completion, options, output
+from attncli.cli.check_models import check_model
 from attncli.cli.given import refuse
-
-if TYPE_CHECKING:
-    from attncli.checks.theirs.attention.check import RealLayers
-    from attncli.checks.theirs.found import Found
 
 WRONG = 1
 SECONDS, GIGABYTES = 60.0, 4.0
@@ -22,11 +21,10 @@ SMALLEST, LARGEST = 0.1, 10_000.0  # gigabytes
 
 def check(
     context: typer.Context,
-    what: Annotated[str, options.argument("WHAT", "FILE.py:NAME or MODULE:NAME, a function or a class.")],
+    what: Annotated[
+        str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE. Without it: -m alone.")
+    ] = None,
     text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
-    kind: Annotated[
-        choices.Checked, options.choice(options.SELECTION, choices.Checked, "--as", help="What it is: ")
-    ] = "attention",
     means: Annotated[
         choices.MaskMeans | None,
         options.choice(options.SELECTION, choices.MaskMeans, "--mask-means", help="What True says: "),
@@ -52,7 +50,7 @@ def check(
         options.choice(
             options.SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "
         ),
-    ] = "zero-or-nan",
+    ] = "any",
     model: Annotated[
         str | None,
         options.option(
@@ -98,70 +96,57 @@ def check(
           def __init__(self, dim, heads): super().__init__({"n": heads, "d": dim})
           def forward(self, x): return super().forward({"x": x})["out"]
 
+    A model of transformers or a checkpoint is checked by what it does, on each backend: does it look ahead, does [PAD]
+    leak, are windows, key heads, cached steps and packed documents what they should be?
+
     \b
     Examples:
+      attncli check transformers:llama
       attncli check my_attention.py:MyAttention
       attncli check my_attention.py:MyAttention -m minilm -l 3 -H 1 "The cat sat."
     """
-    from attncli.checks.theirs.idle import IDLE
-
+    if what is None or names_model(what):
+        check_model(context, what, model, json)
+        return
     if model is None:
         refuse(context, "without -m", "text", "layer", "head")
-    elif kind != "attention":
-        refuse(context, f"with --as {kind}", "model")
-    refuse(context, f"with --as {kind}", *IDLE[kind])
     check_number("--time-limit", seconds, SHORTEST, LONGEST)
     check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
-    roles, given = pairs("--map", map), {name: value(said) for name, said in pairs("--give", give).items()}
-    from attncli.checks.theirs.subjects.process import Process
-
-    process = Process(what, seconds, gigabytes)  # it imports torch while this one does
-    from attncli.checks.theirs.checking import check_subject
-    from attncli.checks.theirs.found import Wanted
-    from attncli.checks.theirs.subjects.apart import Apart
+    given = {name: value(said) for name, said in pairs("--give", give).items()}
+    wanted = {"layout": layout, "means": means, "map": pairs("--map", map), "give": given, "nowhere": nowhere}
+    real = None if model is None else layer_of(model, text, layer, head)
+    from attncli.checks.code.process import Checking
     from attncli.cli.progress import progress
 
-    with progress(None, "checks") as advance, Apart(process, advance) as subject:
-        real = None if model is None else layer_of(model, text, layer, head)
-        found = check_subject(subject, Wanted(kind, layout, means, roles, given, nowhere), real)
-    if not found.right and all(one.holds is not False for one in found.checks):
-        raise RequestError(f"nothing of {quoted(what)} could be checked: {found.checks[0].note}")
-    show(found, json)
-    if not found.right:
+    with progress(None, "checks") as advance, Checking(what, wanted, real, seconds, gigabytes) as checking:
+        from attncli.render.terminal import checked  # while the other process imports torch
+
+        document = checking.result(advance)
+    verdicts = [one["holds"] for one in document["checks"]]
+    if not document["right"] and False not in verdicts:
+        why = document["checks"][0]["note"] if verdicts else document["verdict"]
+        raise RequestError(printable(f"nothing of {quoted(what)} could be checked: {why}"))
+    if json:
+        output.json_document(document)
+    else:
+        output.show(*checked.report(document, output.canvas()))
+    if not document["right"]:
         raise typer.Exit(WRONG)
 
 
-def show(found: "Found", json: bool) -> None:
-    document = found.document()
-    if json:
-        output.json_document(document)
-        return
-    from attncli.render.terminal.checked import checks_table, checks_title, diagnosis_lines, layer_maps
-
-    canvas = output.canvas()
-    output.show(*checks_title(document, canvas), checks_table(document))
-    if found.maps is not None:
-        maps = found.maps
-        output.show(*layer_maps(maps.record, found.name, maps.theirs, maps.ours, canvas))
-    output.show(*diagnosis_lines(document, canvas))
-
-
-def layer_of(model: str, text: str | None, layer: str, head: str) -> "RealLayers":
-    """Of the model on the text, the layer under a mask; what is asked for is refused at once."""
-    from attncli.checks.theirs.attention.transplant import real_layer
-    from attncli.cli.source import open_own
+def layer_of(model: str, text: str | None, layer: str, head: str) -> dict[str, Any]:
+    """Find the model's files. Return what the other process needs to load the layer."""
     from attncli.cli.texts import read_inputs
-    from attncli.record.selection import select_one
+    from attncli.models.hub import locate
 
     [one] = read_inputs(text, None, None)
-    loaded = open_own(model, "cpu", "float32")
-    numbers = (select_one(layer, loaded.config.layers, "layer"), select_one(head, loaded.config.heads, "head"))
-    tokens = loaded.tokenizer.encode(*one, None)
-    return lambda mask: real_layer(loaded, tokens, *numbers, mask)
+    place = locate(model)
+    files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
+    return {"place": files, **one._asdict(), "layer": layer, "head": head}
 
 
 def pairs(option: str, said: list[str] | None) -> dict[str, str]:
-    """NAME=VALUE, each. Raises RequestError for what is none."""
+    """Split each NAME=VALUE. Raises RequestError for anything else."""
     found = {}
     for one in said or ():
         name, equals, value = one.partition("=")
@@ -172,14 +157,11 @@ def pairs(option: str, said: list[str] | None) -> dict[str, str]:
 
 
 def value(said: str) -> Any:
-    """A number, True, False, None, or the word itself."""
-    words: dict[str, Any] = {"True": True, "False": False, "None": None}
+    """Return a number, True, False or None, or the word itself."""
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(said)
-        except ValueError:
-            continue
-    return words.get(said, said)
+    return {"True": True, "False": False, "None": None}.get(said, said)
 
 
 def check_number(option: str, number: float, least: float, most: float) -> None:

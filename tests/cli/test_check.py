@@ -19,9 +19,9 @@ TOO_DEEP = """class attention:
     def __init__(self, depth): pass"""
 # Files whose function is called attention, and what is said of them.
 HOSTILE = {
-    "import os\ndef attention(q, k, v):\n    os._exit(3)": "mine.py:attention ends its process (while it is called)",
+    "import os\ndef attention(q, k, v):\n    os._exit(3)": "attention ended its process with exit code 3 (while it",
     "import sys\ndef attention(q, k, v):\n    sys.exit('bye')": "it ends itself by sys.exit(bye) (line 3)",
-    "import ctypes\ndef attention(q, k, v):\n    ctypes.string_at(0)": "mine.py:attention crashes by SIGSEGV (line 3, ",
+    "import ctypes\ndef attention(q, k, v):\n    ctypes.string_at(0)": "attention crashed with SIGSEGV (line 3, ",
     "import torch\ndef attention(q, k, v):\n    return torch.zeros(100 * 2**30)": "takes more than 4 GB of memory",
     "def attention(q, k, v):\n    kept = []\n    while True:\n        kept.append(bytearray(2**26))": "more than 4 GB",
     "def attention(q, k, v):\n    raise ValueError('\\x1b[31mred\\x07\\n')": r"ValueError: \x1b[31mred\x07 (line 2)",
@@ -32,15 +32,6 @@ HOSTILE = {
     "def attention(one, two, three, four, five):\n    return one": "--map one=query (or key, value, x, ",
     TOO_DEEP: "--give depth=VALUE, or an adapter: attncli check --help",
 }
-DELETES = """
-class attention(nn.Module):
-    def __init__(self, d_model):
-        super().__init__()
-        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(3))
-    def forward(self, x):
-        del self.q
-        return x
-"""
 
 
 @pytest.fixture
@@ -63,10 +54,6 @@ def mine(tmp_path, monkeypatch):
     [
         (["mine.py:unscaled", "A text."], "TEXT has no effect without -m"),
         (["mine.py:unscaled", "-l", "3"], "--layer has no effect without -m"),
-        (["mine.py:causal_mask", "--as", "mask", "-m", "minilm"], "--model has no effect with --as mask"),
-        (["mine.py:causal_mask", "--as", "mask", "--layout", "token d"], "--layout has no effect with --as mask"),
-        (["mine.py:positions", "--as", "positions", "--mask-means", "added"], "--mask-means has no effect with --as"),
-        (["mine.py:positions", "--as", "positions", "--nowhere", "any"], "--nowhere has no effect with --as positions"),
         (["mine.py:unscaled", "--map", "q"], "--map 'q' is no NAME=VALUE"),
         (["mine.py:unscaled", "--give", "=3"], "--give '=3' is no NAME=VALUE"),
         (["mine.py:unscaled", "--time-limit", "0"], "--time-limit 0 is out of range: give one from 0.1 to 86400"),
@@ -106,14 +93,12 @@ def test_a_mask_that_means_what_was_said(mine, attncli):
     done = attncli("check", "mine.py:MyAttention", "--mask-means", "forbidden", "--json")
     assert done.code == 1
     assert [one["mistake"] for one in json.loads(done.out)["diagnosis"]] == ["mask inverted"]
-    assert attncli("check", "mine.py:causal_mask", "--as", "mask").code == 0
-    assert attncli("check", "mine.py:causal_mask", "--as", "mask", "--mask-means", "forbidden").code == 1
 
 
 @pytest.mark.slow
 def test_what_a_query_gives_that_may_see_nothing(mine, attncli):
-    assert attncli("check", "mine.py:attention").code == 1
-    assert attncli("check", "mine.py:attention", "--nowhere", "any").code == 0
+    assert attncli("check", "mine.py:attention").code == 0
+    assert attncli("check", "mine.py:attention", "--nowhere", "zero-or-nan").code == 1
     assert attncli("check", "mine.py:MyAttention", "--nowhere", "zero").code == 1  # it gives NaN
 
 
@@ -137,17 +122,8 @@ def test_what_is_said_of_names_layouts_and_constructors(mine, attncli, refused):
     assert "--layout 'token of d' is none of: batch head token d, " in refused(
         "check", "mine.py", "--layout", "token of d"
     )
-    for option in (["--mask-means", "allowed"], ["--nowhere", "any"]):
+    for option in (["--mask-means", "allowed"], ["--nowhere", "nan"]):
         assert f"{option[0]} has no effect, as attention takes no mask" in refused("check", "mine.py", *option)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mask", "positions"])
-def test_other_kinds(mine, attncli, refused, kind):
-    name, found = {"mask": ("causal_mask", "a causal mask"), "positions": ("positions", "sinusoidal positions")}[kind]
-    done = attncli("check", f"mine.py:{name}", "--as", kind, "--json")
-    assert (done.code, json.loads(done.out)["kind"]) == (0, found)
-    assert "nothing has this name" in refused("check", f"mine.py:{name}", "--as", kind, "--map", "other=length")
 
 
 @pytest.mark.slow
@@ -168,8 +144,8 @@ def test_a_module_by_its_path(mine, tmp_path, attncli, refused):
     assert attncli("check", "package.own:MyAttention").code == 0
     assert "no module 'package.other' is in this folder or installed" in refused("check", "package.other:MyAttention")
     assert "mine.py has no 'Other': it has attention, unscaled" in refused("check", "mine.py:Other")
-    assert "mine.py has 6 functions and classes: mine.py:attention, or unscaled" in refused("check", "mine.py")
-    assert "'none.py' is no file that is there" in refused("check", "none.py:attention")
+    assert "mine.py has 4 functions and classes: mine.py:attention, or unscaled" in refused("check", "mine.py")
+    assert "'none.py' can't be read (No such file or directory)" in refused("check", "none.py:attention")
 
 
 @pytest.mark.slow
@@ -195,20 +171,12 @@ def test_harm_ends_in_a_line(mine, refused, text):
 
 
 @pytest.mark.slow
-def test_what_deletes_its_own_weights(mine, refused):
-    mine(f"from torch import nn\n{DELETES}")
-    assert "it runs once and not again: AttributeError: 'attention' object has no attribute 'q'" in refused(
-        "check", "mine.py"
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["while True: pass", "def attention(q, k, v):\n    while True: pass"])
 def test_a_loop_without_end(mine, refused, text):
     mine(text)
     for seconds in (8, 30, 120):  # a busy machine takes so long to import torch
         line = refused("check", "mine.py:attention", "--time-limit", str(seconds))
-        if f"is not done after {seconds} s (line {len(text.splitlines())}, while it is " in line:
+        if f"did not finish within {seconds} s (line {len(text.splitlines())}, while it was being " in line:
             return
     pytest.fail(line)
 

@@ -67,6 +67,7 @@ CALLS = {
     ],
     "check": [
         "check mine.py:MyAttention", "check mine.py:unscaled", "check mine.py:MyAttention -m tiny @",
+        "check transformers:llama",
     ],
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f lines.txt -f lines.txt",

@@ -109,12 +109,11 @@ VALUES: dict[str, tuple[str, ...]] = {
     "beam": ("1",),
     "apart": ("0,2",),
     "steps": ("8",),
-    "kind": ("positions",),
     "means": ("forbidden",),
     "layout": ("token d",),
     "map": ("mask=memory",),
     "give": ("depth=3",),
-    "nowhere": ("any",),
+    "nowhere": ("nan",),
     "seconds": ("0.5",),
     "gigabytes": ("0.1",),
 }
@@ -191,7 +190,6 @@ WAYS = {
     ],
     "check": [
         "check mine.py:attention", "check mine.py:attention --json", f"check mine.py:attention {M} @",
-        "check mine.py:causal_mask --as mask", "check mine.py:positions --as positions",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",

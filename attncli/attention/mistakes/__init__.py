@@ -4,9 +4,6 @@
 `of_kinds`), each of which is another function in the place of a step (`steps`); `variants` puts them into the formula.
 Whoever's attention equals a variant, on inputs of every kind, has made that mistake: `attncli check` looks for it,
 `attncli mechanisms --mistakes` shows what each does to a trained head, and `compare` is tested with all of them.
-
-`of_masks`, `of_positions` (with the steps in `placing`) and `of_layers` (`layer_formula`) have those of functions that
-give a mask, of positional encodings, and of encoder and decoder layers.
 """
 
 from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Projections, Result, Seen, Sizes

@@ -2,7 +2,7 @@
 
 In the order in which they are taken:
 
-    projections ─ split ─ share ─ score · scale ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
+    projections ─ split ─ norm ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
 
 The defaults are right: the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
 """
@@ -113,6 +113,16 @@ def join(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(-2)
 
 
+def unnormed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys as they meet. Here they are not normalised."""
+    return query, key
+
+
+def unplaced(x: Tensor, first: int) -> Tensor:
+    """Queries or keys as the position of each token changes them; `first` is that of the first one. Here not at all."""
+    return x
+
+
 def share(x: Tensor, heads: int) -> Tensor:
     """`[batch, key head, token, d]` -> `[batch, head, token, d]`: neighbouring heads share keys and values."""
     return x.repeat_interleave(heads // x.shape[1], dim=1)
@@ -159,9 +169,12 @@ class Formula:
     padding: Callable[[Tensor], Tensor] = padding_mask
     allow: Callable[[Tensor], Tensor] = same
     split: Callable[[Tensor, int], Tensor] = split
+    norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
+    place: Callable[[Tensor, int], Tensor] = unplaced
     share: Callable[[Tensor, int], Tensor] = share
     score: Callable[[Tensor, Tensor], Tensor] = score
     scale: Callable[[Tensor, Sizes], Tensor] = scale
+    add: Callable[[Tensor], Tensor] = same
     hide: Callable[[Tensor, Tensor], Tensor] = hide
     normalise: Callable[[Tensor], Tensor] = normalise
     forbid: Callable[[Tensor, Tensor], Tensor] = forbid
@@ -172,8 +185,11 @@ class Formula:
         """Raises whatever torch raises where a variant can't be computed at all."""
         query, key, value = self.heads(inputs)
         sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1])
-        scores = self.scale(self.score(query, key), sizes)
-        mask = self.mask(inputs.seen, query.shape[-2], key.shape[-2])
+        queries, keys = query.shape[-2], key.shape[-2]
+        query, key = self.norm(query, key)
+        query, key = self.place(query, self.first(queries, keys)), self.place(key, 0)
+        scores = self.add(self.scale(self.score(query, key), sizes))
+        mask = self.mask(inputs.seen, queries, keys)
         weights = self.normalise(scores if mask is None else self.hide(scores, mask))
         weights = weights if mask is None else self.forbid(weights, mask)
         output = self.weigh(weights, key, value)

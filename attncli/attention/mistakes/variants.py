@@ -7,7 +7,12 @@ from typing import Any
 from attncli.attention.mistakes.formula import RIGHT, Formula, same
 from attncli.attention.mistakes.known import Change, Mistake
 
-TOGETHER = ("projections", "seen", "allow")  # steps that take what they give: two changes are one after the other
+TOGETHER = (
+    "projections",
+    "seen",
+    "allow",
+    "add",
+)  # steps that take what they give: one change after the other
 
 
 def changed(formula: Formula, change: Change) -> Formula | None:

@@ -28,12 +28,21 @@ def as_dtype(inputs: Inputs, dtype: torch.dtype) -> Inputs:
     )
 
 
-def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None) -> float:
+def padded_queries(inputs: Inputs) -> Tensor | None:
+    """Return the queries that are [PAD] themselves, bool `[batch, query]`: nothing reads what they give."""
+    padding = inputs.seen.padding
+    return None if padding is None or inputs.query.shape[-2] != padding.shape[-1] else ~padding
+
+
+def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None, ignored: Tensor | None = None) -> float:
     """The largest absolute one; infinite where one alone is no number.
 
-    A query that may see nothing (`nowhere`) may have NaN for an answer, as torch's own modules give.
+    A query that may see nothing (`nowhere`) may have NaN for an answer, as torch's own modules give. Those that are
+    `ignored`, bool `[batch, query]`, may have any.
     """
     theirs, ours = theirs.double(), ours.double()
+    if ignored is not None:
+        theirs = torch.where(ignored[:, None, :, None] if ours.dim() == 4 else ignored[..., None], ours, theirs)
     if nowhere is not None:
         rows = nowhere if ours.dim() == 4 else nowhere.any(1)  # of any head: W_O adds them up
         theirs = torch.where(rows[..., None] & theirs.isnan(), ours, theirs)
@@ -55,11 +64,16 @@ def tolerance(ours: Result, inputs: Inputs, dtype: str) -> float:
 
 
 def explained(
-    formula: Formula, inputs: Inputs, theirs: Callable[[torch.Size], Tensor | None], dtype: str, within: float
+    formula: Formula,
+    inputs: Inputs,
+    theirs: Callable[[torch.Size], Tensor | None],
+    dtype: str,
+    within: float,
+    padded: bool,
 ) -> bool:
     """Whether the formula, in this precision, gives this answer; or, where there is none of a shape, none either.
 
-    theirs: the answer of a shape, where there is one.
+    theirs: the answer of a shape, where there is one. padded: whether queries that are [PAD] are compared too.
     """
     given = as_dtype(inputs, getattr(torch, dtype))
     try:
@@ -69,7 +83,11 @@ def explained(
     output = theirs(ours.output.shape)
     if output is None:
         return False
-    if difference(output, ours.output, ours.nowhere) <= within:
+    ignored = None if padded else padded_queries(inputs)
+    if difference(output, ours.output, ours.nowhere, ignored) <= within:
         return True
     # Where a fully masked row is NaN, what comes after can carry that into other rows.
-    return bool(output.isnan().any()) and difference(output, replace(formula, forbid=keep)(given).output) <= within
+    return (
+        bool(output.isnan().any())
+        and difference(output, replace(formula, forbid=keep)(given).output, None, ignored) <= within
+    )

@@ -14,17 +14,16 @@ from attncli.record import AttentionRecord
 class Wanted(NamedTuple):
     """What is asked for.
 
-    kind: what it is checked as. layout, means: of arrays and masks, where they are not to be found out. map: the role
+    layout, means: of arrays and masks, where they are not to be found out. map: the role
     of a parameter, or the part that a weight is, by its name. give: arguments for the constructor, by name. nowhere:
     what a query that may see nothing may give.
     """
 
-    kind: choices.Checked = "attention"
     layout: str | None = None
     means: choices.MaskMeans | None = None
     map: Mapping[str, str] = {}
     give: Mapping[str, Any] = {}
-    nowhere: choices.Nowhere = "zero-or-nan"
+    nowhere: choices.Nowhere = "any"
 
 
 class Check(NamedTuple):
@@ -72,6 +71,7 @@ class Maps(NamedTuple):
             "layer": layer,
             "head": head,
             "tokens": list(self.record.tokens.text),
+            "shown": list(self.record.tokens.shown),
             "theirs": theirs,
             "ours": self.ours.tolist(),
         }
@@ -86,7 +86,8 @@ class Found:
     """What was found.
 
     name: of what was handed in, file: where it stands. conventions: in words, what is right in another way than ours.
-    smallest: where no mistake explains it, in words, the smallest input on which it differs, and both results. hint:
+    smallest: where no mistake explains it, in words, the smallest input on which it differs, and both results.
+    unchecked: the parameters that were never given. hint:
     the option under which it would be right. maps: of a real layer, whose weights were put into it.
     """
 
@@ -97,6 +98,7 @@ class Found:
     conventions: tuple[str, ...] = ()
     diagnosis: tuple[Diagnosed, ...] = ()
     smallest: str = ""
+    unchecked: tuple[str, ...] = ()
     hint: str = ""
     maps: Maps | None = None
 
@@ -117,7 +119,8 @@ class Found:
         if not wrong:
             under = f", {'; '.join(self.conventions)}" if self.conventions else ""
             missing = [check.name for check in self.checks if check.holds is None and check.name in MUST]
-            return f"right: {self.name} is {self.kind}{under}{f'; not checked: {missing[0]}' if missing else ''}"
+            missed = f"; not checked: {', '.join([*missing, *self.unchecked])}" if missing or self.unchecked else ""
+            return f"right: {self.name} is {self.kind}{under}{missed}"
         if not self.diagnosis:
             names = ", ".join(check.name for check in wrong[:FEW])
             count = f"{len(wrong)} of {len(self.checks)} checks ({names}{', ...' if len(wrong) > FEW else ''})"
@@ -133,6 +136,7 @@ class Found:
             "conventions": list(self.conventions),
             "diagnosis": [one._asdict() for one in self.diagnosis],
             "smallest": self.smallest or None,
+            "unchecked": list(self.unchecked),
             "hint": self.hint or None,
             "maps": None if self.maps is None else self.maps.document(),
             "verdict": self.verdict,

@@ -9,36 +9,13 @@ from attncli.base.printable import quoted, shorten
 
 LISTED = 150  # characters of the names that are offered
 NOWHERE = choices.names(choices.Nowhere)[0]
-# Fields of `Wanted` by which nothing of this kind goes.
-IDLE: dict[choices.Checked, tuple[str, ...]] = {
-    "attention": (),
-    "mask": ("layout", "nowhere"),
-    "positions": ("means", "nowhere"),
-    "layer": (),
-}
-
-
-def refuse_idle(kind: choices.Checked, layout: str | None, means: str | None, nowhere: str) -> None:
-    """Raises RequestError for what was given and has no effect on this kind."""
-    for name, option, given in said_of_arrays(layout, means, nowhere):
-        if given and name in IDLE[kind]:
-            raise RequestError(f"{option} has no effect on what is checked as {kind}: leave it out")
 
 
 def refuse_masks(what: str, means: str | None, nowhere: str) -> None:
     """Raises RequestError for what was said of masks, of what takes none."""
-    for _, option, given in said_of_arrays(None, means, nowhere):
+    for option, given in (("--mask-means", means is not None), ("--nowhere", nowhere != NOWHERE)):
         if given:
             raise RequestError(f"{option} has no effect, as {what} takes no mask: leave it out")
-
-
-def said_of_arrays(layout: str | None, means: str | None, nowhere: str) -> tuple[tuple[str, str, bool], ...]:
-    """The field, the option, and whether it was given."""
-    return (
-        ("layout", "--layout", layout is not None),
-        ("means", "--mask-means", means is not None),
-        ("nowhere", "--nowhere", nowhere != NOWHERE),
-    )
 
 
 def refuse_names(said: Mapping[str, str], parameters: Iterable[str], weights: Iterable[str] = ()) -> None:

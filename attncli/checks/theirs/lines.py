@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from attncli.base.printable import printable
-from attncli.checks.theirs.subjects.subject import Description
+from attncli.checks.code.subject import Description
 
 LONGEST = 100
 # By step: what its line has, the surest first.
@@ -65,7 +65,6 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "meeting": (r"cross|memory",),
     "masks": (r"cross.*mask|memory.*mask|mask",),
 }
-LAST = ("join", "weigh", "output", "position")  # of what several lines have, the last is likelier
 
 
 def guess(description: Description, step: str) -> tuple[int | None, str]:
@@ -73,8 +72,8 @@ def guess(description: Description, step: str) -> tuple[int | None, str]:
     lines = list(code_lines(description.source))
     for pattern in PATTERNS.get(step, ()):
         found = [(number, text) for number, text in lines if re.search(pattern, text)]
-        if found:
-            number, text = found[-1 if step in LAST else 0]
+        if len(found) == 1:
+            number, text = found[0]
             return description.first + number, printable(text.strip())[:LONGEST]
     return None, ""
 

@@ -1,9 +1,9 @@
 """What is told of an answer, or of a mistake."""
 
 from attncli.attention.mistakes import Mistake
+from attncli.checks.code.subject import Answer, Description
 from attncli.checks.theirs.found import Diagnosed
 from attncli.checks.theirs.lines import guess
-from attncli.checks.theirs.subjects.subject import Answer, Description
 
 
 def why(answer: Answer | None) -> str:

@@ -1,13 +1,15 @@
-"""What checking somebody's attention found, in the terminal; made of what `check --json` prints."""
+"""Show in the terminal what `attncli check` found, from the document that --json prints."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attncli.base.arrays import Floats
 from attncli.base.printable import printable
-from attncli.record import AttentionRecord
+from attncli.record.making import record_of
 from attncli.render.terminal.agreement import PAST
 from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.headings import legend, scale
@@ -20,23 +22,29 @@ LINES = 24  # a map is at most so many lines high
 CAPTION = 30  # columns that the longest needs
 
 
+def report(document: dict[str, Any], canvas: Canvas) -> list[RenderableType]:
+    """Return the title, the checks, the maps if there are any, and the verdict."""
+    maps = [] if document["maps"] is None else layer_maps(document["maps"], document["name"], canvas)
+    return [*checks_title(document, canvas), checks_table(document), *maps, *diagnosis_lines(document, canvas)]
+
+
 def checks_title(document: dict[str, Any], canvas: Canvas) -> list[Text | Prose]:
-    """What was checked, and how it is called."""
+    """Return what was checked and, if it is wrong, how it was called."""
     title = Text(printable(f"{document['name']} as {document['kind']}"), style=canvas.strong)
-    if document["right"] or not document["conventions"]:  # the verdict has them where it is right
+    if document["right"] or not document["conventions"]:  # of a right one the verdict has them
         return [title]
     return [title, Prose(printable("; ".join(document["conventions"])))]
 
 
 def checks_table(document: dict[str, Any]) -> Table:
-    """One row a check. What is wrong is red."""
+    """Return a table with a row for each check. A wrong one is red."""
     table = plain_table(
         "check", "verdict", "difference", "note", names=["verdict"], prose=["check", "note"], goes=["note"]
     )
     for check in document["checks"]:
         difference = check["difference"]
         table.add_row(
-            check["name"],
+            printable(check["name"]),
             Text(VERDICTS[check["holds"]], style=PAST if check["holds"] is False else ""),
             "" if difference is None else f"{difference:.1e}" if difference else "0",
             Text(printable(check["note"])),
@@ -45,7 +53,7 @@ def checks_table(document: dict[str, Any]) -> Table:
 
 
 def diagnosis_lines(document: dict[str, Any], canvas: Canvas) -> list[Prose]:
-    """The verdict; then, for each mistake, where it may be and what to change."""
+    """Return the verdict, then for each mistake where it may be and what to change."""
     lines = [Prose(printable(document["verdict"]), canvas.strong)]
     for one in document["diagnosis"]:
         where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
@@ -57,15 +65,14 @@ def diagnosis_lines(document: dict[str, Any], canvas: Canvas) -> list[Prose]:
     return lines
 
 
-def layer_maps(record: AttentionRecord, name: str, theirs: Floats | None, ours: Floats, canvas: Canvas) -> list[Text]:
-    """A head's map as somebody's attention gives it with the layer's weights, beside the true one."""
-    [layer], [head] = record.layers, record.heads
+def layer_maps(maps: dict[str, Any], name: str, canvas: Canvas) -> list[Text]:
+    """Draw a head's own map, and beside it the map that somebody's attention gives with the layer's weights."""
+    drawn = {"of the model": maps["ours"]} | ({f"by {printable(name)}": maps["theirs"]} if maps["theirs"] else {})
+    record = record_of(np.array(maps["ours"]), maps["tokens"])
     size = PanelSize.of(record, max((canvas.width - APART * (ACROSS - 1)) // ACROSS, 1), LINES, caption=CAPTION)
-    lines = [*legend(record.tokens, canvas), scale(canvas)]
+    lines = [*legend(replace(record.tokens, shown=maps["shown"]), canvas), scale(canvas)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
-    maps = {f"{layer}.{head} of the model": ours}
-    if theirs is not None:
-        maps[f"{layer}.{head} by {printable(name)}"] = theirs
-    panels = [panel(caption, weights, size, canvas) for caption, weights in maps.items()]
+    head = f"{maps['layer']}.{maps['head']}"
+    panels = [panel(f"{head} {by}", np.array(weights, np.float32), size, canvas) for by, weights in drawn.items()]
     return [*lines, Text(), *in_rows(panels, size.width, canvas)]

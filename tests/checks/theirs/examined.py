@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import RIGHT
+from attncli.checks.code.subject import Subject
 from attncli.checks.theirs.attention.asking import make
 from attncli.checks.theirs.attention.examination import Examination
 from attncli.checks.theirs.attention.fitting import Asked, Fit
 from attncli.checks.theirs.calling.forms import BY_HEADS, PROJECTED, Encoding, Form
 from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.found import Wanted
-from attncli.checks.theirs.subjects.here import Here
 
 HEADS = "batch head token d"
 PAIRS, PADDING = Encoding("query key", "allowed"), Encoding("batch key", "allowed")
@@ -22,7 +22,7 @@ LAYOUTS = {layout.name: layout for layout in (*PROJECTED, *BY_HEADS)}
 
 
 def asked(thing: Any, **wanted: Any) -> Asked:
-    subject = Here(thing)
+    subject = Subject(thing)
     return make(subject, subject.describe(), Wanted(**wanted), Sizes())
 
 

@@ -11,20 +11,16 @@ exec(MINE, SPACE)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "wanted", "said"),
+    ("name", "wanted", "said"),
     [
-        ("causal_mask", "mask", {"layout": "token d"}, "--layout has no effect on what is checked as mask"),
-        ("positions", "positions", {"means": "added"}, "--mask-means has no effect on what is checked as positions"),
-        ("causal_mask", "mask", {"map": {"m": "length"}}, "--map 'm': nothing has this name; there is n"),
-        ("positions", "positions", {"map": {"m": "length"}}, "there is length, d_model"),
-        ("unscaled", "attention", {"means": "added"}, "--mask-means has no effect, as unscaled takes no mask"),
-        ("unscaled", "attention", {"nowhere": "any"}, "--nowhere has no effect, as unscaled takes no mask"),
-        ("unscaled", "attention", {"map": {"q": "what"}}, "--map 'q=what': that is none of x, query, "),
-        ("unscaled", "attention", {"give": {"n": 1}}, "--give n: unscaled's constructor has no such parameter"),
-        ("MyAttention", "attention", {"map": {"W": "query"}}, "there is q, k, v, mask, W_q, W_k, W_v, W_o"),
+        ("unscaled", {"means": "added"}, "--mask-means has no effect, as unscaled takes no mask"),
+        ("unscaled", {"nowhere": "nan"}, "--nowhere has no effect, as unscaled takes no mask"),
+        ("unscaled", {"map": {"q": "what"}}, "--map 'q=what': that is none of x, query, "),
+        ("unscaled", {"give": {"n": 1}}, "--give n: unscaled's constructor has no such parameter"),
+        ("MyAttention", {"map": {"W": "query"}}, "there is q, k, v, mask, W_q, W_k, W_v, W_o"),
     ],
 )
-def test_it_is_refused(name, kind, wanted, said):
+def test_it_is_refused(name, wanted, said):
     with pytest.raises(RequestError) as refused:
-        attncli.check(SPACE[name], kind, **wanted)
+        attncli.check(SPACE[name], **wanted)
     assert said in str(refused.value)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from attncli.checks.code.subject import Description
 from attncli.checks.theirs.lines import code_lines, guess
-from attncli.checks.theirs.subjects.subject import Description
 
 SOURCE = '''
 class Attention(nn.Module):
@@ -43,11 +43,7 @@ def line(text: str) -> int:
     [
         ("score", "scores = torch.matmul"),
         ("scale", "scores = torch.matmul"),
-        ("normalise", "weights = F.dropout"),
         ("hide", "scores = scores.masked_fill"),
-        ("split", "q = self.W_q"),
-        ("join", "out = "),
-        ("weigh", "out = "),
         ("dropout", "weights = F.dropout"),
         ("output", "return self.W_o"),
     ],
@@ -55,6 +51,11 @@ def line(text: str) -> int:
 def test_the_line_of_a_step(step, text):
     number, told = said(step)
     assert number == line(text) and told.startswith(text)
+
+
+@pytest.mark.parametrize("step", ["normalise", "split", "weigh"])
+def test_of_several_lines_that_may_have_a_step_none_is_told(step):
+    assert said(step) == (None, "")
 
 
 def test_lines_are_those_of_the_file():

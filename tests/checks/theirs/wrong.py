@@ -5,7 +5,7 @@ from checks.theirs.planted_formula import FORMULA
 from checks.theirs.planted_layers import LAYERS
 from checks.theirs.planted_masks import MASKS
 
-__all__ = ["NAME", "OPTIONS", "PAIRS", "PLANTED", "Planted", "base", "source"]
+__all__ = ["NAME", "PAIRS", "PLANTED", "Planted", "base", "source"]
 
 PLANTED = FORMULA + MASKS + LAYERS
 
@@ -54,19 +54,4 @@ NAME = {
     "grouped_arrays": "grouped_query_attention",
     "grouped_loop": "GroupedHeads",
     "grouped_einsum": "attend_in_groups",
-    "position_buffer": "PositionalEncoding",
-    "position_token_first": "SinusoidalPositions",
-    "position_learned": "LearnedPositions",
-    "position_arrays": "add_positions",
-    "position_loop": "embed",
-    "encoder_layer": "EncoderLayer",
-    "mask_function": "causal_mask",
-}
-
-# What the command is told of a style: what is no attention has to be named.
-OPTIONS = {
-    **dict.fromkeys(NAME, ()),
-    **{style: ("--as", "positions") for style in NAME if style.startswith("position")},
-    "encoder_layer": ("--as", "layer"),
-    "mask_function": ("--as", "mask"),
 }

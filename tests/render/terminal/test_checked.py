@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from records import record_of
 from rich.cells import cell_len
 from terminals import PLAIN, rows, shown
 
@@ -73,12 +72,19 @@ def test_it_fits_and_nothing_of_theirs_reaches_the_terminal(width):
 
 
 def test_maps_stand_beside_each_other_where_there_is_room():
-    ours = np.eye(3, dtype=np.float32)
-    record = record_of(ours[None, None])
+    ours = np.eye(3).tolist()
+    maps = {
+        "layer": 0,
+        "head": 0,
+        "tokens": list("abc"),
+        "shown": ["a", "b\x1b", "[UNK:☃]"],
+        "ours": ours,
+        "theirs": ours[::-1],
+    }
     for width, together in ((100, True), (24, False)):
         canvas = Canvas(width, colour=False, unicode=True)
-        text = [str(line) for line in layer_maps(record, "My\x1bOwn", ours[::-1], ours, canvas)]
+        text = [str(line) for line in layer_maps(maps, "My\x1bOwn", canvas)]
         assert together == any("0.0 of the model" in line and "0.0 by" in line for line in text)
-        assert not any("\x1b" in line for line in text)
-    alone = "\n".join(str(line) for line in layer_maps(record, "Mine", None, ours, PLAIN))
+        assert not any("\x1b" in line for line in text) and any("☃ is not in the vocabulary" in line for line in text)
+    alone = "\n".join(str(line) for line in layer_maps({**maps, "theirs": None}, "Mine", PLAIN))
     assert "0.0 of the model" in alone and "0.0 by" not in alone

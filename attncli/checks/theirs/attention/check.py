@@ -1,14 +1,17 @@
 """Somebody's attention: found out how it is called, tried on inputs of every kind, and diagnosed."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attncli.attention.mistakes import MISTAKES
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.base.errors import RequestError
-from attncli.checks.theirs.attention.asking import make
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Description, Parameter, Subject
+from attncli.checks.theirs.attention.asking import bases_of, make
 from attncli.checks.theirs.attention.diagnosis import diagnose
-from attncli.checks.theirs.attention.examination import GIVES_NAN, NOWHERE, Examination
+from attncli.checks.theirs.attention.examination import GIVES_ZERO, NOWHERE, Examination
 from attncli.checks.theirs.attention.fitting import Asked, Fit
 from attncli.checks.theirs.attention.gradients import check_gradients
 from attncli.checks.theirs.attention.laws import check_laws
@@ -20,8 +23,6 @@ from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.calling.roles import role_of
 from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check, Found, Wanted
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Description, Subject
 from attncli.checks.theirs.telling import diagnosed
 
 RealLayers = Callable[[str], RealLayer]  # of a mask
@@ -45,6 +46,7 @@ def check_attention(subject: Subject, wanted: Wanted, real: RealLayers | None = 
     checks = [
         *of.shapes(),
         *of.masks(),
+        *as_named(description, of),
         *of.precisions(),
         *check_gradients(of),
         *check_laws(of),
@@ -69,9 +71,23 @@ def check_attention(subject: Subject, wanted: Wanted, real: RealLayers | None = 
         conventions_of(fit, checks),
         tuple(diagnosed(one, description) for one in mistakes),
         smallest_of(of) if wrong and not mistakes else "",
+        tuple(one.name for one in description.call if is_never_given(one, asked)),
         hint_of(asked, unmasked, fit) if wrong else "",
         maps,
     )
+
+
+def as_named(description: Description, of: Examination) -> list[Check]:
+    """Whether what is called causal hides the future, unless a flag or a mask is to say so."""
+    named = re.search("causal|masked_?self", " ".join(bases_of(description)), re.IGNORECASE)
+    if named is None or of.asked.roles.has("causal", "mask"):
+        return []
+    return [Check("hides the future, as its name says", of.causal)]
+
+
+def is_never_given(one: Parameter, asked: Asked) -> bool:
+    """Whether a parameter of the call was left out in all trials; that of dropout is 0 whenever it is."""
+    return one.kind != "many" and role_of(one.name) != "dropout" and one.name not in dict(asked.roles.places)
 
 
 def draws_anew(asked: Asked, trial: Trial) -> bool:
@@ -95,7 +111,8 @@ def with_one_head(of: Examination, subject: Subject, description: Description, w
         fit = asked.fit(asked.trials())
     except RequestError as error:
         return [Check(name, None, note=f"it can't be made so: {error}")]
-    other = Examination(asked, replace(of.fit, reading=fit.reading), wanted.nowhere)
+    formula = fit.formula if fit.known else of.fit.formula
+    other = Examination(asked, replace(of.fit, reading=fit.reading, formula=formula), wanted.nowhere)
     check = other.compare(name, other.draw())
     of.trials += other.trials
     return [check]
@@ -107,8 +124,10 @@ def conventions_of(fit: Fit, checks: Sequence[Check]) -> tuple[str, ...]:
     said += [fit.reading.note] if fit.reading is not None and fit.reading.note else []
     for role, encodings in fit.accepted.items():
         said += in_words(role, encodings)
-    nan = any(check.name == NOWHERE and check.holds and check.note == GIVES_NAN for check in checks)
-    return (*said, *([f"{NOWHERE} gives NaN"] if nan else []))
+    nowhere = next((check for check in checks if check.name == NOWHERE and check.holds), None)
+    if nowhere is not None and nowhere.note != GIVES_ZERO:
+        said.append(f"{NOWHERE}: {nowhere.note} (--nowhere zero makes that wrong)")
+    return tuple(said)
 
 
 def hint_of(asked: Asked, unmasked: Fit, fit: Fit) -> str:

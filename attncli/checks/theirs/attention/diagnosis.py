@@ -16,7 +16,7 @@ def diagnose(fit: Fit, trials: Sequence[Trial]) -> tuple[Mistake, ...]:
 
     It begins with what was found out while the subject was tried, and adds one mistake to that, or two.
     """
-    if all(trial.fits(fit.formula) for trial in trials):
+    if all(trial.fits(fit.formula, padded=False) for trial in trials):
         return ()
     outputs = [trial.output(torch.Size()) for trial in trials]
     if not any(output is not None and output.isfinite().any() for output in outputs):

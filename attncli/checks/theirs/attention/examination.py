@@ -1,5 +1,6 @@
 """Trying a subject on inputs of every kind, each answer beside the formula's."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -8,19 +9,20 @@ from torch import Tensor
 
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Result, Seen
-from attncli.checks.theirs.attention.conventions import is_causal
+from attncli.checks.code.subject import Call
+from attncli.checks.theirs.attention.conventions import is_causal, is_ordered
 from attncli.checks.theirs.attention.fitting import Asked, Fit
 from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.drawing import Shape
-from attncli.checks.theirs.calling.forms import Form
-from attncli.checks.theirs.comparing import difference
+from attncli.checks.theirs.calling.forms import Encoding, Form
+from attncli.checks.theirs.comparing import difference, padded_queries
 from attncli.checks.theirs.found import Check
 
 LARGE = 60.0  # so many times larger, inputs give scores of which exp overflows in float64
 LONG = 100
 HALVES = ("bfloat16", "float16")
-NOWHERE, GIVES_NAN = "a query that may see nothing", "it gives NaN"
+NOWHERE, GIVES_NAN, GIVES_ZERO = "a query that may see nothing", "it gives NaN", "it gives 0"
 OVERFLOW = "overflow"  # what errors say that come of a number that half precision doesn't have
 
 
@@ -37,7 +39,7 @@ class Examination:
             for chosen in product(*fit.accepted.values())
         ]
         self.implied = () if fit.reading is None else fit.reading.mistakes
-        self.causal = is_causal(fit.conventions)
+        self.causal, self.ordered = is_causal(fit.conventions), is_ordered(fit.conventions)
 
     # --- inputs -----------------------------------------------------------------------------------------
 
@@ -50,7 +52,9 @@ class Examination:
         return inputs._replace(seen=Seen(pairs=mask))
 
     def padded(self, inputs: Inputs) -> Inputs:
-        return inputs._replace(seen=Seen(padding=drawing.some_padding(inputs.query.shape[0], inputs.key.shape[-2])))
+        return inputs._replace(
+            seen=inputs.seen._replace(padding=drawing.some_padding(inputs.query.shape[0], inputs.key.shape[-2]))
+        )
 
     def hiding(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
         """With this mask `[query, key]`, as far as any way to say a mask can say it; None where none can."""
@@ -72,7 +76,8 @@ class Examination:
     def run(self, inputs: Inputs, dtype: str | None = None, **how: Any) -> Trial:
         """Without a form for it, as well as may be."""
         form, dtype = self.form_of(inputs) or self.fit.form, dtype or self.fit.dtype
-        return Trial(form, self.fit.reading, inputs, self.asked.ask(form, inputs, dtype, **how), dtype)
+        answer = self.asked.ask(form, inputs, dtype, **how)
+        return Trial(form, self.fit.reading, inputs, answer, dtype, self.fit.precision)
 
     def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None, **how: Any) -> Check:
         """Beside the formula; the trial is kept, for the diagnosis. Without inputs it can't be tried."""
@@ -82,10 +87,10 @@ class Examination:
         self.trials.append(trial)
         return self.judged(name, trial)
 
-    def unless_refused(self, name: str, trial: Trial, what: str = "it", but: str | None = None) -> Check:
-        """As `compare`, of what may be refused aloud, which is not wrong. but: an error that has this is."""
+    def unless_refused(self, name: str, trial: Trial, what: str = "it") -> Check:
+        """As `compare`, of what may be refused aloud, which is not wrong."""
         error = trial.answer.error
-        if error is not None and (but is None or but not in error):
+        if error is not None:
             return Check(name, None, note=f"it does not take {what}: {error}")
         self.trials.append(trial)
         return self.judged(name, trial)
@@ -93,7 +98,8 @@ class Examination:
     def judged(self, name: str, trial: Trial) -> Check:
         if trial.result is None:
             return Check(name, False, note=no_output(trial.answer))
-        gap = difference(trial.result.output, self.expected(trial.inputs).output)
+        ours = self.expected(trial.inputs).output
+        gap = difference(trial.result.output, ours, ignored=padded_queries(trial.inputs))
         return Check(name, gap <= trial.within, gap)
 
     # --- the kinds of inputs ----------------------------------------------------------------------------
@@ -110,6 +116,7 @@ class Examination:
             self.strided(),
             self.compare("large scores", self.larger(self.draw())),
             *self.flags(),
+            *self.cached(),
         ]
 
     def cross(self) -> list[Check]:
@@ -142,6 +149,39 @@ class Examination:
             checks.append(self.judged("fewer key heads", grouped))
         return checks
 
+    def cached(self) -> list[Check]:
+        """Three steps, each with the cache of the one before, beside one pass: some tokens, two more, and one more."""
+        if not self.asked.roles.has("cache"):
+            return []
+        if self.asked.roles.has("memory"):
+            return [Check("steps with a cache", None, note="its cache may be that of a memory")]
+        name = "steps with a cache"
+        whole = self.draw(crosses=False, seed=16)
+        tokens = whole.query.shape[-2]
+        ends = (tokens - 3, tokens - 1, tokens)
+        starts = (0, *ends[:-1])
+        allowed = causal_mask(tokens)
+        if not self.causal and "mask" not in self.fit.accepted:  # each step sees all of its own tokens
+            upto = torch.tensor([end for start, end in zip(starts, ends, strict=True) for _ in range(start, end)])
+            allowed = torch.arange(tokens) < upto[:, None]
+        form = self.fit.form
+        calls: list[Call] = []
+        outputs: list[Tensor] = []
+        for step, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            now = drawing.some_tokens(whole, range(start, end))
+            mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
+            call = form.call(now, self.fit.dtype, step, mask, dropout=self.asked.dropout)
+            answer = self.asked.subject.call(call._replace(earlier=tuple(calls)))
+            trial = Trial(form, self.fit.reading, now, answer, self.fit.dtype)
+            if trial.result is None:
+                return [Check(name, False if step else None, note=f"step {step + 1}: {no_output(answer)}")]
+            outputs.append(trial.result.output)
+            calls.append(call)
+        ours = self.expected(self.pairs(whole, allowed)).output
+        gap = difference(torch.cat(outputs, dim=-2), ours)
+        within = Trial(form, self.fit.reading, whole, answer, self.fit.dtype, self.fit.precision).within
+        return [Check(name, gap <= within, gap)]
+
     def flags(self) -> list[Check]:
         """`is_causal`, where there is such a parameter."""
         if not self.asked.roles.has("causal"):
@@ -171,15 +211,35 @@ class Examination:
                 self.compare("memory mask", self.pairs(cross, memory)),
                 self.compare("padding of the memory", self.padded(cross)),
             ]
-        checks += [self.compare("large scores, masked", self.first_that_can(self.larger(self.draw(seed=5))))]
+        own = self.draw(batch=self.fit.heads, crosses=False, seed=14)
+        each = drawing.some_pairs(own.query.shape[0], tokens, tokens, seed=15, diagonal=True)
+        checks += [
+            self.compare("a mask for each text, as many as heads", self.pairs(own, each)),
+            self.compare("[PAD], as many texts as heads", self.padded(own)),
+            self.compare("large scores, masked", self.first_that_can(self.larger(self.draw(seed=5)))),
+            *(self.silent(role, encoding) for role, encoding in self.fit.silent),
+        ]
+        if "mask" in self.fit.accepted and {"padding", "lengths"} & set(self.fit.accepted):
+            checks.append(self.compare("both masks together", self.padded(self.pairs(own, each))))
         return [*checks, self.nothing_seen()]
+
+    def silent(self, role: str, encoding: Encoding) -> Check:
+        """A mask that it takes without a word, in a shape beside those that are understood, and that it gets wrong."""
+        form = self.fit.form._replace(encodings={**self.fit.form.encodings, role: encoding})
+        inputs = self.draw(crosses=False, seed=2)
+        inputs = self.pairs(
+            inputs, drawing.some_pairs(inputs.query.shape[0], *(inputs.key.shape[-2],) * 2, diagonal=True)
+        )
+        answer = self.asked.ask(form, inputs, self.fit.dtype)
+        trial = Trial(form, self.fit.reading, inputs, answer, self.fit.dtype, self.fit.precision)
+        return self.judged(f"a mask as {encoding.dimensions}", trial)
 
     def first_that_can(self, inputs: Inputs) -> Inputs | None:
         mask = drawing.some_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
         return self.hiding(inputs, mask) or self.hiding(inputs, mask[:1].expand_as(mask))
 
     def nothing_seen(self) -> Check:
-        """A query that may see nothing: 0 (and W_O's bias), or NaN, as was asked for."""
+        """A query that may see nothing: 0 (and W_O's bias), NaN, or anything: as was asked for."""
         name = NOWHERE
         inputs = self.draw(seed=7)
         queries, keys = inputs.query.shape[-2], inputs.key.shape[-2]
@@ -193,16 +253,17 @@ class Examination:
         if self.form_of(made) is None:
             return Check(name, None, note="its mask can't say so")
         trial = self.run(made)
-        self.trials.append(trial)
         if trial.result is None:
-            return Check(name, False, note=no_output(trial.answer))
+            return Check(name, None if self.nowhere == "any" else False, note=no_output(trial.answer))
         ours = self.expected(made)
         is_nan = bool(trial.result.output.isnan().any())
         gap = difference(trial.result.output, ours.output, ours.nowhere)
         allowed = {"zero-or-nan": True, "zero": not is_nan, "nan": is_nan, "any": True}[self.nowhere]
         others = gap <= trial.within or (self.nowhere == "any" and self.elsewhere(trial, ours) <= trial.within)
-        told = GIVES_NAN if is_nan else "it gives 0" if gap <= trial.within else "it looks at what is forbidden"
-        return Check(name, others and allowed, gap, told)
+        told = GIVES_NAN if is_nan else GIVES_ZERO if gap <= trial.within else "it attends to what is hidden"
+        if not (others and allowed):
+            self.trials.append(trial)
+        return Check(name, others and allowed, None if self.nowhere == "any" else gap, told)
 
     def elsewhere(self, trial: Trial, ours: Result) -> float:
         """The difference at queries that may see something."""
@@ -223,10 +284,16 @@ class Examination:
         return checks
 
     def half(self, name: str, dtype: str, inputs: Inputs | None) -> Check:
-        """In half precision: what does not take it is not wrong; what has numbers in it that are too large is."""
+        """In half precision, which it need not take: -1e9 for what is hidden does not exist there."""
         if inputs is None:
             return Check(name, None, note="it takes no such input")
-        return self.unless_refused(name, self.run(inputs, dtype), but=OVERFLOW)
+        trial = self.run(inputs, dtype)
+        if OVERFLOW in (trial.answer.error or ""):
+            if self.nowhere != "any":
+                self.trials.append(trial)
+            note = f"a number for what is hidden is too large for {dtype}"
+            return Check(name, None if self.nowhere == "any" else False, note=note)
+        return self.unless_refused(name, trial)
 
     # --- answers as such --------------------------------------------------------------------------------
 
@@ -244,7 +311,9 @@ class Examination:
         if random:
             return Check(name, False, note="it draws something anew each time, in eval too")
         inputs = self.draw(seed=10)
-        first, second = self.run(inputs), self.run(inputs)
+        first = self.run(inputs)
+        call = first.form.call(inputs, first.dtype, dropout=self.asked.dropout)
+        second = replace(first, answer=self.asked.subject.call(call._replace(earlier=(call,))))
         if first.result is None or second.result is None:
             return Check(name, None, note=no_output(first.answer))
         gap = difference(first.result.output, second.result.output)

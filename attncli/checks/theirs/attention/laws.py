@@ -1,14 +1,12 @@
 """The laws of attention, on a subject alone: what comes out in two runs, without the formula."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Seen
 from attncli.checks.theirs.attention.examination import Examination
-from attncli.checks.theirs.calling.drawing import with_vectors
+from attncli.checks.theirs.calling.drawing import some_tokens
 from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check
 
@@ -45,7 +43,7 @@ def rows_sum_to_one(of: Examination) -> Check:
 def keys_are_a_set(of: Examination) -> Check:
     """Permuting keys with their values changes nothing."""
     name = "permuting keys with values changes nothing"
-    if not of.asked.roles.crosses or of.causal:
+    if not of.asked.roles.crosses or of.ordered:
         return Check(name, None, note="its keys stand in the order of its queries")
     inputs = of.draw(seed=21)
     order = shuffled(inputs.key.shape[-2])
@@ -56,11 +54,11 @@ def keys_are_a_set(of: Examination) -> Check:
 def tokens_are_a_set(of: Examination) -> Check:
     """Permuting the tokens permutes the output, and does no more."""
     name = "permuting tokens permutes the output"
-    if of.causal:
-        return Check(name, None, note="it is causal by itself")
+    if of.ordered:
+        return Check(name, None, note="the places of its tokens matter by themselves")
     inputs = of.draw(crosses=False, seed=22)
     order = shuffled(inputs.key.shape[-2])
-    return apart(of, name, inputs, taken(inputs, order), order, slice(None))
+    return apart(of, name, inputs, some_tokens(inputs, order), order, slice(None))
 
 
 def future_changes_no_prefix(of: Examination) -> Check:
@@ -68,7 +66,7 @@ def future_changes_no_prefix(of: Examination) -> Check:
     name = "the future changes no prefix"
     whole = of.draw(crosses=False, seed=23)
     tokens = whole.query.shape[-2]
-    prefix = taken(whole, range(tokens - MORE))
+    prefix = some_tokens(whole, range(tokens - MORE))
     if not of.causal:
         whole, prefix = (of.pairs(x, causal_mask(x.query.shape[-2])) for x in (whole, prefix))
     if of.form_of(whole) is None or of.form_of(prefix) is None:
@@ -83,16 +81,10 @@ def padding_changes_nothing(of: Examination) -> Check:
     tokens = long.query.shape[-2]
     real = torch.arange(tokens) < tokens - MORE
     hidden = long._replace(seen=Seen(padding=real.expand(long.query.shape[0], -1)))
-    short = taken(long, range(tokens - MORE))
+    short = some_tokens(long, range(tokens - MORE))
     if of.form_of(hidden) is None:
         return Check(name, None, note="it takes no such mask")
     return apart(of, name, hidden, short, slice(tokens - MORE), slice(None))
-
-
-def taken(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
-    """Some tokens, in this order, of a text to itself."""
-    place = torch.as_tensor(tokens)
-    return with_vectors(inputs, lambda x: x[..., place, :])
 
 
 def shuffled(tokens: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 from attncli.attention.masks import causal_mask
@@ -23,7 +24,7 @@ def smallest_of(of: Examination) -> str:
         if trial.result is None:
             return f"{what}: {no_output(trial.answer)}; the formula gives {shown(ours.output)}"
         if difference(trial.result.output, ours.output, ours.nowhere) > trial.within:
-            return f"{what}: it gives {shown(trial.result.output)}; the formula gives {shown(ours.output)}"
+            return f"{what}: {apart(trial.result.output, ours.output)}"
     return ""
 
 
@@ -46,6 +47,16 @@ def values(inputs: Inputs) -> str:
     if inputs.projections is not None:
         return ""
     return f" (query {shown(inputs.query)}, key {shown(inputs.key)}, value {shown(inputs.value)})"
+
+
+def apart(theirs: Tensor, ours: Tensor) -> str:
+    """Say both numbers at the place where they are furthest apart, with as many digits as tell them apart."""
+    gaps = (theirs.double() - ours.double()).abs().nan_to_num(nan=torch.inf)
+    place = int(gaps.flatten().argmax())
+    one, other = float(theirs.flatten()[place]), float(ours.flatten()[place])
+    where = ", ".join(str(int(number)) for number in torch.unravel_index(torch.tensor(place), ours.shape))
+    digits = next((digits for digits in range(4, 17) if f"{one:.{digits}g}" != f"{other:.{digits}g}"), 17)
+    return f"output[{where}] is {one:.{digits}g}; the formula gives {other:.{digits}g}"
 
 
 def shown(x: Tensor) -> str:

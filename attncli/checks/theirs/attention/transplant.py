@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from attncli.attention.mistakes import Inputs, Linear, Projections
 from attncli.attention.mistakes.formula import share, split
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Description, Made, Subject
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.theirs.attention.asking import make
 from attncli.checks.theirs.attention.conventions import is_causal
@@ -19,7 +20,6 @@ from attncli.checks.theirs.calling.making import Sizes
 from attncli.checks.theirs.calling.readings import Reading
 from attncli.checks.theirs.comparing import difference
 from attncli.checks.theirs.found import Check, Maps, Wanted
-from attncli.checks.theirs.subjects.subject import Description, Made, Subject
 from attncli.checks.tolerance import TOLERANCES
 from attncli.models.model import Model
 from attncli.models.taken import as_record

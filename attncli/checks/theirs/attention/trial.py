@@ -7,23 +7,27 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Result
+from attncli.checks.code.subject import Answer
 from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import Form
 from attncli.checks.theirs.calling.readings import Reading
 from attncli.checks.theirs.comparing import explained, tolerance
-from attncli.checks.theirs.subjects.subject import Answer
 from attncli.checks.theirs.telling import why
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An answer to inputs that were given in one form."""
+    """An answer to inputs that were given in one form.
+
+    dtype: of the inputs and weights; precision: what it computes in inside, where that is coarser.
+    """
 
     form: Form
     reading: Reading | None
     inputs: Inputs
     answer: Answer
     dtype: str
+    precision: str = "float64"
 
     @cached_property
     def result(self) -> Result | None:
@@ -40,11 +44,12 @@ class Trial:
 
     @cached_property
     def within(self) -> float:
-        return tolerance(RIGHT(self.inputs), self.inputs, self.dtype)
+        dtype = self.precision if self.dtype == "float64" else self.dtype
+        return tolerance(RIGHT(self.inputs), self.inputs, dtype)
 
-    def fits(self, formula: Formula) -> bool:
-        """Whether the formula gives this answer, or as it does none."""
-        return explained(formula, self.inputs, self.output, self.dtype, self.within)
+    def fits(self, formula: Formula, padded: bool = True) -> bool:
+        """Whether the formula gives this answer, or as it does none. padded: also for queries that are [PAD]."""
+        return explained(formula, self.inputs, self.output, self.dtype, self.within, padded)
 
     def output(self, shape: torch.Size) -> Tensor | None:
         """What it gave of this shape."""

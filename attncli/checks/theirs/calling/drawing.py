@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Projections
+from attncli.checks.code.subject import Made
 from attncli.checks.theirs.calling.forms import LENGTHS, Encoding
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.subject import Made
 
 VECTORS = ("query", "key", "value")
 
@@ -66,12 +66,15 @@ def draw_weights(made: Made, seed: int = 0) -> dict[str, Tensor]:
     return drawn
 
 
-def some_pairs(batch: int, queries: int, keys: int, seed: int = 0) -> Tensor:
-    """A mask `[batch, 1, query, key]` drawn with a half of it allowed; each query sees one key at least."""
+def some_pairs(batch: int, queries: int, keys: int, seed: int = 0, diagonal: bool = False) -> Tensor:
+    """A mask `[batch, 1, query, key]` drawn with a half of it allowed; each query sees one key at least.
+
+    diagonal: each sees itself, so that something is left to one that hides the future by itself.
+    """
     generator = torch.Generator().manual_seed(seed)
     mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.5
     first = torch.randint(keys, (batch, 1, queries, 1), generator=generator)
-    return mask.scatter(-1, first, True)
+    return mask.scatter(-1, first, True) | (torch.eye(queries, keys, dtype=torch.bool) & diagonal)
 
 
 def some_padding(batch: int, keys: int) -> Tensor:
@@ -92,3 +95,9 @@ def with_vectors(inputs: Inputs, change: Callable[[Tensor], Tensor], names: Sequ
     """With these of its vectors changed; what is one tensor stays one."""
     made = {id(x): change(x) for x in (getattr(inputs, name) for name in names)}
     return inputs._replace(**{name: made.get(id(x), x) for name in VECTORS for x in [getattr(inputs, name)]})
+
+
+def some_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
+    """Some tokens, in this order, of a text to itself."""
+    place = torch.as_tensor(tokens)
+    return with_vectors(inputs, lambda x: x[..., place, :])

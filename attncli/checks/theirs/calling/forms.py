@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Result
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import PAST, Answer, Call
 from attncli.checks.theirs.calling.roles import Roles
-from attncli.checks.theirs.subjects.subject import Answer, Call
 
 
 class Layout(NamedTuple):
@@ -98,7 +98,8 @@ SHAPES: dict[str, Callable[[Tensor, int], Tensor]] = {  # of [batch, 1, query, k
     "query key 1": lambda mask, heads: mask[0, 0, :, :, None],
     "key": lambda mask, heads: mask[0, 0, 0],
 }
-SHAPES_OF = {"mask": tuple(SHAPES), "padding": ("batch key", "batch 1 1 key", "batch 1 key", "key")}
+OF_PADDING = ("batch key", "batch 1 1 key", "batch 1 key", "key")
+SHAPES_OF = {"mask": tuple(SHAPES), "padding": OF_PADDING, "memory_padding": OF_PADDING}
 
 
 class Form(NamedTuple):
@@ -129,7 +130,8 @@ class Form(NamedTuple):
             if role in self.encodings
         }
         if padding is not None:
-            role = next((role for role in ("padding", "lengths", "mask") if role in self.encodings), None)
+            ways = ("memory_padding", "padding", "lengths", "mask")
+            role = next((role for role in ways if role in self.encodings), None)
             if role is None:
                 return None
             parts[role] = padding[:, None, None, :].expand(batch, 1, queries, keys)
@@ -145,9 +147,16 @@ class Form(NamedTuple):
         """Whether a mask of this role is given, even where it hides nothing, and is of real numbers."""
         return role in self.roles.needed and role in self.encodings and self.encodings[role].dtype == "float"
 
-    def call(self, inputs: Inputs, dtype: str, **how: Any) -> Call:
-        """These inputs, as it takes them."""
-        masks = self.masks(inputs) or {}
+    def call(
+        self, inputs: Inputs, dtype: str, step: int | None = None, pairs: Tensor | None = None, **how: Any
+    ) -> Call:
+        """These inputs, as it takes them. step: which of several calls with a cache this is; None without one.
+
+        pairs: of a step, what its queries may attend to among all keys so far, `[batch, 1, query, key]`.
+        """
+        masks: dict[str, Any] = self.masks(inputs) or {}
+        if pairs is not None and "mask" in self.encodings:
+            masks["mask"] = encoded(pairs, self.encodings["mask"], inputs.heads)
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         by = by_role(inputs)
@@ -158,6 +167,8 @@ class Form(NamedTuple):
                 value = role == "causal" and inputs.seen.causal
             elif role == "returns":
                 value = True
+            elif role in ("cache", "keeps") and step is not None:
+                value = PAST if role == "cache" and step else role == "keeps" or None
             elif role in masks or role in self.roles.needed:
                 value = masks.get(role)
             else:

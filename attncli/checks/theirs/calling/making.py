@@ -4,19 +4,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Description, Made, Parameter
 from attncli.checks.theirs.calling.roles import NAMES, role_of
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Description, Made, Parameter
 
 
 class Sizes(NamedTuple):
-    """d_model, heads, key_heads, hidden (of the feed-forward network), length: as far as text may go."""
+    """d_model, heads, key_heads, hidden (of the feed-forward network), length, window: in tokens."""
 
     d_model: int = 32
     heads: int = 4
     key_heads: int = 2
     hidden: int = 48
     length: int = 64
+    window: int = 3
+    softcap: float = 1.5
 
     @property
     def head_dim(self) -> int:

@@ -17,8 +17,8 @@ from torch import Tensor
 from attncli.attention.mistakes import Linear, Projections
 from attncli.base.errors import RequestError
 from attncli.base.printable import shorten
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Made, Weight
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Made, Weight
 
 Weights = Mapping[str, Tensor]
 LISTED = 100  # characters of the names that are told
@@ -54,13 +54,14 @@ class Slot(NamedTuple):
 class Reading(NamedTuple):
     """One way to read the weights; note: what it takes for granted, in words, or ''. heads: of the queries.
 
-    mistakes: those that are made by what is not there.
+    mistakes: those that are made by what is not there. vector: the name of the vector of additive attention.
     """
 
     read: Callable[[Weights], Projections]
     heads: int
     note: str = ""
     mistakes: tuple[str, ...] = ()
+    vector: str | None = None
 
     def write(self, projections: Projections, shapes: Mapping[str, Weight]) -> dict[str, Tensor]:
         """Weights of which this reading gives these projections; what none of them needs is 0.
@@ -101,6 +102,9 @@ def readings(made: Made, heads: int | None, said: Mapping[str, str]) -> list[Rea
 
     heads: None where that is not known. Raises RequestError when a projection can't be found.
     """
+    vector = additive_vector(made.weights)
+    if vector is not None:
+        return additive_readings(made, vector, said)
     slots = slots_of(made.weights, said)
     missing = [
         part
@@ -124,6 +128,50 @@ def readings(made: Made, heads: int | None, said: Mapping[str, str]) -> list[Rea
             read = partial(read_projections, made=made, slots=slots, heads=number, order=order, transposed=transposed)
             found.append(Reading(read, number, note, missing_of(slots)))
     return [one for one in found if is_possible(one, made)]
+
+
+def additive_vector(weights: Mapping[str, Weight]) -> str | None:
+    """Return the name of the vector that turns tanh(W q + U k) into a score: the only matrix with one row."""
+    rows = [name for name, weight in weights.items() if len(weight.shape) == 2 and weight.shape[0] == 1]
+    matrices = {weight.shape[0] for weight in weights.values() if len(weight.shape) == 2}
+    rows += [
+        name
+        for name, weight in weights.items()
+        if weight.owner == "" and len(weight.shape) == 1 and weight.shape[0] in matrices and not BIAS.match(name)
+    ]
+    return rows[0] if len(rows) == 1 else None
+
+
+def additive_readings(made: Made, vector: str, said: Mapping[str, str]) -> list[Reading]:
+    """score(q, k) = vᵀ tanh(W q + U k): which of the two matrices is W is told by their names, else by their order."""
+    layer = vector.rpartition(".")[0]
+    of_vector = {name for name in made.weights if name == vector or (layer and name.rpartition(".")[0] == layer)}
+    others = {name: weight for name, weight in made.weights.items() if name not in of_vector}
+    slots = slots_of(others, said)
+    if not {"query", "key"} <= set(slots):
+        names = [name for name in others if len(others[name].shape) == 2]
+        layers = [
+            (name, [bias for bias in others if bias == re.sub("weight$", "bias", name) != name]) for name in names
+        ]
+        if len(layers) != 2:
+            return []
+        slots = {part: Slot((name,), tuple(biases)) for part, (name, biases) in zip(PARTS[:2], layers, strict=True)}
+
+    both = [slots[part] for part in PARTS[:2]]
+
+    def read(weights: Weights) -> Projections:
+        query, key = (Linear(*(weights[name] for name in (*slot.weights, *slot.biases))) for slot in both)
+        return Projections(query, key, Linear(torch.eye(key.weight.shape[1], dtype=torch.float64)), None)
+
+    if len(made.weights[slots["query"].weights[0]].shape) != 2:
+        return []
+    return [Reading(read, 1, vector=vector)]
+
+
+def unread(made: Made, said: Mapping[str, str]) -> list[str]:
+    """Return the names of the weights that no projection reads."""
+    read = {name for slot in slots_of(made.weights, said).values() for name in (*slot.weights, *slot.biases)}
+    return [name for name in made.weights if name not in read]
 
 
 def heads_of(made: Made, slots: Mapping[str, Slot]) -> list[int]:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
-from attncli.checks.theirs.subjects.failing import OR_ADAPTER
-from attncli.checks.theirs.subjects.subject import Parameter
+from attncli.checks.code.failing import OR_ADAPTER
+from attncli.checks.code.subject import Parameter
 
 INPUTS = ("query", "key", "value", "memory")
-MASKS = ("mask", "padding", "lengths")
+MASKS = ("mask", "padding", "lengths", "memory_padding")
 NAMES = {
     "query": "q query queries x_q xq q_x q_in query_states target tgt decoder_state from_tensor x1",
     "key": "k key keys x_k xk k_x k_in key_states",
@@ -19,9 +19,12 @@ NAMES = {
     "x": "x input inputs hidden_states hidden embeddings embedding embedded emb embeds src tokens sequence seq xs h "
     "input_embeddings token_embeddings tensor data feats features inp",
     "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask masking valid_mask "
-    "attn_bias look_ahead_mask memory_mask combined_mask allowed forbidden additive_mask mask_",
-    "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad "
-    "memory_key_padding_mask",
+    "attn_bias look_ahead_mask combined_mask allowed forbidden additive_mask mask_",
+    "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad",
+    "memory_padding": "context_mask memory_mask encoder_attention_mask memory_key_padding_mask memory_padding_mask "
+    "enc_mask cross_mask context_padding_mask",
+    "cache": "past_key_value past_key_values past_kv layer_past kv_cache cache past",
+    "keeps": "use_cache",
     "lengths": "lengths lens valid_lens valid_len valid_length valid_lengths seq_lens seq_lengths key_lengths",
     "causal": "is_causal causal use_causal_mask autoregressive",
     "returns": "need_weights return_weights return_attention return_attn output_attentions return_attention_weights "
@@ -46,12 +49,14 @@ NAMES = {
     "ff_hidden ffn_num_hiddens feed_forward_dim d_inner mlp_hidden ff_size ff",
     "length": "max_len max_length maxlen block_size context_length context_len seq_len seq_length max_seq_len n_ctx "
     "sequence_length max_position_embeddings max_positions length num_positions max_tokens n_positions T",
+    "window": "window window_size sliding_window attention_window local_window local_attention",
+    "softcap": "softcap soft_cap logit_cap logits_soft_cap attn_logit_softcapping attn_logit_softcap cap",
     "batch_first": "batch_first",
     "config": "config cfg args conf hparams configuration params opt options c_",
     "bias": "bias qkv_bias use_bias",
     "index": "layer_idx layer_id layer_index layer_number layer_num",
 }
-KNOWN = ("x", *INPUTS, *MASKS, "causal", "returns", "average")
+KNOWN = ("x", *INPUTS, *MASKS, "causal", "returns", "average", "cache", "keeps")
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
 IN_CALLS = ROLES | {name: role for role in KNOWN for name in NAMES[role].split()}  # "hidden" is a size elsewhere
 SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -61,7 +66,8 @@ class Roles(NamedTuple):
     """What is given: the name of a parameter and its role. by_place: those parameters that are given without a name.
     needed: those roles of masks that can't be left out; required: the names of all parameters that can't.
 
-    Roles are those of INPUTS and MASKS, "x" (query, key and value are one), "causal", "returns", "average".
+    Roles are those of INPUTS and MASKS, "x" (query, key and value are one), "causal", "returns", "average", "cache"
+    (the keys and values of the calls before) and "keeps" (whether it gives a cache).
     """
 
     places: tuple[tuple[str, str], ...]
@@ -116,6 +122,8 @@ def roles_of(call: Sequence[Parameter], given: dict[str, str]) -> Roles:
                 f"what the parameter {one.name!r} is for can't be told: --map {one.name}=query (or key, value, x, "
                 f"memory, mask, padding, lengths) says so{OR_ADAPTER}"
             )
+    if {"memory", "memory_padding"} <= set(named.values()):  # the other mask is of x, whose tokens are no keys then
+        named = {name: role for name, role in named.items() if role not in ("mask", "padding") or name in required}
     places = tuple((name, role) for name, role in named.items() if role in KNOWN)
     needed = tuple(role for one in inputs if one.required and (role := named[one.name]) in MASKS)
     return Roles(places, tuple(one.name for one in inputs if one.kind == "positional"), needed, tuple(required))

@@ -8,11 +8,11 @@ from checks.theirs.examined import HEADS, LAYOUTS, PAIRS
 
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Seen, with_mistakes
+from attncli.checks.code.subject import Answer, Parameter
 from attncli.checks.theirs.attention.diagnosis import diagnose
 from attncli.checks.theirs.attention.fitting import Fit, Trial
 from attncli.checks.theirs.calling.forms import Form
 from attncli.checks.theirs.calling.roles import roles_of
-from attncli.checks.theirs.subjects.subject import Answer, Parameter
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 NAMES = ("query", "key", "value", "mask")

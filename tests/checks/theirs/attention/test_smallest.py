@@ -1,5 +1,7 @@
 """The smallest input on which it differs is told, with both results."""
 
+import re
+
 import torch
 from checks.theirs.examined import PADDING, PAIRS, attention_with, examined
 
@@ -14,7 +16,7 @@ def test_what_is_right_differs_nowhere():
 
 def test_with_one_key_any_weights_of_one_are_right():
     said = smallest_of(examined(attention_with(scores=lambda x: 3 * x), **MASKS))
-    assert said.startswith("of queries and keys 1 and 2 (query [") and "; the formula gives [" in said
+    assert said.startswith("of queries and keys 1 and 2 (query [") and "; the formula gives " in said
 
 
 def test_what_is_wrong_with_a_mask_is_shown_with_one():
@@ -26,8 +28,16 @@ def test_the_numbers_are_those_of_the_formula():
     said = smallest_of(examined(lambda query, key, value: 2 * value[..., :1, :].expand_as(query)))
     assert said.startswith("of queries and keys 1 and 1 ")
     given = said.partition("value [")[2].partition("]")[0]
-    told = said.partition("it gives [")[2].partition("]")[0], said.partition("formula gives [")[2].partition("]")[0]
-    assert told[1] == given and [float(x) for x in told[0].split(",")] == [2 * float(x) for x in given.split(",")]
+    place, theirs, ours = re.search(r"output\[0, 0, 0, (\d)\] is (\S+); the formula gives (\S+)$", said).groups()
+    values = [float(x) for x in given.split(",")]
+    assert float(ours) == values[int(place)] and float(theirs) == 2 * float(ours)
+    assert abs(float(ours)) == max(map(abs, values))  # the place where the two are furthest apart
+
+
+def test_as_many_digits_are_told_as_tell_the_two_apart():
+    said = smallest_of(examined(lambda query, key, value: attention_with()(query, key, value) + 1e-6))
+    theirs, ours = re.search(r" is (\S+); the formula gives (\S+)$", said).groups()
+    assert theirs != ours
 
 
 def test_an_error_is_told():

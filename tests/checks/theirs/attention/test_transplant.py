@@ -9,10 +9,10 @@ from torch import nn
 from attncli import load_model
 from attncli.attention import MultiHeadAttention, attend
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Subject
 from attncli.checks.theirs.attention.transplant import real_layer
 from attncli.checks.theirs.checking import check_subject
 from attncli.checks.theirs.found import Wanted
-from attncli.checks.theirs.subjects.here import Here
 
 LAYER, HEAD = 3, 1
 TEXT = "The cat sat on the mat."
@@ -25,7 +25,7 @@ def layer(minilm):
 
 
 def found(thing, layer, **wanted):
-    found = check_subject(Here(thing), Wanted(**wanted), layer)
+    found = check_subject(Subject(thing), Wanted(**wanted), layer)
     checks = {one.name.rpartition(" ")[2]: one for one in found.checks if one.name.startswith(f"with layer {LAYER}'s")}
     assert set(checks) == {"output", "maps"}
     return found, checks

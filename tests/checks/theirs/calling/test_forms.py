@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.attention.mistakes import Inputs, Linear, Projections, Seen
+from attncli.checks.code.subject import Answer, Parameter
 from attncli.checks.theirs.calling.forms import (
     BY_HEADS,
     MEANINGS,
@@ -22,7 +23,6 @@ from attncli.checks.theirs.calling.forms import (
     in_words,
 )
 from attncli.checks.theirs.calling.roles import roles_of
-from attncli.checks.theirs.subjects.subject import Answer, Parameter
 
 BATCH, HEADS, QUERIES, KEYS, D = 2, 3, 4, 5, 6
 

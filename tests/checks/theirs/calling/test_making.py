@@ -3,8 +3,8 @@
 import pytest
 
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Subject
 from attncli.checks.theirs.calling.making import Sizes, arguments
-from attncli.checks.theirs.subjects.here import Here
 
 
 def made(function, given=None, sizes=None):
@@ -16,7 +16,7 @@ def made(function, given=None, sizes=None):
         def __call__(self, x):
             return x
 
-    return arguments(Here(Attention).describe(), sizes or Sizes(), given or {})
+    return arguments(Subject(Attention).describe(), sizes or Sizes(), given or {})
 
 
 def test_sizes_are_told_apart():

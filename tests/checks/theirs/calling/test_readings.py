@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from attncli.attention.mistakes import Linear, Projections
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Made, Weight
 from attncli.checks.theirs.calling.drawing import draw_weights
 from attncli.checks.theirs.calling.readings import PARTS, Reading, natural, part_of, readings, slots_of
-from attncli.checks.theirs.subjects.subject import Made, Weight
 
 D, HEADS = 12, 3
 FOUR = ("W_q", "W_k", "W_v", "W_o")

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from attncli.base.errors import RequestError
+from attncli.checks.code.subject import Parameter
 from attncli.checks.theirs.calling.roles import KNOWN, NAMES, role_of, roles_of
-from attncli.checks.theirs.subjects.subject import Parameter
 
 
 def call(*names: str, optional: tuple[str, ...] = (), keyword: tuple[str, ...] = ()) -> list[Parameter]:

@@ -1,0 +1,326 @@
+"""Run the whole check of somebody's code in a process with limits. Only that process imports torch."""
+
+import faulthandler
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from types import TracebackType
+from typing import Any
+
+import attncli
+from attncli.base import schema
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable, shorten
+from attncli.base.untrusted import LONGEST_JSON, parse_json
+from attncli.checks.code.failing import NO_ROOM, in_words, shown
+
+# Not by `-m`, which would run a torch.py in the user's current folder.
+PROGRAM = """
+import sys
+root = sys.argv[1]
+sys.path[:1] = [] if root in sys.path else [root]
+from attncli.checks.code.process import main
+from attncli.checks.theirs.attention.transplant import real_layer
+from attncli.checks.theirs.checking import check_subject
+from attncli.checks.theirs.found import Wanted
+main(lambda subject, wanted, real: check_subject(subject, Wanted(**wanted), real), real_layer)
+"""
+ROOT = str(Path(attncli.__file__).parent.parent)
+CLOSED = 77  # exit code of a child whose pipes were closed
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+GRACE, TICK, SOON = 1.0, 0.1, 0.01  # seconds
+GIGABYTE = 10**9
+KEPT = 1 << 16  # bytes of what it prints
+QUOTED = 60  # characters of its last line that a message has
+LONGEST = 300  # characters of a message
+STEPS = ("loaded", "opened", "made", "called")
+
+
+def having(**inside: schema.Check) -> schema.Check:
+    """Check an object that has these fields, and perhaps others."""
+
+    def check(value: Any, what: str) -> None:
+        if type(value) is not dict:
+            schema.refuse(value, what, "an object")
+        schema.fields(inside)({name: one for name, one in value.items() if name in inside}, what)
+
+    return check
+
+
+TEXT = schema.name(10**6)
+MAP = schema.each(schema.each(schema.anything))  # record_of checks its numbers
+CHECK = having(name=TEXT, holds=schema.maybe(schema.flag()), difference=schema.maybe(schema.real()), note=TEXT)
+DOCUMENT = having(
+    name=TEXT,
+    kind=TEXT,
+    checks=schema.each(CHECK),
+    conventions=schema.each(TEXT),
+    diagnosis=schema.each(having(remedy=TEXT, line=schema.maybe(schema.whole()), text=TEXT)),
+    smallest=schema.maybe(TEXT),
+    hint=schema.maybe(TEXT),
+    maps=schema.maybe(
+        having(
+            layer=schema.whole(),
+            head=schema.whole(),
+            tokens=schema.each(TEXT),
+            shown=schema.each(TEXT),
+            ours=MAP,
+            theirs=schema.maybe(MAP),
+        )
+    ),
+    verdict=TEXT,
+    right=schema.flag(),
+)
+MESSAGE = schema.fields({}, {"step": schema.one_of(STEPS), "refused": schema.name(None), "found": DOCUMENT})
+
+# --- the process that asks --------------------------------------------------------------------------------
+
+
+class Checking:
+    """A check that runs in a process of its own, which ends with this context.
+
+    what: "file.py:Name". wanted: the fields of `Wanted`. real: the arguments of `load`, for a layer whose weights are
+    put into it. seconds: the time limit. gigabytes: the memory limit, beside what torch and the model take.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        wanted: Mapping[str, Any],
+        real: Mapping[str, Any] | None = None,
+        seconds: float = 60.0,
+        gigabytes: float = 4.0,
+    ) -> None:
+        self.what, self.seconds, self.gigabytes = shown(what), seconds, gigabytes
+        self.file = file_of(what)
+        self.until = time.monotonic() + seconds
+        self.doing = STEPS[0] if real else STEPS[1]
+        self.printed = b""
+        self.killed = False
+        handle, place = tempfile.mkstemp()  # by its name, for which every system has a way
+        os.close(handle)
+        self.dying = Path(place)
+        job = {"what": what, "wanted": wanted, "real": real, "gigabytes": gigabytes, "dying": place}
+        self.job = json.dumps({**job, "until": time.time() + seconds}).encode() + b"\n"
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, ROOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | ENVIRONMENT,
+            start_new_session=True,  # so that Ctrl-C reaches only this process, and killpg all that the child starts
+        )
+        self.came: Queue[bytes | Exception] = Queue(1000)
+        for target in (self.read, self.listen):  # in threads: what the child leaves behind may hold its pipes open
+            Thread(target=target, daemon=True).start()
+
+    def __enter__(self) -> "Checking":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+        self.dying.unlink(missing_ok=True)
+
+    def read(self) -> None:
+        assert self.child.stdin is not None and self.child.stdout is not None
+        try:
+            self.child.stdin.write(self.job)
+            self.child.stdin.flush()
+            while line := self.child.stdout.readline(LONGEST_JSON):
+                self.came.put(line)
+            self.came.put(EOFError())
+        except (OSError, ValueError) as error:
+            self.came.put(EOFError(str(error)))
+
+    def listen(self) -> None:
+        """Read all that it prints, so that it never waits for a reader. Keep the end."""
+        assert self.child.stderr is not None
+        with suppress(OSError, ValueError):
+            while part := self.child.stderr.read1(KEPT):  # type: ignore[attr-defined]
+                self.printed = (self.printed + part)[-KEPT:]
+
+    def result(self, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """Return the document of what was found. advance: is called at every step.
+
+        Raises RequestError when it can't be checked, or the process ends without a document.
+        """
+        while True:
+            gone = self.child.poll() is not None
+            if time.monotonic() > self.until + GRACE:
+                raise RequestError(self.why(TimeoutError()))
+            try:
+                line = self.came.get(timeout=GRACE if gone else TICK)
+            except Empty:
+                if not gone:
+                    continue
+                line = EOFError()
+            if isinstance(line, Exception):
+                raise RequestError(self.why(line))
+            try:
+                [(kind, value)] = read_message(line).items()
+            except ValueError as error:
+                raise RequestError(self.why(error)) from error
+            if kind == "found":
+                return value
+            if kind == "refused":
+                room = f"it takes more than {self.gigabytes:g} GB of memory: --memory-limit GB gives it more"
+                raise RequestError(shorten(printable(value.replace(NO_ROOM, room)), LONGEST))
+            self.doing = value
+            advance()
+
+    def why(self, error: Exception) -> str:
+        """Say why there is no document."""
+        if isinstance(error, EOFError):
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(GRACE)
+        late, code = time.monotonic() >= self.until, self.child.returncode
+        self.kill()
+        line = line_in(self.dying.read_bytes()[-KEPT:].decode(errors="replace"), self.file)
+        thing = "the model" if self.doing == "loaded" else "it"
+        where = f"{f'line {line}, ' if line else ''}while {thing} was being {self.doing}"
+        lines = self.printed.decode(errors="replace").strip().splitlines()
+        words = f" Its last words: {shorten(printable(lines[-1].strip()), QUOTED)}" if lines else ""
+        if late:
+            limit = "If it is no endless loop, --time-limit SECONDS gives it longer."
+            return f"{self.what} did not finish within {self.seconds:g} s ({where}). {limit}"
+        if isinstance(error, ValueError):
+            said = shorten(printable(str(error)), 100)
+            return f"{self.what} sent no result but something else ({where}): {said}. Does it write to our pipes?"
+        if code in (CLOSED, None):
+            return f"{self.what} closed a pipe that is not its own ({where}): without it there is no result.{words}"
+        if code == -9:
+            return f"{self.what} was killed ({where}): was the machine out of memory?{words}"
+        if code < 0:
+            name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+            return f"{self.what} crashed with {name} ({where}): mend that first.{words}"
+        return f"{self.what} ended its process with exit code {code} ({where}): remove os._exit or the like.{words}"
+
+    def kill(self) -> None:
+        """Kill it and all that it started. Only once: later its number may belong to another process."""
+        if self.killed:
+            return
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.kill()
+        self.child.wait()
+        self.killed = True
+
+
+def read_message(line: bytes) -> dict[str, Any]:
+    """Read a line that the child sent. Raises ValueError for anything else."""
+    message = parse_json(line, infinite=True)
+    MESSAGE(message, "it")
+    if len(message) != 1:
+        raise ValueError("it has no step and no result")
+    return message
+
+
+def line_in(dying: str, file: str) -> str:
+    """Return the innermost line of this file in the thread that died; of a timeout, in the main thread, the last."""
+    threads = [part for part in re.split(r"^(?=(?:Current )?[Tt]hread )", dying, flags=re.MULTILINE) if "File " in part]
+    here = [part for part in threads if part.startswith("Current ")] or threads[-1:]
+    found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d+)', here[0]) if here else None
+    return found[1] if found else ""
+
+
+def file_of(what: str) -> str:
+    """Return the file's name as Python writes it where it dies."""
+    place = what.rpartition(":")[0] or what
+    name = Path(place).name if place.endswith(".py") else f"{place.rpartition('.')[2]}.py"
+    return name.encode("ascii", "backslashreplace").decode()
+
+
+# --- the process that checks ------------------------------------------------------------------------------
+
+
+def main(check: Callable[[Any, dict[str, Any], Any], Any], real_layer: Callable[..., Any]) -> None:
+    """Check what the first line of stdin names, and send what `check` found as lines of JSON."""
+    orders, answers = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
+    job = json.loads(orders.readline())
+    dying = os.open(job["dying"], os.O_WRONLY)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # their code has neither our pipes nor our input
+    os.dup2(2, 1)
+    faulthandler.enable(dying)
+    faulthandler.dump_traceback_later(max(job["until"] - time.time(), SOON), exit=True, file=dying)
+    Thread(target=end_with, args=(orders, Path(job["dying"])), daemon=True).start()
+    process = os.getpid()
+
+    def send(message: dict[str, Any]) -> None:
+        line = memoryview(json.dumps(message).encode() + b"\n")
+        if os.getpid() != process:  # the child of a fork in their code
+            os._exit(0)
+        try:
+            while line:
+                line = line[os.write(answers, line) :]
+        except OSError:
+            os._exit(CLOSED)
+
+    send(outcome(job, send, check, real_layer))
+
+
+def outcome(job: dict[str, Any], send: Callable[[dict[str, Any]], None], check: Any, real_layer: Any) -> dict[str, Any]:
+    """Return {"found": document}, or {"refused": why it can't be checked}."""
+    from attncli.checks.code.subject import Subject, opened, set_settings, settings
+
+    name, file = shown(job["what"]), ""
+    try:
+        real = None if job["real"] is None else partial(real_layer, *load(**job["real"]))
+        limit(job["gigabytes"])
+        send({"step": "opened"})
+        ours = settings()
+        subject = Subject(opened(job["what"]), lambda step: send({"step": step}))
+        set_settings(ours)
+        name, file = subject.description.name, subject.description.file
+        return {"found": check(subject, job["wanted"], real).document()}
+    except RequestError as error:
+        return {"refused": str(error)}
+    except BaseException as error:  # noqa: BLE001  (it is somebody's code)
+        return {"refused": f"{name} can't be run: {in_words(error, file)}"}
+
+
+def load(place: dict[str, Any], text: str, pair: str | None, layer: str, head: str) -> tuple[Any, Any, int, int]:
+    """Load the model, its tokens of the text, and the numbers of the layer and the head."""
+    from attncli.models.hub import Place
+    from attncli.models.loading import load_own_from
+    from attncli.record.selection import select_one
+
+    model = load_own_from(Place(**{**place, "path": Path(place["path"])}), "cpu", "float32")
+    numbers = select_one(layer, model.config.layers, "layer"), select_one(head, model.config.heads, "head")
+    return model, model.tokenizer.encode(text, pair), *numbers
+
+
+def end_with(orders: Any, dying: Path) -> None:
+    """End when the process that asked ends, however it does. Leave no file behind."""
+    with suppress(OSError, ValueError):
+        orders.read()
+    with suppress(OSError):
+        dying.unlink(missing_ok=True)
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(CLOSED)
+
+
+def limit(gigabytes: float) -> None:
+    """Limit memory, beside what is taken already. A crash leaves no image of it behind."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used = 0
+    with suppress(OSError), Path("/proc/self/statm").open(encoding="ascii") as sizes:
+        used = int(sizes.read().split()[5]) * resource.getpagesize()
+    for kind, size in ((resource.RLIMIT_DATA, used + int(gigabytes * GIGABYTE)), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):
+            resource.setrlimit(kind, (size, size))

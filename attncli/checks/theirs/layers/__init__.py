@@ -1,1 +1,0 @@
-"""Somebody's encoder or decoder layer."""

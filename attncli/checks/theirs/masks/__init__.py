@@ -1,1 +1,0 @@
-"""Somebody's function that gives a mask."""

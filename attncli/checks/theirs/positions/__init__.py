@@ -1,1 +1,0 @@
-"""Somebody's positional encoding."""

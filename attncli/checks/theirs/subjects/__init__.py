@@ -1,1 +1,0 @@
-"""What somebody hands in: opened, inspected and run, in a process of its own or in this one."""
