@@ -221,7 +221,6 @@ WAYS_FOR = [
     ("stats", way(f"stats {M} lines.txt --state kept"), "shard_mb"),
     ("heatmap", way(f"heatmap {M} --pair it -o a.svg @"), "segments"),
     ("view", way(f"view {M} --pair it -o a.html @"), "segments"),
-    ("run", way("run -m gpt2 @"), "engine"),
     ("run", way("run -m t5 @"), "which"),
     ("run", way("run -m t5 @"), "target"),
     ("explain", way("explain -m t5 --json @"), "which"),
