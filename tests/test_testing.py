@@ -107,7 +107,7 @@ def test_no_leak(assert_no_leak):
 def test_three_lines_suffice(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(THREE_LINES)
     here = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}; import pytest"
-    call = "; pytest.main(['-p', 'attncli.testing', '-p', 'no:cacheprovider', '-q', 'test_mine.py'])"
+    call = "; pytest.main(['-p', 'no:cacheprovider', '-q', 'test_mine.py'])"
     made = subprocess.run(
         [sys.executable, "-c", here + call], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 0.1, 10_000.0  # gigabytes
 def check(
     context: typer.Context,
     what: Annotated[
-        str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE. Without it: -m alone.")
+        str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")
     ] = None,
     text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
     means: Annotated[
@@ -86,18 +86,16 @@ def check(
 ) -> None:
     """Check your own attention, and find the mistake.
 
-    Runs it in a process of its own, on inputs, masks and precisions of many kinds, beside the formula; finds out how it
-    is called and what its masks mean. Where it differs, the known mistake that gives the same numbers is named. Exit
-    code 0: right, 1: wrong, 2: can't be checked.
+    Your code runs in its own process on many kinds of inputs, masks and precisions, beside the formula. The known
+    mistake that gives the same numbers is named. Exit code 0: right, 1: wrong, 2: can't be checked.
 
     \b
-    An adapter, for what can't be found out, at the end of its file:
+    An adapter at the end of the file, for what can't be found out:
       class Adapter(MyAttention):
           def __init__(self, dim, heads): super().__init__({"n": heads, "d": dim})
           def forward(self, x): return super().forward({"x": x})["out"]
 
-    A model of transformers or a checkpoint is checked by what it does, on each backend: does it look ahead, does [PAD]
-    leak, are windows, key heads, cached steps and packed documents what they should be?
+    Of a model: does it look ahead, does [PAD] leak, are cached steps right?
 
     \b
     Examples:

@@ -69,7 +69,7 @@ def explained(
     theirs: Callable[[torch.Size], Tensor | None],
     dtype: str,
     within: float,
-    padded: bool,
+    padded: bool = True,
 ) -> bool:
     """Whether the formula, in this precision, gives this answer; or, where there is none of a shape, none either.
 
