@@ -21,9 +21,7 @@ SMALLEST, LARGEST = 0.1, 10_000.0  # gigabytes
 
 def check(
     context: typer.Context,
-    what: Annotated[
-        str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")
-    ] = None,
+    what: Annotated[str | None, options.argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None,
     text: Annotated[str | None, options.argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
     means: Annotated[
         choices.MaskMeans | None,

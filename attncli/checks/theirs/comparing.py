@@ -28,10 +28,17 @@ def as_dtype(inputs: Inputs, dtype: torch.dtype) -> Inputs:
     )
 
 
-def padded_queries(inputs: Inputs) -> Tensor | None:
-    """Return the queries that are [PAD] themselves, bool `[batch, query]`: nothing reads what they give."""
-    padding = inputs.seen.padding
-    return None if padding is None or inputs.query.shape[-2] != padding.shape[-1] else ~padding
+def padded_queries(inputs: Inputs) -> Tensor:
+    """Return the queries that are [PAD], bool `[batch, query]`: nothing reads their outputs."""
+    padding, texts, queries = inputs.seen.padding, inputs.query.shape[0], inputs.query.shape[-2]
+    known = padding is not None and queries == padding.shape[-1]
+    return ~padding if padding is not None and known else torch.zeros(texts, queries, dtype=torch.bool)
+
+
+def unread_queries(inputs: Inputs, ours: Result) -> Tensor:
+    """Return the queries that are [PAD] or may see nothing, bool `[batch, query]`."""
+    padded = padded_queries(inputs)
+    return padded if ours.nowhere is None else padded | ours.nowhere.any(1)
 
 
 def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None, ignored: Tensor | None = None) -> float:

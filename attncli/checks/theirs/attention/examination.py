@@ -16,7 +16,7 @@ from attncli.checks.theirs.attention.trial import Trial, no_output, shape_in
 from attncli.checks.theirs.calling import drawing
 from attncli.checks.theirs.calling.drawing import Shape
 from attncli.checks.theirs.calling.forms import Encoding, Form
-from attncli.checks.theirs.comparing import difference, padded_queries
+from attncli.checks.theirs.comparing import difference, unread_queries
 from attncli.checks.theirs.found import Check
 
 LARGE = 60.0  # so many times larger, inputs give scores of which exp overflows in float64
@@ -98,8 +98,8 @@ class Examination:
     def judged(self, name: str, trial: Trial) -> Check:
         if trial.result is None:
             return Check(name, False, note=no_output(trial.answer))
-        ours = self.expected(trial.inputs).output
-        gap = difference(trial.result.output, ours, ignored=padded_queries(trial.inputs))
+        ours = self.expected(trial.inputs)
+        gap = difference(trial.result.output, ours.output, ignored=unread_queries(trial.inputs, ours))
         return Check(name, gap <= trial.within, gap)
 
     # --- the kinds of inputs ----------------------------------------------------------------------------
