@@ -19,7 +19,7 @@ from attncli.checks.bench_maps import Case, architecture_document
 from attncli.checks.contestants import EAGER, PEERS, Contestants, Shape, padded, random_texts, run_peer
 from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
-from attncli.checks.timing import Run, finish
+from attncli.checks.timing import Run, finish, one_thread
 from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig
 from attncli.models.random import architecture
@@ -70,13 +70,10 @@ def bench_long(
     data = architecture(name)[1]
     check_lengths(name, ModelConfig.from_dict(data), lengths)
     contestants = Contestants(name, data, device)
-    where, threads = contestants.model.device, torch.get_num_threads()
+    where = contestants.model.device
     machine = machine_document(where)
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         rows = [measured(contestants, length, done) for length in lengths]
-    finally:
-        torch.set_num_threads(threads)
     return {
         "versions": {name: version(name) for name in (OURS, "torch", "transformers")},
         "device": str(where),

@@ -4,7 +4,7 @@ What the other side gives is transformers' own: its weights and vectors, what it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from attncli.checks.laws import first_tokens
 from attncli.checks.lost import Lost, lost_rows
 from attncli.checks.passes import is_half
 from attncli.checks.rounding import LARGEST
+from attncli.checks.timing import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size, weight_size
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.config import ModelConfig
@@ -37,14 +38,10 @@ PROJECTIONS = ("query", "key", "value")
 @contextmanager
 def fitting_threads(config: ModelConfig, texts: Sequence[Tokens]) -> Iterator[None]:
     """Compute on one thread where the longest text is so short that several would wait for each other."""
-    before = torch.get_num_threads()
     longest = max(map(len, texts), default=0)
-    if longest * config.hidden_size * config.intermediate_size < SHARED:
-        torch.set_num_threads(1)
-    try:
+    short = longest * config.hidden_size * config.intermediate_size < SHARED
+    with one_thread() if short else nullcontext():
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)

@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -63,3 +64,14 @@ def product_seconds(device: torch.device, dtype: torch.dtype = torch.float32) ->
         for way in ways.values():
             way()
         return {name: [seconds_of(way, device) for _ in range(PRODUCT_REPEATS)] for name, way in ways.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread: texts may be so short that several threads would wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,7 +1,7 @@
 """Put the laws to a model on each of its backends."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from attncli.base.printable import first_line
 from attncli.checks.behaviour.laws import AGREE, LAWS, Finding, agree, passes
 from attncli.checks.behaviour.report import Behaviour, Outcome
 from attncli.checks.behaviour.subject import Subject
+from attncli.checks.timing import one_thread
 
 BACKENDS = ("eager", "sdpa", "flex_attention", "flash_attention_2")
 
@@ -66,14 +67,3 @@ def put(law: Callable[[Subject], Finding], subject: Subject) -> Finding:
 def uncompiled(backend: str) -> AbstractContextManager[Any]:
     """Run flex attention without compiling it, which takes seconds for each length."""
     return torch.compiler.set_stance("force_eager") if backend.startswith("flex") else nullcontext()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread, as texts are so short that several would wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

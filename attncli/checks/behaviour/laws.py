@@ -22,7 +22,7 @@ PADS = 3  # [PAD] beside a text
 
 
 class Finding(NamedTuple):
-    """Whether a law holds; None where it does not apply, and the note says why."""
+    """The result for one law. holds: None where the law does not apply; the note says why."""
 
     holds: bool | None
     leak: Leak | None = None

@@ -1,4 +1,4 @@
-"""What the laws say of a model."""
+"""The results of the laws for a model."""
 
 import math
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Leak(NamedTuple):
 
     @property
     def counted(self) -> bool:
-        """Whether nothing is rounded: it counts tokens or heads, and the note names them."""
+        """Return whether the difference is a count of tokens or heads, which the note names."""
         return self.tolerance == 0.0
 
     @property
@@ -45,7 +45,7 @@ class Leak(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Whether a law holds on a backend: None where it was not checked, and `note` says why.
+    """The result of a law on a backend. holds: None where it was not checked; `note` says why.
 
     leak: the largest difference found, whether it breaks the law or not.
     """
@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
 
     @property
     def says(self) -> str:
-        """What came out, in words."""
+        """Return the result in words."""
         if self.holds is not False or self.leak is None:
             return self.note
         return self.note if self.leak.counted else f"{self.leak}: {self.note}"
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What came out for a model. missing: why a backend could not be run, by its name."""
+    """The results for a model. missing: why a backend could not be run, by its name."""
 
     name: str
     kind: str

@@ -43,7 +43,7 @@ class Parameter(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What inspection finds.
+    """The result of an inspection.
 
     kind: "function", "class" or "thing" (an object that is called). call: the parameters of the function or of forward;
     constructor: those of a class. speaks: "torch" or "numpy". source: its text, which begins on line `first` of `file`.

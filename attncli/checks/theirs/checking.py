@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from attncli.base import choices
 from attncli.base.arguments import check_instance, check_optional_text
 from attncli.checks.code.subject import Subject
 from attncli.checks.theirs.attention.check import RealLayers, check_attention
 from attncli.checks.theirs.found import Found, Wanted
+from attncli.checks.timing import one_thread
 
 
 def check(
@@ -36,16 +35,12 @@ def check(
 
 
 def check_subject(subject: Subject, wanted: Wanted, real: RealLayers | None = None) -> Found:
-    """With one thread, as inputs are so small that several would wait for each other. real: as for `check_attention`.
+    """Check a subject on one thread. real: as for `check_attention`.
 
     Raises RequestError as `check` does, and for a name that is no choice.
     """
     choices.check("nowhere", wanted.nowhere, choices.Nowhere)
     if wanted.means is not None:
         choices.check("meaning of a mask", wanted.means, choices.MaskMeans)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         return check_attention(subject, wanted, real)
-    finally:
-        torch.set_num_threads(threads)

@@ -32,7 +32,7 @@ from attncli.checks.theirs.calling.roles import KNOWN, Roles, role_of, roles_of
 from attncli.checks.theirs.found import Wanted
 from attncli.checks.theirs.idle import refuse_masks, refuse_names, refuse_roles
 
-KNOWN_PARTS = re.compile(r"sinks?$|\b[qk]_?(norm|ln)\.weight$")
+SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weight$")
 DEFINED = (ast.ClassDef, ast.FunctionDef)
 
 
@@ -59,7 +59,7 @@ def make(subject: Subject, description: Description, wanted: Wanted, sizes: Size
             )
     others = unread(made, wanted.map) if ways and ways[0].vector is None else []
     parts = own_parts(description, made, given, weights, others, ways)
-    others = [name for name in others if not KNOWN_PARTS.search(name)]
+    others = [name for name in others if not (SINKS.search(name) or NORMS.search(name))]
     return Asked(subject, roles, ways, made, weights, wanted.layout, wanted.means, parts, tuple(others))
 
 
@@ -124,11 +124,11 @@ def own_parts(
     if isinstance(cap := by_role.get("softcap"), int | float) and cap:
         parts.append(softcap_part(cap))
     for name in others:
-        if re.search(r"sinks?$", name):
+        if SINKS.search(name):
             parts.append(sinks_part(weights[name].flatten()))
-    norms = [name for part in ("q", "k") for name in others if re.search(rf"\b{part}_?(norm|ln)\.weight$", name)]
+    norms = {found[1]: name for name in others if (found := NORMS.search(name)) is not None}
     if len(norms) == 2:
-        parts.append(norms_part(*(weights[name] for name in norms)))
+        parts.append(norms_part(weights[norms["q"]], weights[norms["k"]]))
     if ways and ways[0].vector is not None:
         vector = weights[ways[0].vector].flatten()
         parts.append(Part({"additive scores": {"score": partial(additive, vector=vector), "scale": keep_scores}}, True))

@@ -78,7 +78,7 @@ def check_attention(subject: Subject, wanted: Wanted, real: RealLayers | None = 
 
 
 def as_named(description: Description, of: Examination) -> list[Check]:
-    """Whether what is called causal hides the future, unless a flag or a mask is to say so."""
+    """Check that code with causal in its name hides the future, unless a flag or a mask decides that."""
     named = re.search("causal|masked_?self", " ".join(bases_of(description)), re.IGNORECASE)
     if named is None or of.asked.roles.has("causal", "mask"):
         return []
@@ -86,7 +86,7 @@ def as_named(description: Description, of: Examination) -> list[Check]:
 
 
 def is_never_given(one: Parameter, asked: Asked) -> bool:
-    """Whether a parameter of the call was left out in all trials; that of dropout is 0 whenever it is."""
+    """Return whether no trial gave this parameter of the call. Dropout does not count: it is 0 by default."""
     return one.kind != "many" and role_of(one.name) != "dropout" and one.name not in dict(asked.roles.places)
 
 

@@ -1,4 +1,4 @@
-"""What attention may be: the formula under conventions and with parts of its own, with no mistake, one, or two."""
+"""The formula under conventions and with parts of its own, with no mistake, one, or two."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ OF_MASKS = ("seen", "allow", "padding", "hide", "forbid")  # fields that matter 
 
 
 class Part(NamedTuple):
-    """What some attention has that the formula has not: one of these ways of it. needed: whether it can't be without.
+    """A part that the formula has not, in one of several ways. needed: the attention always has it.
 
     mistakes: those that are made with this part alone.
     """
@@ -58,7 +58,7 @@ def is_causal(conventions: Sequence[str]) -> bool:
 
 
 def is_ordered(conventions: Sequence[str]) -> bool:
-    """Whether the places of tokens matter without a mask."""
+    """Return whether the order of the tokens matters without a mask."""
     return any(re.match("causal|rotary|ALiBi|a window", name) for name in conventions)
 
 

@@ -48,7 +48,7 @@ class Trial:
         return tolerance(RIGHT(self.inputs), self.inputs, dtype)
 
     def fits(self, formula: Formula, padded: bool = True) -> bool:
-        """Whether the formula gives this answer, or as it does none. padded: also for queries that are [PAD]."""
+        """Return whether the formula gives this answer too. padded: compare the queries that are [PAD] as well."""
         return explained(formula, self.inputs, self.output, self.dtype, self.within, padded)
 
     def output(self, shape: torch.Size) -> Tensor | None:
