@@ -160,7 +160,7 @@ def print_list(entries: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     from attncli.base.printable import printable
-    from attncli.render.terminal.tables import Prose, plain_table
+    from attncli.report.terminal import Prose, plain_table
 
     table = plain_table("here", "layers x heads", "weights", "from", goes=["layers x heads", "weights"])
     here = [entry for entry in entries if entry["on_this_machine"]]
@@ -200,7 +200,7 @@ def print_entry(entry: dict[str, Any]) -> None:
     from rich.text import Text
 
     from attncli.base.printable import printable
-    from attncli.render.terminal.tables import Prose
+    from attncli.report.terminal import Prose
 
     why = f": {entry['why']}" if entry["why"] else ""
     facts = {

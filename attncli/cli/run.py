@@ -213,8 +213,8 @@ def maps(record: "AttentionRecord", top_k: int) -> "list[Text]":
 
 def terms_of(record: "AttentionRecord") -> "list[Text]":
     """What one head's scores are the sum of."""
-    from attncli.render.terminal.headings import heading
     from attncli.render.terminal.terms import terms_view
+    from attncli.report.terminal import heading
 
     canvas = output.canvas(page=output.ENDLESS)
     shown = terms_view(record, canvas)

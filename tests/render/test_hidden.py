@@ -17,11 +17,9 @@ from attncli.render.figures.difference import difference_figure
 from attncli.render.figures.flow import flow_figure
 from attncli.render.hidden import drawn, drawn_map, followed_maps, hides, largest_weight
 from attncli.render.pooling import pool
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
-from attncli.render.terminal.panels import picture
-from attncli.render.terminal.shades import ASCII_HATCH, GREY, HATCH, cell_text, colour
+from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, Canvas, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]

@@ -11,14 +11,12 @@ from textual.widget import Widget
 
 from attncli.render.captions.held import cell_lines, row_line
 from attncli.render.captions.records import record_size
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.difference import moved_cell
 from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
-from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
 from attncli.render.terminal.one_head import about
-from attncli.render.terminal.tables import fold
 from attncli.render.terminal.telling import named, sink_note
 from attncli.render.terminal.window import MARKED, Window, changes_window, tokens_window, weights_window
+from attncli.report.terminal import HEAD_WIDTH, Canvas, fold, head_grid
 
 if TYPE_CHECKING:
     from attncli.live.explorer.answers import Answer

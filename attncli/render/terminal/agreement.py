@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable, short
-from attncli.render.terminal.tables import plain_table
+from attncli.report.terminal import plain_table
 
 PAST = "bold red"
 

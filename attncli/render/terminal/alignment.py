@@ -6,9 +6,7 @@ from rich.text import Text
 
 from attncli.base.arrays import Floats
 from attncli.base.printable import printable
-from attncli.render.terminal.canvas import Canvas, to_width
-from attncli.render.terminal.headings import scale, title
-from attncli.render.terminal.shades import cell_text
+from attncli.report.terminal import Canvas, cell_text, scale, title, to_width
 
 CELL = 2  # columns of a character and of its weights: as wide as a Chinese character
 LABELS = 12  # columns left of a map: what was written, its probability

@@ -7,8 +7,7 @@ from rich.text import Text
 
 from attncli.base.printable import printable
 from attncli.render.terminal.agreement import PAST
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, Prose, plain_table
 
 WORDS = {True: "right", False: "WRONG", None: "-"}
 

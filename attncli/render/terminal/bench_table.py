@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.base.printable import printable
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Prose, plain_table
 
 COLUMNS = (
     *("attncli\nms", "eager\nms", "SDPA\nms"),

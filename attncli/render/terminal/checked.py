@@ -11,10 +11,18 @@ from rich.text import Text
 from attncli.base.printable import printable
 from attncli.record.making import record_of
 from attncli.render.terminal.agreement import PAST
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import legend, scale
-from attncli.render.terminal.panels import APART, POOLED, PanelSize, in_rows, panel
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import (
+    APART,
+    POOLED,
+    Canvas,
+    PanelSize,
+    Prose,
+    in_rows,
+    legend,
+    panel_lines,
+    plain_table,
+    scale,
+)
 
 VERDICTS = {True: "right", False: "WRONG", None: "not checked"}
 ACROSS = 2
@@ -74,5 +82,5 @@ def layer_maps(maps: dict[str, Any], name: str, canvas: Canvas) -> list[Text]:
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     head = f"{maps['layer']}.{maps['head']}"
-    panels = [panel(f"{head} {by}", np.array(weights, np.float32), size, canvas) for by, weights in drawn.items()]
+    panels = [panel_lines(f"{head} {by}", np.array(weights, np.float32), size, canvas) for by, weights in drawn.items()]
     return [*lines, Text(), *in_rows(panels, size.width, canvas)]

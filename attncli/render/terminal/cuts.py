@@ -11,12 +11,9 @@ from attncli.base.printable import printable
 from attncli.render.captions.cuts import CONTROL, EDGE, EDGES, NO_CONTROL, cut_where, edge_names, together
 from attncli.render.captions.effects import answered, which_way
 from attncli.render.captions.records import model_name
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.effects import signed
-from attncli.render.terminal.headings import title
 from attncli.render.terminal.one_head import query_labels
-from attncli.render.terminal.signed import in_units, largest, signed_map
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, Prose, in_units, largest, plain_table, signed_map, title
 
 MOST_EDGES = 10  # that are listed of those that were cut
 

@@ -7,10 +7,18 @@ from rich.text import Text
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.designs import DISTANCE, MOVED, DesignLike, LookLike, control_of, named
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import legend, scale
-from attncli.render.terminal.panels import APART, POOLED, PanelSize, in_rows, panel
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import (
+    APART,
+    POOLED,
+    Canvas,
+    PanelSize,
+    Prose,
+    in_rows,
+    legend,
+    panel_lines,
+    plain_table,
+    scale,
+)
 
 ACROSS = 3
 LINES = 24  # a map is at most so many lines high
@@ -54,5 +62,5 @@ def design_maps(record: AttentionRecord, design: DesignLike, canvas: Canvas) -> 
         named(design): design.look.weights,
         control_of(design): design.controls[0].weights,
     }
-    panels = [panel(caption, weights, size, canvas) for caption, weights in maps.items()]
+    panels = [panel_lines(caption, weights, size, canvas) for caption, weights in maps.items()]
     return [*lines, Text(), *in_rows(panels, size.width, canvas)]

@@ -9,11 +9,7 @@ from rich.text import Text
 from attncli.analysis.difference import Difference
 from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.captions.records import model_name
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
-from attncli.render.terminal.headings import title
-from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import HEAD_WIDTH, Canvas, Prose, ground, head_grid, plain_table, title
 
 NAMED = 5  # the heads that differ most
 

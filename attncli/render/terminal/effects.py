@@ -11,11 +11,7 @@ from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
 from attncli.render.captions.effects import IMPORTANCE, INTERVAL, NO_INTERVAL, WAYS, answered, which_way
 from attncli.render.captions.records import model_name
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import head_grid
-from attncli.render.terminal.headings import title
-from attncli.render.terminal.signed import ground, in_units, largest
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, Prose, head_grid, in_units, largest, plain_table, signed_ground, title
 
 CELL = 7  # columns of a head
 
@@ -45,7 +41,7 @@ def grid(found: Ablation, effects: Doubles, canvas: Canvas) -> list[Text]:
 
     def cell(row: int, place: int) -> Text:
         effect = float(effects[row, place])
-        return Text(f"{effect / unit:>{CELL}.1f}", style=ground(effect / (most or 1), canvas))
+        return Text(f"{effect / unit:>{CELL}.1f}", style=signed_ground(effect / (most or 1), canvas))
 
     lines = head_grid(found.layers, found.heads, cell, canvas, (CELL, CELL - 1))
     return [*([Text(words, style=canvas.faint)] if words else []), *lines]

@@ -9,9 +9,7 @@ from rich.text import Text
 from attncli.analysis.finding import SINK as LEAST_SINK
 from attncli.base.printable import printable, visible
 from attncli.render.captions.records import model_shown
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import title
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, Prose, plain_table, title
 
 USUAL = (
     "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "

@@ -17,11 +17,20 @@ from attncli.record import AttentionRecord
 from attncli.record.selection import number_list, numbered_names
 from attncli.render.captions.flow import MEANING
 from attncli.render.hidden import followed_maps
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import heading, legend, scale
-from attncli.render.terminal.panels import APART, PanelSize, beside, panel
-from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import LEAST_NAME, FittedTable, plain_table
+from attncli.report.terminal import (
+    APART,
+    LEAST_NAME,
+    Canvas,
+    FittedTable,
+    PanelSize,
+    beside,
+    ground,
+    heading,
+    legend,
+    panel_lines,
+    plain_table,
+    scale,
+)
 
 NAMED = 2  # the strongest tokens of a row, at most
 GOES = ("raw", "flow", "rollout")  # the methods that a narrow terminal does without first
@@ -36,7 +45,7 @@ def layer_views(found: Followed, canvas: Canvas) -> list[Text | Table]:
     if size.columns < len(record.tokens):
         views.append(Text("a cell is the largest of the shares that fall into it"))
     for number, layer in enumerate(found.layers):
-        panels = [panel(name, rows[number], size, canvas, canvas.strong) for name, rows in maps.items()]
+        panels = [panel_lines(name, rows[number], size, canvas, canvas.strong) for name, rows in maps.items()]
         views += [Text(), layer_heading(record, layer, canvas), Text(), *beside(panels, size.width), Text()]
         of_layer = {name: rows[number] for name, rows in shares.items()}
         views.append(strongest_table(record, found.queries, of_layer, canvas))

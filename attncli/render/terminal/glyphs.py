@@ -8,10 +8,7 @@ from rich.text import Text
 
 from attncli.analysis.patterns import HeadSummary, counted_queries, summarise
 from attncli.record import AttentionRecord
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import head_grid
-from attncli.render.terminal.headings import heading
-from attncli.render.terminal.tables import fold
+from attncli.report.terminal import Canvas, fold, head_grid, heading
 
 GLYPHS = {
     "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",

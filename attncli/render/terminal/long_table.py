@@ -6,7 +6,7 @@ from rich.table import Table
 
 from attncli.base.printable import printable
 from attncli.render.terminal.bench_table import PROGRAMS, machine_text, megabytes, milliseconds, three_digits
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Prose, plain_table
 
 COLUMNS = (
     *("attncli\ns", "eager\ns", "SDPA\ns"),

@@ -11,10 +11,7 @@ from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
 from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import drawn_map
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import legend, scale, title
-from attncli.render.terminal.panels import PanelSize, in_rows, panel
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale, title
 
 
 class LawLike(Protocol):
@@ -57,7 +54,8 @@ def mask_maps(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int,
     lines = [about, *legend(some.tokens, canvas), scale(canvas, *below), Text()]
     for (layer, head), by_mask in maps.items():
         panels = [
-            panel(f"{layer}.{head} {CAPTIONS[name]}", one, size, canvas, canvas.strong) for name, one in by_mask.items()
+            panel_lines(f"{layer}.{head} {CAPTIONS[name]}", one, size, canvas, canvas.strong)
+            for name, one in by_mask.items()
         ]
         lines += in_rows(panels, size.width, canvas)
     return lines

@@ -9,10 +9,19 @@ from rich.text import Text
 from attncli.record import AttentionRecord
 from attncli.render.captions.mechanisms import VariantLike, by_score, has_own_score, normaliser_name, untrained
 from attncli.render.hidden import drawn, drawn_map
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import heading, legends, scale
-from attncli.render.terminal.panels import APART, POOLED, PanelSize, beside, panel
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import (
+    APART,
+    POOLED,
+    Canvas,
+    PanelSize,
+    Prose,
+    beside,
+    heading,
+    legends,
+    panel_lines,
+    plain_table,
+    scale,
+)
 
 UNTRAINED = "parameters"  # the heading of the column that says so
 ACROSS = 3  # normalisers, beside each other
@@ -52,13 +61,13 @@ def variant_maps(
     lines = [*legends(record, canvas), scale(canvas, own)]
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
-    drawing = panel("", own, size, canvas)[1:]  # without its caption, which is a line of its own
+    drawing = panel_lines("", own, size, canvas)[1:]  # without its caption, which is a line of its own
     lines += [Text(), Text("the head's own map", style=canvas.strong), *drawing, Text()]
     for name, row in by_score(variants, seed, has_own_score(record)):
         lines.append(Text(name, style=canvas.strong))
         maps = [drawn(one.weights, record.mask_of(layer)) for one in row]
         names = [normaliser_name(one.normaliser, temperature) for one in row]
-        panels = [panel(name, one, size, canvas) for name, one in zip(names, maps, strict=True)]
+        panels = [panel_lines(name, one, size, canvas) for name, one in zip(names, maps, strict=True)]
         lines += [*beside(panels, size.width), Text()]
     return lines
 

@@ -5,10 +5,18 @@ from rich.text import Text
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.mistakes import AS_IT_IS, EXCHANGED, MadeLike, MistakesLike, MovedLike, changed_maps
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import legend, scale
-from attncli.render.terminal.panels import APART, POOLED, PanelSize, in_rows, panel
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import (
+    APART,
+    POOLED,
+    Canvas,
+    PanelSize,
+    Prose,
+    in_rows,
+    legend,
+    panel_lines,
+    plain_table,
+    scale,
+)
 
 ACROSS = 3
 LINES = 24  # a map is at most so many lines high
@@ -24,7 +32,7 @@ def mistake_maps(record: AttentionRecord, mistakes: MistakesLike, canvas: Canvas
     if size.pools(record, canvas):
         lines.append(Text(POOLED))
     maps = {AS_IT_IS: record.map(layer, head), **dict(changed_maps(mistakes))}
-    panels = [panel(name, weights, size, canvas) for name, weights in maps.items()]
+    panels = [panel_lines(name, weights, size, canvas) for name, weights in maps.items()]
     return [*lines, Text(), *in_rows(panels, size.width, canvas)]
 
 

@@ -13,12 +13,21 @@ from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
-from attncli.render.terminal.canvas import Canvas, cut, to_width
 from attncli.render.terminal.glyphs import possible_keys
-from attncli.render.terminal.headings import heading, key_legend, scale, unknown_note
-from attncli.render.terminal.panels import LINES, picture
-from attncli.render.terminal.shades import VALUE_WIDTH, cell_text
-from attncli.render.terminal.tables import fold
+from attncli.report.terminal import (
+    LINES,
+    VALUE_WIDTH,
+    Canvas,
+    cell_text,
+    cut,
+    fold,
+    heading,
+    key_legend,
+    picture,
+    scale,
+    to_width,
+    unknown_note,
+)
 from attncli.text.tokens import Tokens
 
 LABEL_WIDTH = 14  # columns of a token

@@ -8,10 +8,18 @@ from attncli.analysis.statistics import BROAD
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
-from attncli.render.terminal.canvas import Canvas, to_width
-from attncli.render.terminal.headings import heading, legends, scale
-from attncli.render.terminal.panels import POOLED, PanelSize, in_rows, panel
-from attncli.render.terminal.shades import two_digits
+from attncli.report.terminal import (
+    POOLED,
+    Canvas,
+    PanelSize,
+    heading,
+    in_rows,
+    legends,
+    panel_lines,
+    scale,
+    to_width,
+    two_digits,
+)
 
 
 def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:
@@ -28,7 +36,7 @@ def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Te
         panels = []
         for head, shown in zip(record.heads, maps, strict=True):
             caption = f"head {head}  {kind(summaries[layer, head])}"
-            drawn = panel(caption, shown, size, canvas, canvas.strong)
+            drawn = panel_lines(caption, shown, size, canvas, canvas.strong)
             below = to_width(most_keys(record, layer, head, top_k, size.width), size.width, canvas)
             panels.append([*drawn, Text(below, style=canvas.faint)])
         lines += in_rows(panels, size.width, canvas)

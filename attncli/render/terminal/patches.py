@@ -8,11 +8,17 @@ from attncli.analysis.patches import Patch
 from attncli.base.printable import printable
 from attncli.render.captions.patches import CONTROL, SHARE, both, part_name, put_where
 from attncli.render.captions.records import model_name
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import head_grid
-from attncli.render.terminal.headings import legend, title
-from attncli.render.terminal.signed import ground, largest, signed_map
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import (
+    Canvas,
+    Prose,
+    head_grid,
+    largest,
+    legend,
+    plain_table,
+    signed_ground,
+    signed_map,
+    title,
+)
 
 CELL = 7  # columns of a head
 
@@ -35,7 +41,7 @@ def grid(found: Patch, canvas: Canvas) -> list[Text]:
 
     def cell(row: int, place: int) -> Text:
         share = float(shares[row, place])
-        return Text(f"{share:>{CELL}.2f}", style=ground(share / (most or 1), canvas))
+        return Text(f"{share:>{CELL}.2f}", style=signed_ground(share / (most or 1), canvas))
 
     if found.by == "head":
         return [Text(), *head_grid(found.layers, found.heads, cell, canvas, (CELL, CELL - 1))]

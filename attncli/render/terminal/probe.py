@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attncli.base.printable import printable
 from attncli.render.captions.probe import FEW, end, head_name, interval, percent, title, verdicts
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Prose, plain_table
 
 COLUMNS = ("head", "direction", "accuracy", "interval", "offset", "its accuracy", "words", "verdict")
 GOES = ("interval", "offset", "direction", "its accuracy", "words")  # from the table on a narrow terminal

@@ -12,12 +12,9 @@ from attncli.base.printable import visible
 from attncli.render.captions.effects import which_way
 from attncli.render.captions.records import model_name
 from attncli.render.captions.similarity import credited, summed
-from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.effects import heads_table, signed
-from attncli.render.terminal.headings import legend, title
 from attncli.render.terminal.one_head import query_labels
-from attncli.render.terminal.signed import in_units, largest, signed_map
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Canvas, Prose, in_units, largest, legend, plain_table, signed_map, title, to_width
 
 TEXT_WIDTH = 30  # columns of a text beside its cosines, at the most
 SHARE = 3  # of the terminal's columns, the most that a text takes

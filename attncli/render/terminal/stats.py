@@ -8,11 +8,7 @@ from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labell
 from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, HeadStatistics, Statistics
 from attncli.render.captions.records import model_name
 from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import HEAD_WIDTH, head_grid
-from attncli.render.terminal.headings import title
-from attncli.render.terminal.shades import ground
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import HEAD_WIDTH, Canvas, Prose, ground, head_grid, plain_table, title
 
 COLUMNS = ("head", "share", "all alike", "spread", "entropy", "so labelled")
 NONE = "none"

@@ -9,7 +9,7 @@ from rich.text import Text
 from attncli.analysis.steps import BY_VALUE
 from attncli.base.printable import visible
 from attncli.render.captions import steps
-from attncli.render.terminal.tables import Prose, plain_table
+from attncli.report.terminal import Prose, plain_table
 
 
 def steps_view(document: dict[str, Any]) -> list[RenderableType]:

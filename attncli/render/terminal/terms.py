@@ -5,9 +5,8 @@ from rich.text import Text
 from attncli.analysis.terms import SCORE, score_terms
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.one_head import query_labels
-from attncli.render.terminal.signed import largest, signed_map
+from attncli.report.terminal import Canvas, largest, signed_map
 
 
 def terms_view(record: AttentionRecord, canvas: Canvas) -> list[Text]:

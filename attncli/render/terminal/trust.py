@@ -11,9 +11,7 @@ from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import answered
 from attncli.render.captions.records import model_name
 from attncli.render.captions.trust import WAYS, aopc_note, change_note, random_note, tau_note, weights_note
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.headings import title
-from attncli.render.terminal.tables import FittedTable, Prose, plain_table
+from attncli.report.terminal import Canvas, FittedTable, Prose, plain_table, title
 
 SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
 NAMED = 3  # tokens that a ranking puts first

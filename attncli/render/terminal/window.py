@@ -17,11 +17,8 @@ from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
-from attncli.render.terminal import signed
-from attncli.render.terminal.canvas import Canvas, to_width
 from attncli.render.terminal.one_head import GAP, LABEL_WIDTH, in_width, strongest_keys
-from attncli.render.terminal.panels import picture
-from attncli.render.terminal.shades import VALUE_WIDTH, cell_text
+from attncli.report.terminal import VALUE_WIDTH, Canvas, cell_text, picture, to_width
 
 ROW_KEYS = 8  # of a query, that are named at most
 WIDTHS = (VALUE_WIDTH, 2, 1)
@@ -79,15 +76,15 @@ def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas
     """By how much the weights of the head changed, `[query, key]`: blue is less, red is more. Without room for all of
     it a picture of the sizes alone, the largest as a weight of 1.
     """
-    most = signed.largest(changes)
+    most = largest(changes)
 
     def cell(number: float, wide: int) -> tuple[str, str]:
-        return signed.cell(number, most, wide, canvas), "" if number != number else signed.ground(
+        return signed_cell(number, most, wide, canvas), "" if number != number else signed_ground(
             number / (most or 1), canvas
         )
 
     sizes = np.abs(changes) / (most or 1)
-    return map_window(changes, record, held, canvas, signed.CELLS, cell, sizes)
+    return map_window(changes, record, held, canvas, SIGNED_WIDTHS, cell, sizes)
 
 
 def map_window(

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from terminals import PLAIN, canvases
 
 from attncli.render.terminal.alignment import alignment_map, alignment_view
-from attncli.render.terminal.shades import shade
+from attncli.report.terminal import shade
 
 END = "END"
 

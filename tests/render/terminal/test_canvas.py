@@ -9,10 +9,10 @@ from records import attention_records
 from rich.cells import cell_len
 from terminals import canvases
 
-from attncli.render.terminal.canvas import Canvas, cut, to_width
 from attncli.render.terminal.glyphs import glyph_table
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
+from attncli.report.terminal import Canvas, cut, to_width
 
 VIEWS = {
     "overview": overview,

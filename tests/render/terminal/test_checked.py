@@ -5,8 +5,8 @@ import pytest
 from rich.cells import cell_len
 from terminals import PLAIN, rows, shown
 
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.checked import checks_table, checks_title, diagnosis_lines, layer_maps
+from attncli.report.terminal import Canvas
 
 DOCUMENT = {
     "name": "Mine[bold]\x1b[31m",

@@ -12,7 +12,8 @@ from terminals import PLAIN, canvases, rows
 from attncli.analysis.following import Followed
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.render.terminal import flow
-from attncli.render.terminal.panels import NUMBERS, picture
+from attncli.report.terminal import NUMBERS_WIDTH as NUMBERS
+from attncli.report.terminal import picture
 
 
 def shares_of(record):

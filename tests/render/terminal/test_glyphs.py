@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from terminals import canvases
 
 from attncli.analysis.patterns import summarise
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.glyphs import ASCII_GLYPHS, bar, glyph_table, possible_keys
+from attncli.report.terminal import Canvas
 
 PLAIN = Canvas(80, colour=False, unicode=False)
 

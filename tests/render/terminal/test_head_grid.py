@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.head_grid import head_grid, layout_of
+from attncli.report.terminal import Canvas, head_grid, layout_of
 
 
 def drawn(layers, heads, width, lines=None, widths=(7, 6)):

@@ -8,7 +8,7 @@ from terminals import PLAIN, rows
 
 from attncli.analysis.masking import MaskEffect
 from attncli.render.terminal.masks import effects_table, laws_table, mask_maps
-from attncli.render.terminal.panels import picture
+from attncli.report.terminal import picture
 
 
 def test_the_map_under_each_mask_stands_under_its_name():

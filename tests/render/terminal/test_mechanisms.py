@@ -11,7 +11,8 @@ from attncli.attention import NORMALISERS, SCORES
 from attncli.checks.claims import Claim
 from attncli.checks.variants import variants
 from attncli.render.terminal import mechanisms
-from attncli.render.terminal.panels import NUMBERS, picture
+from attncli.report.terminal import NUMBERS_WIDTH as NUMBERS
+from attncli.report.terminal import picture
 
 
 @pytest.mark.slow

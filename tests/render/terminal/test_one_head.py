@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from terminals import canvases
 
 from attncli.record.selection import numbered_names
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.one_head import BELOW, one_head
+from attncli.report.terminal import Canvas
 
 
 @given(attention_records())

@@ -6,8 +6,8 @@ from records import attention_records, cross_records, record_of
 from rich.cells import cell_len
 from terminals import canvases
 
-from attncli.render.terminal.canvas import Canvas
 from attncli.render.terminal.overview import overview
+from attncli.report.terminal import Canvas
 
 
 @given(attention_records(), canvases())

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from records import record_of
 from rich.cells import cell_len
 
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.panels import PanelSize, beside, in_rows, panel, picture
-from attncli.render.terminal.shades import colour
+from attncli.report.terminal import Canvas, PanelSize, beside, colour, in_rows, panel_lines, picture
 
 PLAIN = Canvas(80, colour=False, unicode=True)
 
@@ -26,7 +24,7 @@ def test_colours_of_a_picture_are_those_of_its_weights():
 def test_panels_stand_in_rows_that_the_canvas_has_room_for(panels, tokens, width, coloured):
     canvas = Canvas(width, coloured, unicode=True)
     size = PanelSize.of(record_of(np.eye(tokens)), width)
-    drawn = [panel(f"panel {number}", np.eye(tokens), size, canvas, canvas.strong) for number in range(panels)]
+    drawn = [panel_lines(f"panel {number}", np.eye(tokens), size, canvas, canvas.strong) for number in range(panels)]
     lines = in_rows(drawn, size.width, canvas)
     assert all(cell_len(line.plain) <= width for line in lines)
     captions = " ".join(line.plain for line in lines if "panel" in line.plain).split()
@@ -34,16 +32,16 @@ def test_panels_stand_in_rows_that_the_canvas_has_room_for(panels, tokens, width
 
 
 def test_lines_end_where_their_text_does():
-    first, second = (panel(name, np.zeros((2, 3)), PanelSize(3, 8), PLAIN) for name in ("中文", "b"))
+    first, second = (panel_lines(name, np.zeros((2, 3)), PanelSize(3, 8), PLAIN) for name in ("中文", "b"))
     assert [line.plain for line in beside([first, second], 8)] == ["中文      b", "", ""]
 
 
 def test_queries_and_keys_have_their_numbers():
     weights = np.eye(12, dtype=np.float32)
     size = PanelSize.of(record_of(weights), 40)
-    plain = [line.plain for line in panel("a head", weights, size, PLAIN)]
+    plain = [line.plain for line in panel_lines("a head", weights, size, PLAIN)]
     assert plain[1] == "      012345678901" and plain[2].startswith("    0 █") and plain[-1].startswith("   11 ")
-    coloured = panel("a head", weights, size, Canvas(40, colour=True, unicode=True))
+    coloured = panel_lines("a head", weights, size, Canvas(40, colour=True, unicode=True))
     assert [line.plain.split(" ")[-2] for line in coloured[2:]] == ["0,1", "2,3", "4,5", "6,7", "8,9", "10,11"]
     long = np.eye(80, dtype=np.float32)
-    assert len(panel("a head", long, PanelSize.of(record_of(long), 40), PLAIN)[1].plain) == 40
+    assert len(panel_lines("a head", long, PanelSize.of(record_of(long), 40), PLAIN)[1].plain) == 40

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.signed import signed_map
+from attncli.report.terminal import Canvas, signed_map
 
 CELLS = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
 

@@ -8,9 +8,8 @@ from rich.console import Console
 
 from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
 from attncli.record import ModelInfo
-from attncli.render.terminal.canvas import Canvas
-from attncli.render.terminal.shades import colour
 from attncli.render.terminal.stats import heads_grid, stats_view
+from attncli.report.terminal import Canvas, colour
 
 PIPE = Canvas(width=100, colour=False, unicode=True)
 

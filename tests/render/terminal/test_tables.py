@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from terminals import shown
 
-from attncli.render.terminal.tables import PIPED, FittedTable, Prose, fold, plain_table
+from attncli.report.terminal import PIPED, FittedTable, Prose, fold, plain_table
 
 NAMES = st.one_of(
     st.text("abc", min_size=1, max_size=80),

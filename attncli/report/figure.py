@@ -1,0 +1,88 @@
+"""Show any report as a picture: its maps or grids of heads as panels, its captions above them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attncli.base.errors import RequestError
+from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.grid import Grid, wrap_panels
+from attncli.render.figures.matrix import Panel as DrawnPanel
+from attncli.render.figures.matrix import panel_grid
+from attncli.render.figures.texts import NO_BREAK
+from attncli.report.report import HeadGrid, Maps, Part, Report, Sentence
+
+
+def figure_of(report: Report) -> Figure:
+    """Draw the maps, the grid of heads, or the first part with a picture of its own.
+
+    Raises RequestError for a report that has none of these.
+    """
+    parts = report.parts if report.picture is None else report.picture
+    for part in parts:
+        if isinstance(part, Maps):
+            return maps_figure(report, part, parts)
+        if isinstance(part, HeadGrid):
+            return heads_figure(report, part, parts)
+        drawn = part.figure(report)
+        if drawn is not None:
+            return drawn
+    raise RequestError(f"there is no picture of {' · '.join(report.title)}: save it as .json or .csv")
+
+
+def title_of(report: Report) -> str:
+    """Return the title of a picture; a line may break between its pieces only."""
+    return " · ".join(piece.replace(" ", NO_BREAK) for piece in report.title)
+
+
+def caption_of(parts: Sequence[Part]) -> str:
+    """Return the sentences that stand above the panels."""
+    return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
+
+
+def maps_figure(report: Report, part: Maps, parts: Sequence[Part]) -> Figure:
+    """Draw maps of weights in their colours, or signed maps in colours around 0.
+
+    Signed maps that have scales of their own are drawn as shares of their largest value, which their caption names.
+    """
+    panels = [
+        [DrawnPanel(panel.name, np.float32(panel.values)) for panel in row]
+        if not (part.signed and part.apart)
+        else [
+            DrawnPanel(f"{panel.name}, 1 is {panel.largest:.3g}", np.float32(panel.values / (panel.largest or 1.0)))
+            for panel in row
+        ]
+        for row in part.panels
+    ]
+    shares = part.signed and part.apart
+    grid = Grid(
+        part.rows.labels,
+        None if part.columns.labels == part.rows.labels else part.columns.labels,
+        headings=part.headings,
+        title=title_of(report),
+        note=caption_of(parts),
+        axes=(part.rows.name, part.columns.name),
+        vmax=1.0 if shares else part.most,
+        apart=part.apart and not part.signed,
+    )
+    scale = "share of the largest" if shares else part.scale
+    if part.signed:
+        return panel_grid(panels, grid, cmap=CHANGES, scale=scale, signed=True)
+    return panel_grid(panels, grid, scale=scale)
+
+
+def heads_figure(report: Report, part: HeadGrid, parts: Sequence[Part]) -> Figure:
+    """Draw layers down and heads across, a panel each."""
+    grid = Grid(
+        [str(layer) for layer in part.layers],
+        [str(head) for head in part.heads],
+        title=title_of(report),
+        note=caption_of(parts),
+        axes=("layer", "head"),
+        vmax=part.most,
+    )
+    panels = wrap_panels([DrawnPanel(panel.about or panel.name, np.float32(panel.values)) for panel in part.panels])
+    if part.signed:
+        return panel_grid(panels, grid, cmap=CHANGES, scale=part.scale, signed=True)
+    return panel_grid(panels, grid, scale=part.scale)

@@ -1,0 +1,89 @@
+"""Show any report as a page: its maps or grids of heads side by side with one cursor, its sentences beside them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable, visible
+from attncli.base.version import __version__
+from attncli.render.page.chunks import TEXTS, Chunks
+from attncli.render.page.document import assembled
+from attncli.render.page.modules import script
+from attncli.render.page.pack import packed
+from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
+from attncli.report.report import Axis, HeadGrid, Maps, Panel, Report, Sentence
+
+MAIN = "compare"
+BETWEEN = {"tokens": " → ", "heads": ", "}
+
+
+def page_of(report: Report) -> str:
+    """Return one HTML document with the maps or the grid of heads of a report, or the page of its own part.
+
+    The same report gives the same document. Raises RequestError for a report that has none of these.
+    """
+    for part in report.parts:
+        own = part.page()
+        if own is not None:
+            return own
+        if isinstance(part, Maps):
+            return panels_page(report, part.every, numbered(part.rows), numbered(part.columns), part.signed, "tokens")
+        if isinstance(part, HeadGrid):
+            rows = Axis("layer", [f"layer {layer}" for layer in part.layers])
+            columns = Axis("head", [f"head {head}" for head in part.heads])
+            return panels_page(report, part.panels, rows, columns, part.signed, "heads")
+    raise RequestError(f"there is no page of {' · '.join(report.title)}: save it as .json or .csv")
+
+
+def numbered(axis: Axis) -> Axis:
+    """Return an axis whose labels begin with their positions, where they need not be all of a text."""
+    if axis.numbers is None:
+        return axis
+    labels = [f"{place} {visible(label)}" for place, label in zip(axis.places, axis.labels, strict=True)]
+    return Axis(axis.name, labels, special=axis.special)
+
+
+def panels_page(report: Report, panels: Sequence[Panel], rows: Axis, columns: Axis, signed: bool, between: str) -> str:
+    """Return the page of some panels; the first caption is its sentence, the others stand below."""
+    chunks = Chunks(TEXTS)
+    captions = [part.text for part in report.parts if isinstance(part, Sentence) and part.caption]
+    heading = " · ".join(map(printable, report.title))
+    shown = [
+        {"name": one.name, "about": one.about, "signed": signed, "chunk": chunks.add(floats(one.values))}
+        for one in panels
+    ]
+    text = {"keys": axis_entry(columns), "title": "", "attention": "encoder", "note": "", "masks": [{"name": ""}]}
+    description: dict[str, Any] = {
+        "version": __version__,
+        "layers": [0],
+        "heads": [0],
+        "measure": "weight",
+        "colours": list(HEAD_COLOURS),
+        "ramp": list(WEIGHTS),
+        "texts": [axis_entry(rows) | text],
+        "start": {"view": "matrix"},
+        "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
+        "panels": shown,
+        "heading": heading,
+        "says": f"{printable(captions[0])}." if captions else "",
+        "between": BETWEEN[between],
+        "about": [*map(printable, captions[1:]), f"made by attncli {__version__}"],
+    }
+    return assembled(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.there)
+
+
+def axis_entry(axis: Axis) -> dict[str, Any]:
+    """Return one side of a map as the page reads it."""
+    labels = [printable(label) for label in axis.labels]
+    return {
+        "tokens": labels,
+        "segments": [0] * len(labels),
+        "special": list(axis.special) or [False] * len(labels),
+        "words": [[label, [place]] for place, label in enumerate(labels)],
+    }
+
+
+def floats(values: Doubles | Floats) -> str:
+    """Return a map as data.js reads it: float32, NaN where there is nothing."""
+    return packed(values.astype("<f4").tobytes())

@@ -1,0 +1,826 @@
+"""Show any report in the terminal: lines of rich text and tables, fitted to a `Canvas`.
+
+A report's parts come last; before them stands what they are drawn with, which views of single features use too.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, zip_longest
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Column, Table
+from rich.text import Text
+
+from attncli.base.arrays import Doubles, Floats
+from attncli.base.printable import printable, visible
+from attncli.record import AttentionRecord
+from attncli.render.captions.records import model_name, record_size
+from attncli.render.hidden import HIDDEN, hides
+from attncli.render.palette import ABOVE, BELOW
+from attncli.render.pooling import pool
+from attncli.report.report import Axis, Cell, HeadGrid, Maps, Part, Report, Sentence, Style
+from attncli.report.report import Table as ReportTable
+from attncli.text.shown import characters, unknown_name
+from attncli.text.tokens import Tokens
+
+WRONG = "bold red"
+RICH_STYLES: dict[Style, str] = {"": "", "strong": "bold", "faint": "dim", "wrong": WRONG}
+
+# --- the canvas ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Columns, whether there is colour, whether blocks can be encoded, and lines; a pipe has no end of lines."""
+
+    width: int
+    colour: bool
+    unicode: bool
+    height: int | None = None
+
+    @property
+    def strong(self) -> str:
+        """The style of titles."""
+        return "bold" if self.colour else ""
+
+    @property
+    def faint(self) -> str:
+        """The style of what stands beside the matter."""
+        return "dim" if self.colour else ""
+
+    @property
+    def ellipsis(self) -> str:
+        """What stands for the rest of a text that was cut."""
+        return "…" if self.unicode else "~"
+
+    def within(self, text: str, width: int) -> str:
+        """`text` in at most `width` columns of a terminal; in a pipe as it is."""
+        return text if self.height is None else cut(text, width, self.ellipsis)
+
+    @property
+    def queries_a_line(self) -> int:
+        """Of a picture: two where a character can be two squares, the upper in its ink and the lower in its paper."""
+        return 2 if self.colour and self.unicode else 1
+
+
+def to_width(text: str, width: int, canvas: Canvas) -> str:
+    """`text` in exactly `width` columns: cut with an ellipsis, or filled up with spaces."""
+    text = cut(text, width, canvas.ellipsis)
+    return text + " " * (width - cell_len(text))
+
+
+def cut(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` columns, with an ellipsis where it was longer.
+
+    Not by rich's `set_cell_size`, which makes a space of half a wide character, and fails on some texts (two
+    zero-width joiners before a wide character). Of no columns, nothing.
+    """
+    if cell_len(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    while cell_len(text) > width - 1:
+        text = text[:-1]
+    return text + ellipsis
+
+
+# --- tables and sentences -----------------------------------------------------------------------------
+
+
+PIPED = 120  # columns of what has no terminal's width, where its data doesn't need more
+LEAST_NAME, LEAST_PROSE = 14, 28  # columns that names are cut down to, and that prose folds down to
+GAPS = (3, 2, 1)  # columns between columns, the wide ones first
+EDGES = 2  # columns left and right of a table
+HANGING = "  "  # before the rest of a sentence that was folded
+
+# What a column holds; as rich says what becomes of it where it is too long.
+NUMBERS: Final = "ignore"
+NAMES: Final = "ellipsis"
+PROSE: Final = "fold"
+
+
+class FittedTable(Table):
+    """A table without a frame that fits where it is printed; `plain_table` makes it.
+
+    On a terminal that is too narrow, until it fits: the gaps become smaller, headings fold at words, sentences fold,
+    names are cut, and then columns go, those of `goes` first and then from the right, but never the first; a line below
+    says which. Numbers are never cut. In a pipe every column and every name is there; sentences fold where the table
+    would be wider than 120 columns.
+    """
+
+    goes: Sequence[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        shown, gone, gap = list(self.columns), [], GAPS[0]
+        widths = [natural(column) for column in shown]
+        if options.is_terminal:
+            for column in self.going():
+                if narrowest(shown) <= options.max_width:
+                    break
+                shown.remove(column)
+                gone.append(" ".join(said(column.header).split()))
+            widths = [natural(column) for column in shown]
+            gap = next((gap for gap in GAPS if table_width(widths, gap) <= options.max_width), GAPS[-1])
+            over = table_width(widths, gap) - options.max_width
+            widths = narrowed(shown, widths, over, (NUMBERS, PROSE, NAMES))
+        else:
+            widths = narrowed(shown, widths, table_width(widths, gap) - PIPED, (PROSE,))
+        yield self.of(shown, widths, gap, "~" if options.ascii_only else "…")
+        if gone:
+            yield Prose(f"no room for {', '.join(gone)}: a wider terminal or --json has what is left out", "dim")
+
+    def fits(self, width: int) -> bool:
+        """Whether all columns have room in so many columns of a terminal."""
+        return narrowest(self.columns) <= width
+
+    def going(self) -> list[Column]:
+        """The columns that may go, in the order in which they do."""
+        by_name = {said(column.header): column for column in self.columns[1:]}
+        first = [by_name[name] for name in self.goes]
+        return first + [column for column in reversed(self.columns[1:]) if column not in first]
+
+    def of(self, columns: Sequence[Column], widths: Sequence[int], gap: int, ellipsis: str) -> Table:
+        """These columns, so wide."""
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap // 2, 0, (gap - 1) // 2))
+        cells = []
+        for column, width in zip(columns, widths, strict=True):
+            made.add_column(column.header, justify=column.justify, width=width, overflow="fold")
+            cells.append([fit(column, cell, width, ellipsis) for cell in column.cells])
+        for row, texts in zip(self.rows, zip(*cells, strict=True), strict=True):
+            made.add_row(*texts, style=row.style, end_section=row.end_section)
+        return made
+
+
+def plain_table(
+    first: str, *others: str, names: Sequence[str] = (), prose: Sequence[str] = (), goes: Sequence[str] = ()
+) -> FittedTable:
+    """A table whose first column holds names, and whose others hold numbers.
+
+    names, prose: columns with names and with sentences, by their headings, which are all different. goes: columns that
+    a narrow terminal does without before it does without others, the least important first.
+    """
+    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.goes = goes
+    for name in (first, *others):
+        if name in prose:
+            table.add_column(name, overflow=PROSE)
+        elif name == first or name in names:
+            table.add_column(name, overflow=NAMES)
+        else:
+            table.add_column(name, overflow=NUMBERS, justify="right")
+    return table
+
+
+def said(cell: RenderableType) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)
+
+
+def widest(cells: Iterable[RenderableType]) -> int:
+    """Columns of the longest line of all cells."""
+    return max((cell_len(line) for cell in cells for line in said(cell).split("\n")), default=0)
+
+
+def natural(column: Column) -> int:
+    """The width in which all of a column stands as it is."""
+    return widest(chain([column.header], column.cells))
+
+
+def least(column: Column) -> int:
+    """The width that it needs: that of its longest number and of any word of its heading; names and prose need less."""
+    most = {NAMES: LEAST_NAME, PROSE: LEAST_PROSE}.get(str(column.overflow))
+    content = widest(column.cells)
+    return max(widest(said(column.header).split()), content if most is None else min(content, most))
+
+
+def table_width(widths: Sequence[int], gap: int) -> int:
+    """Of a table with columns so wide."""
+    return EDGES + sum(widths) + gap * (len(widths) - 1)
+
+
+def narrowest(columns: Sequence[Column]) -> int:
+    """The width that a table of these columns needs."""
+    return table_width([least(column) for column in columns], GAPS[-1])
+
+
+def narrowed(columns: Sequence[Column], widths: Sequence[int], over: int, kinds: Sequence[str]) -> list[int]:
+    """`widths`, together by `over` smaller as far as columns of these kinds can be: the first kind first, and of a kind
+    always the widest.
+    """
+    made = list(widths)
+    spare = [width - least(column) for width, column in zip(widths, columns, strict=True)]
+    for kind in kinds:
+        for _ in range(over):
+            places = [place for place, column in enumerate(columns) if column.overflow == kind and spare[place] > 0]
+            if not places:
+                break
+            place = max(places, key=made.__getitem__)
+            made[place] -= 1
+            spare[place] -= 1
+            over -= 1
+    return made
+
+
+def fit(column: Column, cell: RenderableType, width: int, ellipsis: str) -> RenderableType:
+    """A cell as it stands in a column so wide."""
+    text = said(cell)
+    if widest([text]) <= width or column.overflow == NUMBERS:
+        return cell
+    style = cell.style if isinstance(cell, Text) else ""
+    return Text("\n".join(fold(text, width)) if column.overflow == PROSE else cut(text, width, ellipsis), style)
+
+
+class Prose:
+    """Sentences: they fold at words, at the terminal's width or, in a pipe, at 120 columns."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self.plain = text
+        self.style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width if options.is_terminal else PIPED
+        yield Text("\n".join(fold(self.plain, width)), self.style)
+
+
+def fold(text: str, width: int) -> Iterator[str]:
+    """Its lines in at most `width` columns, unless a word is longer; what doesn't fit goes on two columns further in.
+
+    They fold at wide gaps, which stand between figures, before they fold at words.
+    """
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())] + HANGING
+        made = ""
+        for piece in pieces(line, width - len(indent)):
+            if made.strip() and cell_len(made + piece) > width:
+                yield made
+                made = indent + piece.lstrip()
+            else:
+                made += piece
+        yield made
+
+
+def pieces(line: str, width: int) -> Iterator[str]:
+    """A line at its wide gaps, and what is longer than `width` at its words; each with the gap before it."""
+    for piece in re.findall(r"\s*\S+(?: \S+)*", line):
+        yield from [piece] if cell_len(piece) <= width else re.findall(r"\s*\S+", piece)
+
+
+# --- colours of weights -------------------------------------------------------------------------------
+
+
+# Dark to bright, even steps to the eye: colours of "inferno" (matplotlib), at equal distances.
+COLOURS = (
+    (0, 0, 4), (27, 12, 65), (74, 12, 107), (120, 28, 109), (165, 44, 96), (207, 68, 70),
+    (237, 105, 37), (251, 155, 6), (247, 209, 61), (252, 255, 164),
+)  # fmt: skip
+SHADES = " ░▒▓█"
+ASCII_SHADES = " .:-=+*#%@"
+GREY = "rgb(98,98,98)"
+HATCH, ASCII_HATCH, HATCH_INK = "╱", "/", "rgb(160,160,160)"
+VALUE_WIDTH = 4  # columns of a cell with its number in it
+
+
+def brightness(weight: float) -> float:
+    """0 to 1 -> 0 to 1, by the square root: a weight of 0.05 among 20 tokens should still be seen."""
+    return float(min(max(weight, 0.0), 1.0)) ** 0.5
+
+
+@cache
+def colour_at(step: int) -> tuple[int, int, int]:
+    """The colour of brightness step / 100."""
+    place = step / 100 * (len(COLOURS) - 1)
+    low = min(int(place), len(COLOURS) - 2)
+    share = place - low
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(COLOURS[low], COLOURS[low + 1], strict=True))
+    return red, green, blue
+
+
+def colour(weight: float) -> str:
+    """The colour of a weight, as rich writes it."""
+    if math.isnan(weight):
+        return GREY
+    red, green, blue = colour_at(round(100 * brightness(weight)))
+    return f"rgb({red},{green},{blue})"
+
+
+def ink(weight: float) -> str:
+    """A colour that can be read on `colour(weight)`."""
+    if math.isnan(weight):
+        return HATCH_INK
+    return "black" if brightness(weight) > 0.6 else "white"
+
+
+def ground(weight: float, canvas: Canvas) -> str:
+    """The style of a text that stands on a weight's colour; none where there is no colour."""
+    return f"{ink(weight)} on {colour(weight)}" if canvas.colour else ""
+
+
+def shade(weight: float, unicode: bool) -> str:
+    """One character, the fuller the larger the weight."""
+    if math.isnan(weight):
+        return HATCH if unicode else ASCII_HATCH
+    shades = SHADES if unicode else ASCII_SHADES
+    return shades[min(int(brightness(weight) * len(shades)), len(shades) - 1)]
+
+
+def two_digits(weight: float) -> str:
+    """After the point: ".42", "1.0"; nothing for less than half a hundredth."""
+    if weight >= 0.995:
+        return "1.0"
+    return f"{weight:.2f}"[1:] if weight >= 0.005 else ""
+
+
+def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
+    """What stands in a cell of a map that is `width` columns wide, and its style."""
+    if math.isnan(weight):
+        hatch = shade(weight, canvas.unicode)
+        return f"{hatch:>{width}}" if width == VALUE_WIDTH else hatch * width, ground(weight, canvas)
+    content = f"{two_digits(weight):>{width}}" if width == VALUE_WIDTH else " " * width
+    if canvas.colour:
+        return content, ground(weight, canvas)
+    if width == VALUE_WIDTH:
+        return content if content.strip() else f"{'·' if canvas.unicode else '.':>{width}}", ""
+    return shade(weight, canvas.unicode) * width, ""
+
+
+# --- signed numbers -----------------------------------------------------------------------------------
+
+
+SIGNED_WIDTH = 7  # columns of a cell with its number in it: " -12.34"
+SIGNED_WIDTHS = (SIGNED_WIDTH, 2, 1)  # the widest that fits is taken
+MARKED = 1 / 3  # of the largest number, from which on a cell without colour has a sign
+
+
+def largest(part: Doubles) -> float:
+    """The largest size of its numbers; 0 where all are hidden, which is NaN."""
+    return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
+
+
+def in_units(most: float) -> tuple[float, str]:
+    """A unit in which numbers of this size are read without zeros in front, 1 or 0.01 and so on, and what is said of
+    it: nothing where it is 1.
+    """
+    if not 0 < most < 1:
+        return 1.0, ""
+    places = min(math.floor(-math.log10(most)) + 2, 12)
+    return 10.0**-places, f"in units of 1e-{places}"
+
+
+def signed_map(
+    part: Doubles, most: float, labels: Sequence[str], canvas: Canvas, keys: Sequence[int] | None = None
+) -> list[Text]:
+    """A row of `[query, key]` a line, after its label.
+
+    Cells without room for a number have their colour or, where there is none, their sign. most: as `largest` gives it.
+    keys: the numbers of the columns, where they are not all keys.
+    """
+    room = canvas.width - len(labels[0]) - 1
+    wide = next((cell for cell in SIGNED_WIDTHS if cell * part.shape[1] <= room), SIGNED_WIDTHS[-1])
+    lines = []
+    if wide == SIGNED_WIDTH:
+        numbers = "".join(f"{key:>{wide}}" for key in (range(part.shape[1]) if keys is None else keys))
+        lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
+    for label, row in zip(labels, part.tolist(), strict=True):
+        line = Text(f"{label} ")
+        for number in row:
+            line.append(
+                signed_cell(number, most, wide, canvas),
+                "" if number != number else signed_ground(number / (most or 1), canvas),
+            )
+        if not canvas.colour:  # a cell with a colour is made of spaces
+            line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
+    """What stands in a cell; nothing of what is hidden, which is NaN."""
+    if number != number:
+        return " " * wide
+    if wide == SIGNED_WIDTH:
+        return f"{number:>{wide}.2f}"
+    if canvas.colour:
+        return " " * wide
+    sign = "+" if number > 0 else "-"
+    return f"{sign if abs(number) > MARKED * most else '.':>{wide}}"
+
+
+def signed_ground(share: float, canvas: Canvas) -> str:
+    """The style of a cell, from -1 to 1; none where there is no colour."""
+    if not canvas.colour:
+        return ""
+    red, green, blue = (round(abs(share) * one) for one in (ABOVE if share > 0 else BELOW))
+    return f"white on rgb({red},{green},{blue})"
+
+
+# --- grids of heads -----------------------------------------------------------------------------------
+
+
+HEAD_WIDTH = 5  # columns of a head with a figure
+LAYERS_APART = 2  # columns between layers that stand beside each other
+
+
+class GridLayout(NamedTuple):
+    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer."""
+
+    cell: int
+    heads: int
+    across: int
+    last: int
+
+    @property
+    def label(self) -> int:
+        """Columns before a layer's heads: its name, or, of several beside each other, its number."""
+        return len(f"layer {self.last} ") if self.across == 1 else len(f"{self.last} ")
+
+    @property
+    def width(self) -> int:
+        """Columns of a layer, and of what stands between it and the one beside it."""
+        return self.label + self.heads * self.cell + LAYERS_APART
+
+
+def head_grid(
+    layers: Sequence[int],
+    heads: Sequence[int],
+    cell: Callable[[int, int], Text],
+    canvas: Canvas,
+    widths: Sequence[int] = (HEAD_WIDTH,),
+    lines: int | None = None,
+) -> list[Text]:
+    """A layer in a line, a head in a column, with the heads' numbers above.
+
+    cell: what stands for a layer and a head, by their places in `layers` and `heads`; widths: the columns that a head
+    may take, from those that look best; its cell stands at their right end.
+    lines: how many there is room for; where there are more layers, they stand beside each other as far as the width
+    allows. Heads that have no room beside the others follow below, in a block of their own.
+    """
+    layout = layout_of(layers, len(heads), canvas.width, widths, lines)
+    rows = -(-len(layers) // layout.across)
+    grid = []
+    for start in range(0, len(heads), layout.heads):
+        places = range(start, min(start + layout.heads, len(heads)))
+        title = "head" if layout.across == 1 else ""
+        numbers = title.ljust(layout.label) + head_numbers([heads[place] for place in places], layout.cell)
+        grid.append(Text("".join(numbers.ljust(layout.width) for _ in range(layout.across)).rstrip(), canvas.faint))
+        for row in range(rows):
+            line = Text()
+            for column, place in enumerate(range(row, len(layers), rows)):
+                line.pad_right(column * layout.width - line.cell_len)
+                name = f"layer {layers[place]}" if layout.across == 1 else f"{layers[place]:>{layout.label - 1}}"
+                line.append(name.ljust(layout.label))
+                for head in places:
+                    shown = cell(place, head)
+                    line.append(" " * (layout.cell - shown.cell_len)).append_text(shown)
+            grid.append(line)
+    return grid
+
+
+def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[int], lines: int | None) -> GridLayout:
+    """As few layers beside each other as the lines ask for, and then as wide as there is room; where the width does
+    not allow that many, as many as it does.
+    """
+    most = 1 if lines is None else len(layers)
+    every = [GridLayout(width, heads, across, max(layers)) for across in range(1, most + 1) for width in widths]
+    fitting = [layout for layout in every if layout.across * layout.width - LAYERS_APART <= columns]
+    if not fitting:
+        narrow = GridLayout(min(widths), heads, 1, max(layers))
+        return narrow._replace(heads=max(1, (columns - narrow.label) // narrow.cell))
+    low = [layout for layout in fitting if lines is None or -(-len(layers) // layout.across) <= lines]
+    return low[0] if low else max(fitting, key=lambda layout: layout.across)
+
+
+def head_numbers(heads: Sequence[int], width: int) -> str:
+    """Above their heads; of every second one where there is no room for all."""
+    if width > len(str(max(heads))):
+        return "".join(f"{head:>{width}}" for head in heads)
+    return "".join(f"{head:<{2 * width}}" for head in heads[::2])
+
+
+# --- above maps ---------------------------------------------------------------------------------------
+
+
+def title(parts: Sequence[str], canvas: Canvas) -> Text:
+    return Text((" · " if canvas.unicode else " | ").join(parts), style=canvas.strong)
+
+
+def heading(record: AttentionRecord, what: str, canvas: Canvas) -> Text:
+    """Which model, what is unusual, what of it, which mask, how many tokens."""
+    mask = f"mask {record.mask_name}"
+    return title([model_name(record.model.shown), *record.unusual, what, mask, record_size(record)], canvas)
+
+
+def legends(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """The tokens of the queries, and those of the keys where they are others."""
+    if record.key_tokens is None:
+        return legend(record.tokens, canvas)
+    return [Text("queries", style=canvas.faint), *legend(record.tokens, canvas), *key_legend(record, canvas)]
+
+
+def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
+    """The tokens of the keys, where they are others than those of the queries."""
+    if record.key_tokens is None:
+        return []
+    return [Text("keys", style=canvas.faint), *legend(record.key_tokens, canvas)]
+
+
+def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
+    """Tokens with their numbers, as many on a line as fit."""
+    lines, line = [], Text()
+    for place, token in enumerate(map(visible, tokens.shown)):
+        token = canvas.within(token, canvas.width - len(f"{place} "))
+        if line and line.cell_len + 2 + cell_len(f"{place} {token}") > canvas.width:
+            lines.append(line)
+            line = Text()
+        line.append(f"  {place} " if line else f"{place} ", style=canvas.faint)
+        line.append(token)
+    return [*lines, line, *unknown_note(tokens, canvas)]
+
+
+def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
+    """What the mark of an unknown token means, where there is one."""
+    token = next((token for token in tokens.shown if unknown_name(token)), None)
+    if token is None:
+        return []
+    said = f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"
+    return [Text(visible(said), style=canvas.faint)]
+
+
+def scale(canvas: Canvas, *maps: Floats) -> Text:
+    """What the colours or shades mean, and what rows and columns are, in one line as far as it fits.
+
+    maps: those below it, as they are drawn: where something is hidden there, it says how that looks.
+    """
+    text = Text("weight 0 ")
+    for step in range(13):
+        weight = (step / 12) ** 2
+        if canvas.colour:
+            text.append(" ", style=f"on {colour(weight)}")
+        else:
+            text.append(shade(weight, canvas.unicode))
+    text.append(" 1")
+    if hides(*maps):
+        text.append("  ").append(*cell_text(math.nan, 2, canvas)).append(f" {HIDDEN}")
+    for more in ("  rows: queries, columns: keys", "  (the middle is 0.25)"):
+        if text.cell_len + len(more) <= canvas.width:
+            text.append(more)
+    return text
+
+
+# --- small maps ---------------------------------------------------------------------------------------
+
+
+NARROWEST = 20  # columns of a caption, at the least
+LINES = 32  # a small map is at most so many lines high
+APART = 2  # columns between maps
+NUMBERS_WIDTH = 6  # columns before a map for the numbers of two queries: "62,63 "
+POOLED = "a cell is the largest of the weights that fall into it"
+
+
+@dataclass(frozen=True)
+class PanelSize:
+    """How large a small map may be: its columns and lines, and its caption's width, which may be more.
+
+    numbered: there is room for the numbers of its queries and keys.
+    """
+
+    columns: int
+    width: int
+    lines: int = LINES
+    numbered: bool = False
+
+    @classmethod
+    def of(cls, record: AttentionRecord, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
+        """Fit a record's maps into at most `width` columns, with room for so many columns of a caption."""
+        return cls.fitted(len(record.keys), width, lines, caption)
+
+    @classmethod
+    def fitted(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
+        """Fit maps of so many keys into at most `width` columns."""
+        numbered = keys + NUMBERS_WIDTH <= width
+        columns = min(keys, width)
+        taken = columns + NUMBERS_WIDTH if numbered else columns
+        return cls(columns, min(max(taken, caption), width), lines, numbered)
+
+    def pools(self, record: AttentionRecord, canvas: Canvas) -> bool:
+        """Whether a cell stands for several weights."""
+        return self.columns < len(record.keys) or self.lines * canvas.queries_a_line < len(record.tokens)
+
+
+def panel_lines(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style: str = "") -> list[Text]:
+    """A small map under its caption; with the numbers of its tokens where each has a place of its own.
+
+    Of keys the last digit stands above their column; of queries the numbers before their line, of both where a line is
+    two of them.
+    """
+    drawn = picture(weights, canvas, size.columns, size.lines)
+    queries, keys = weights.shape
+    if size.numbered and keys <= size.columns and queries <= size.lines * canvas.queries_a_line:
+        step = canvas.queries_a_line
+        numbers = [",".join(map(str, range(start, min(start + step, queries)))) for start in range(0, queries, step)]
+        drawn = [
+            Text(f"{one:>{NUMBERS_WIDTH - 1}} ", canvas.faint).append(line)
+            for one, line in zip(numbers, drawn, strict=True)
+        ]
+        digits = "".join(str(key % 10) for key in range(keys))
+        drawn.insert(0, Text(" " * NUMBERS_WIDTH + digits, canvas.faint))
+    return [Text(to_width(caption, size.width, canvas), style=style), *drawn]
+
+
+def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[Text]:
+    """A map as it is drawn, as a picture: with colour two queries a line, without it one; pooled where it is too
+    large.
+    """
+    rows = pool(weights, lines * canvas.queries_a_line, columns).tolist()
+    if canvas.queries_a_line == 2:
+        return [half_blocks(upper, lower) for upper, lower in zip_longest(rows[::2], rows[1::2])]
+    if canvas.colour:
+        return [Text.assemble(*(cell_text(weight, 1, canvas) for weight in row)) for row in rows]
+    return [Text("".join(shade(weight, canvas.unicode) for weight in row)) for row in rows]
+
+
+def half_blocks(upper: Sequence[float], lower: Sequence[float] | None) -> Text:
+    """Two queries in one line; the last may be without a fellow."""
+    if lower is None:
+        return Text.assemble(*(("▀", colour(top)) for top in upper))
+    return Text.assemble(*(half_block(top, bottom) for top, bottom in zip(upper, lower, strict=True)))
+
+
+def half_block(top: float, bottom: float) -> tuple[str, str]:
+    """Two weights, one above the other, in one character, and its style; hatched where both are hidden."""
+    if math.isnan(top) and math.isnan(bottom):
+        return HATCH, f"{ink(top)} on {colour(top)}"
+    return "▀", f"{colour(top)} on {colour(bottom)}"
+
+
+def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:
+    """Panels of `width` columns side by side as far as the canvas reaches, an empty line after every row of them."""
+    across = max(1, (canvas.width + APART) // (width + APART))
+    rows = [panels[start : start + across] for start in range(0, len(panels), across)]
+    return [line for row in rows for line in (*beside(row, width), Text())]
+
+
+def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
+    """Panels of equal height side by side: lines, and not rich's `Columns`, which would leave spaces at their ends."""
+    lines = []
+    for parts in zip(*panels, strict=True):
+        for part in parts:
+            part.pad_right(width - part.cell_len)
+        lines.append(Text(" " * APART).join(parts))
+        lines[-1].rstrip()
+    return lines
+
+
+# --- reports ------------------------------------------------------------------------------------------
+
+LONGEST_LIST = 24  # lines of a map of weights, at most
+ROW_LABEL = 14  # columns of a row's label
+
+
+def lines_of(report: Report, canvas: Canvas) -> list[RenderableType]:
+    """Return a report as lines and tables: its title, then every part."""
+    shown: list[RenderableType] = [title([printable(one) for one in report.title], canvas)] if report.title else []
+    for part in report.parts:
+        shown += part_lines(part, canvas)
+    return shown
+
+
+def part_lines(part: Part, canvas: Canvas) -> list[RenderableType]:
+    """Return one part as lines and tables."""
+    if isinstance(part, Sentence):
+        return [Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text()]
+    if isinstance(part, ReportTable):
+        heading = [Text(part.title, style=canvas.strong)] if part.title else []
+        return [*heading, table_of(part)]
+    if isinstance(part, Maps):
+        return [*(signed_maps(part, canvas) if part.signed else weight_maps(part, canvas))]
+    if isinstance(part, HeadGrid):
+        return [*head_grids(part, canvas)]
+    return part.terminal(canvas)
+
+
+def style_of(style: Style, canvas: Canvas) -> str:
+    """Return rich's name of a style."""
+    return {"": "", "strong": canvas.strong, "faint": canvas.faint, "wrong": WRONG if canvas.colour else ""}[style]
+
+
+def table_of(table: ReportTable) -> FittedTable:
+    """Return a report's table as one that fits where it is printed."""
+    first, *others = table.columns
+    leaving = sorted((one for one in table.columns if one.leaves), key=lambda one: one.leaves)
+    made = plain_table(
+        first.name,
+        *(one.name for one in others),
+        names=[one.name for one in others if one.kind == "name"],
+        prose=[one.name for one in table.columns if one.kind == "prose"],
+        goes=[one.name for one in leaving],
+    )
+    for row in table.rows:
+        if row is None:
+            made.add_section()
+            continue
+        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+        made.add_row(*(Text(printable_lines(cell.text), RICH_STYLES[cell.style]) for cell in cells))
+    return made
+
+
+def printable_lines(text: str) -> str:
+    """Return text made harmless, with its line ends kept."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
+    """Return the labels of a map's rows with their positions, all of one width."""
+    names = [visible(label) for label in axis.labels]
+    width = min(ROW_LABEL, max(map(cell_len, names), default=0))
+    numbers = [f"{place:>3} " for place in axis.places] if axis.numbers is not None else [""] * len(names)
+    return [f"{number}{to_width(name, width, canvas)}" for number, name in zip(numbers, names, strict=True)]
+
+
+def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
+    """Yield maps of signed numbers under each other, each in a unit in which its largest number can be read."""
+    labels = row_labels(part.rows, canvas)
+    if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
+        yield from numbered_labels(part.columns, canvas)
+    for panel in part.every:
+        most = part.most if part.most is not None else panel.largest
+        unit, words = in_units(panel.largest)
+        yield Text()
+        about = f"{part.rows.name} down and {part.columns.name} across"
+        yield Prose(", ".join(filter(None, [panel.name, about, words])), canvas.strong)
+        lines = signed_map(np.float64(panel.values) / unit, most / unit, labels, canvas, part.columns.places)
+        if canvas.height is not None and max(line.cell_len for line in lines) > canvas.width:
+            yield Prose("no room for the map: | less -S has it, and -o map.svg draws it", canvas.faint)
+            continue
+        yield from lines
+
+
+def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
+    """Yield maps of weights as small panels beside each other, under the numbered tokens."""
+    yield from numbered_labels(part.rows, canvas)
+    if part.columns.labels != part.rows.labels:
+        yield Text("keys", style=canvas.faint)
+        yield from numbered_labels(part.columns, canvas)
+    yield scale(canvas, *(np.float32(panel.values) for panel in part.every))
+    across = max(map(len, part.panels))
+    width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
+    size = PanelSize.fitted(len(part.columns.labels), width, LONGEST_LIST)
+    if any(size.columns < panel.values.shape[1] for panel in part.every):
+        yield Text(POOLED)
+    yield Text()
+    for place, row in enumerate(part.panels):
+        if part.headings:
+            yield Text(printable(part.headings[place]), style=canvas.strong)
+        drawn = [panel_lines(one.name, np.float32(one.values), size, canvas) for one in row]
+        yield from in_rows(drawn, size.width, canvas)
+
+
+def numbered_labels(axis: Axis, canvas: Canvas) -> list[Text]:
+    """Return the labels of an axis with their positions, as many on a line as fit."""
+    lines, line = [], Text()
+    for place, label in zip(axis.places, map(visible, axis.labels), strict=True):
+        label = canvas.within(label, canvas.width - len(f"{place} "))
+        if line and line.cell_len + 2 + cell_len(f"{place} {label}") > canvas.width:
+            lines.append(line)
+            line = Text()
+        line.append(f"  {place} " if line else f"{place} ", style=canvas.faint)
+        line.append(label)
+    return [*lines, line]
+
+
+def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
+    """Yield a grid of heads for each panel."""
+    for panel in part.panels:
+        values, largest = panel.values, panel.largest
+        most = part.most or largest or 1.0
+        unit, words = in_units(largest) if part.digits is None else (1.0, "")
+        digits = 1 if part.digits is None else part.digits
+        wide = SIGNED_WIDTH if part.signed else HEAD_WIDTH
+
+        def cell(
+            row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
+            most: float = most,
+        ) -> Text:  # fmt: skip
+            value = float(values[row, place])
+            style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
+            return Text(f"{value / unit:>{wide}.{digits}f}", style=style)
+
+        yield Text()
+        if panel.about or panel.name:
+            yield Prose(panel.about or panel.name, canvas.strong)
+        if words:
+            yield Text(words, style=canvas.faint)
+        yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
+
+
+def as_text(report: Report) -> str:
+    """Return a report as a pipe gets it: 100 columns for maps, tables whole, no colour."""
+    console = Console(highlight=False, markup=False, emoji=False, width=10_000, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(*lines_of(report, Canvas(100, False, True)), sep="\n", soft_wrap=True)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
