@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from attncli.corpus.statistics import corpus_statistics
     from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
-    from attncli.effects.cutting import cut, cut_each
     from attncli.effects.patching import patch
     from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
+    from attncli.features.cut import cut, cut_each
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -44,8 +44,8 @@ HOMES = {
     "Ways": "attncli.effects.ablation",
     "ablate": "attncli.effects.ablation",
     "Asking": "attncli.effects.asking",
-    "cut": "attncli.effects.cutting",
-    "cut_each": "attncli.effects.cutting",
+    "cut": "attncli.features.cut",
+    "cut_each": "attncli.features.cut",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "similar": "attncli.effects.similarity",

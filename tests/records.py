@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.analysis.cuts import CutIn, EdgeEffects
 from attncli.analysis.effects import Ablation, Answer
 from attncli.analysis.similarity import Similarity
+from attncli.features.cut import CutIn, EdgeEffects, _single_report
 from attncli.record import AttentionRecord, ModelInfo
+from attncli.report.page import page_of
 from attncli.text.tokens import Tokens
 
 WORDS = ("cat", "##s", "中", "[x]", "é", "the", "sat")
@@ -142,6 +143,12 @@ def an_ablation() -> Ablation:
     answer = Answer("cosine", "cosine with <b>", 0.5)
     model = record_of(np.eye(3)).model
     return Ablation(model, answer, [1, 4], [0, 2, 5], ["zero", "mean"], effects, sums, sums.sum(axis=-1), None)
+
+
+def edges_page(found: EdgeEffects) -> str:
+    """Return the page of cut edges."""
+    report = _single_report(found, 10)
+    return page_of(report.title, report.parts)
 
 
 def cut_edges() -> EdgeEffects:

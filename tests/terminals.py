@@ -18,7 +18,7 @@ import shell
 from hypothesis import strategies as st
 from rich.console import Console
 
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 PLAIN = Canvas(100, colour=False, unicode=True)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -226,7 +226,7 @@ def test_a_model_is_one_line(minilm, tiny):
         ),
         (
             lambda model: attncli.cut(model, A, EDGES, layers="5"),
-            r"<Cut of minilm: 1 edge cut, layers 5, heads 0-11, how far .* 0, effect [\d.e-]+>",
+            r"<JointCut of minilm: 1 edge cut, layers 5, heads 0-11, how far .* 0, effect [\d.e-]+>",
         ),
         (
             lambda model: attncli.cut_each(model, A, ("cat", "*"), layers="5", heads="3"),

@@ -22,12 +22,12 @@ from attncli.analysis.statistics_files import load_statistics
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import opened
-from attncli.cli import completion
 from attncli.cli.texts import read_lines
 from attncli.corpus.inputs.files import Input
 from attncli.corpus.inputs.finding import find_inputs
 from attncli.corpus.inputs.opening import stored
 from attncli.corpus.shards.folder import Local
+from attncli.features import completion
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs.modules import modules_of

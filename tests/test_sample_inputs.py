@@ -11,7 +11,7 @@ from attncli import Asking, Notice, ablate, similar
 from attncli.analysis.patterns import summarise
 from attncli.analysis.probing import guesses
 from attncli.corpus.probing import probe
-from attncli.effects.cutting import cut
+from attncli.features.cut import cut
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

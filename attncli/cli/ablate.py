@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base import choices
-from attncli.cli import completion, corpora, hints, options, output, saving
+from attncli.cli import corpora, hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import STDIN, check_either, read_inputs, read_lines
+from attncli.features import completion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

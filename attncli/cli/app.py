@@ -1,5 +1,6 @@
 """The Typer app, and the one place where errors become a line on stderr and an exit code."""
 
+import importlib
 import logging
 import os
 import re
@@ -7,78 +8,72 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from attncli import __version__
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted, shorten
 from attncli.cli import given, output
-from attncli.cli.ablate import ablate
-from attncli.cli.align import align
-from attncli.cli.bench import bench
-from attncli.cli.check import check
-from attncli.cli.compare import compare
-from attncli.cli.cut import cut
-from attncli.cli.diff import diff
-from attncli.cli.explain import explain
-from attncli.cli.explore import explore
-from attncli.cli.find import find
-from attncli.cli.flow import flow
-from attncli.cli.heatmap import heatmap
+from attncli.cli.command import command_of
 from attncli.cli.help import HELP_NAMES, Command, Commands
-from attncli.cli.mask import mask
-from attncli.cli.mechanisms import mechanisms
-from attncli.cli.models import models
-from attncli.cli.patch import patch
-from attncli.cli.probe import probe
-from attncli.cli.run import run
-from attncli.cli.samples import samples
-from attncli.cli.serve import serve
-from attncli.cli.similar import similar
-from attncli.cli.stats import stats
-from attncli.cli.train_align import train_align
-from attncli.cli.trust import trust
-from attncli.cli.view import view
+from attncli.features.feature import Feature
 
 REFUSED = 2
 
-GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Look": {"run": run, "view": view, "heatmap": heatmap, "find": find, "explore": explore, "serve": serve},
-    "Understand": {
-        "explain": explain,
-        "mask": mask,
-        "mechanisms": mechanisms,
-        "align": align,
-        "flow": flow,
-        "check": check,
-    },
-    "Does it matter": {"ablate": ablate, "similar": similar, "cut": cut, "patch": patch, "trust": trust},
-    "Corpora and comparisons": {"stats": stats, "probe": probe, "diff": diff},
-    "The program itself": {
-        "compare": compare,
-        "models": models,
-        "samples": samples,
-        "bench": bench,
-        "train-align": train_align,
-    },
+# The commands by their groups in `--help`. A command is the class of this name in `attncli.features`.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Look": ("run", "view", "heatmap", "find", "explore", "serve"),
+    "Understand": ("explain", "mask", "mechanisms", "align", "flow", "check"),
+    "Does it matter": ("ablate", "similar", "cut", "patch", "trust"),
+    "Corpora and comparisons": ("stats", "probe", "diff"),
+    "The program itself": ("compare", "models", "samples", "bench", "train-align"),
 }
 
 
+def feature_of(name: str) -> type[Feature]:
+    """Import the feature that a command is made of: `train-align` is `attncli.features.train_align.TrainAlign`."""
+    module = importlib.import_module(f"attncli.features.{name.replace('-', '_')}")
+    found: type[Feature] = getattr(module, name.title().replace("-", ""))
+    return found
+
+
+def callback_of(name: str) -> Callable[..., None] | typer.Typer:
+    """Return the function of a command."""
+    with suppress(ModuleNotFoundError):
+        return command_of(feature_of(name))
+    module = name.replace("-", "_")
+    found: Callable[..., None] | typer.Typer = getattr(importlib.import_module(f"attncli.cli.{module}"), module)
+    return found
+
+
 class Program(Commands):
-    """A program whose `--help` lists its commands by GROUPS. (Rich's panels would take longer than all the rest.)"""
+    """A program that imports a command when it is asked for, and whose `--help` lists commands by GROUPS."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
+            alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+            callback = callback_of(cmd_name)
+            if isinstance(callback, typer.Typer):
+                self.commands[cmd_name] = typer.main.get_command(callback)
+            else:
+                alone.command(cmd_name, cls=Command, context_settings={"help_option_names": HELP_NAMES})(callback)
+                self.commands[cmd_name] = typer.main.get_command(alone)
+        return self.commands.get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for names in GROUPS.values() for name in names]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = max(len(name) for commands in GROUPS.values() for name in commands)
-        for title, commands in GROUPS.items():
-            rows = []
-            for name in commands:
-                command = self.get_command(ctx, name)
-                assert command is not None
-                rows.append((name.ljust(width), command.get_short_help_str()))  # folded, never cut
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        """List the commands without rich's panels, which would take longer than all the rest."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, names in GROUPS.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):  # a summary is folded, never cut
+                formatter.write_dl([(name.ljust(width), one.get_short_help_str()) for name, one in found])
 
 
 app = typer.Typer(
@@ -88,12 +83,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
 )
-for commands in GROUPS.values():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command)
-        else:
-            app.command(name, cls=Command)(command)
 
 
 def show_version(wanted: bool) -> None:

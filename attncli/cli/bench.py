@@ -7,9 +7,10 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
-from attncli.cli import completion, hints, options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.progress import progress
+from attncli.features import completion
 
 MOST_DIGITS = 10  # of a length
 

@@ -13,9 +13,10 @@ from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import PAGE
 from attncli.base.printable import quoted
-from attncli.cli import completion, hints, options, output, saving
+from attncli.cli import hints, options, output, saving
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs
+from attncli.features import completion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

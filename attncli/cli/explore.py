@@ -8,7 +8,8 @@ import typer
 
 from attncli.base.errors import RequestError
 from attncli.base.installing import install_hint
-from attncli.cli import completion, options
+from attncli.cli import options
+from attncli.features import completion
 
 
 def explore(

@@ -8,8 +8,9 @@ import typer
 from attncli.base import choices
 from attncli.base.documents import save_document
 from attncli.base.files import PICTURES, check_suffix
-from attncli.cli import completion, hints, options, output
+from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
+from attncli.features import completion
 
 if TYPE_CHECKING:
     from attncli.analysis.following import Followed

@@ -41,7 +41,7 @@ def last_word(tokens: "Tokens") -> str:
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:
     """The line, and a shorter one with TEXT; none with characters that could command a terminal, nor for other maps."""
-    target: Any = context.find_root().command.commands[command]  # type: ignore[attr-defined]
+    target: Any = context.find_root().command.get_command(context, command)  # type: ignore[attr-defined]
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
     again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}

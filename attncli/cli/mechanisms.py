@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from attncli.checks.mechanisms import Mechanisms
     from attncli.checks.planted import Mistakes
-    from attncli.report.terminal import Canvas
+    from attncli.report.canvas import Canvas
 
 WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")
 SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")

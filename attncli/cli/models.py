@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attncli.cli import completion, hints, options, output
+from attncli.cli import hints, options, output
 from attncli.cli.help import Command, Commands
+from attncli.features import completion
 
 if TYPE_CHECKING:
     from attncli.models.aliases import Alias

@@ -12,14 +12,20 @@ import typer
 
 from attncli.base import choices
 from attncli.base.schema import LARGEST
-from attncli.cli import completion, output
+from attncli.cli import output
+from attncli.features import completion
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
 
 
+from attncli.cli.command import adapted  # noqa: E402
+
+
 def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None) -> Any:
     """What a command is about, in the first group."""
-    return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete, rich_help_panel=TEXT)
+    return typer.Argument(
+        metavar=metavar, help=help, show_default=False, autocompletion=adapted(complete), rich_help_panel=TEXT
+    )
 
 
 def option(
@@ -31,7 +37,7 @@ def option(
     """
     if "min" in others:
         others.setdefault("max", LARGEST)
-    return typer.Option(*names, rich_help_panel=group, hidden=rare, autocompletion=complete, **others)
+    return typer.Option(*names, rich_help_panel=group, hidden=rare, autocompletion=adapted(complete), **others)
 
 
 def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False) -> Any:

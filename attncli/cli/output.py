@@ -13,7 +13,7 @@ from attncli.cli import streams
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from attncli.report.terminal import Canvas
+    from attncli.report.canvas import Canvas
 
 LONGEST_ERROR = 400  # characters of the line that says why a request can't be met
 INTERRUPTED = 130  # the exit code, also of who shows what there was by then
@@ -127,7 +127,7 @@ def console() -> "Console":
 
 def canvas(page: int = PAGE_WIDTH) -> "Canvas":
     """What pictures are drawn on: the terminal as it is, or, in a pipe, `page` columns."""
-    from attncli.report.terminal import Canvas
+    from attncli.report.canvas import Canvas
 
     target = console()
     terminal = shutil.get_terminal_size() if target.is_terminal else None

@@ -1,25 +1,24 @@
-"""What takes over a second shows how far it is: on stderr, on a terminal only."""
+"""A progress bar for what takes over a second: on stderr, on a terminal only."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from attncli.base.progress import Advance, silent
 from attncli.cli import output
 
 T = TypeVar("T")
 
-PATIENCE = 1.0  # seconds until the user is told of what takes long
+PATIENCE = 1.0  # seconds until the user sees a bar
 
 
 @contextmanager
-def progress(total: int | None, what: str) -> Iterator[Callable[[], None]]:
-    """A bar that shows itself once it is clear that it will take a while.
-
-    Yields what to call when one more of `total` is done; None: of nobody knows how many, the bar moves to and fro.
-    """
+def progress(total: int | None, what: str) -> Iterator[Advance]:
+    """Show a bar once the work takes a while. Without a total it moves to and fro."""
     if not output.shows_progress():
-        yield lambda: None
+        with silent(total, what) as nothing:
+            yield nothing
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -27,11 +26,16 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[], None]]:
     begun = time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, visible=False)
-        yield lambda: bar.update(task, advance=1, visible=time.monotonic() - begun > PATIENCE)
+
+        def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
+            visible = time.monotonic() - begun > PATIENCE
+            bar.update(task, advance=steps, total=of, description=text, visible=visible)
+
+        yield advance
 
 
 def one_by_one(things: Iterable[T], total: int) -> Iterator[T]:
-    """The same things, one a text, with a bar."""
+    """Yield the same things, one a text, with a bar."""
     with progress(total, "texts") as advance:
         for thing in things:
             yield thing

@@ -4,7 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.cli import completion, options, output
+from attncli.cli import options, output
+from attncli.features import completion
 
 if TYPE_CHECKING:
     from attncli.text.samples import Sample

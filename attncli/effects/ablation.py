@@ -17,10 +17,10 @@ from attncli.base import choices
 from attncli.base.arguments import check_texts, describe
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Head, put, silence
 from attncli.effects.gradients import gate_gradients
-from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Question
 from attncli.effects.reference import Reference, reference, usual_reference
 from attncli.effects.removal import MEASURING, ORDERING, curves, held, orders

@@ -23,10 +23,10 @@ from attncli.analysis.patches import Patch
 from attncli.base import choices
 from attncli.base.arguments import check_text
 from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, merge_asking, question
 from attncli.effects.changes import Head, Put, put
 from attncli.effects.copies import Unchanged
-from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Distance, Divergence, Question
 from attncli.effects.reference import of_batch, usual_reference
 from attncli.models.engine import Engine

@@ -17,12 +17,12 @@ from attncli.analysis.similarity import Cosines, References, Similarity
 from attncli.base import choices
 from attncli.base.arguments import check_text, check_texts
 from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
 from attncli.effects.ablation import ablation
 from attncli.effects.asking import Asking, question
 from attncli.effects.copies import Unchanged
 from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, parts_of
 from attncli.effects.integrated import check_steps, integrated
-from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Cosine
 from attncli.models.engine import Engine
 from attncli.models.output import Found, Output

@@ -1,21 +1,20 @@
 """Reports: the result of a feature, in parts that every medium can show.
 
-`report` has the parts, `terminal`, `figure` and `page` each show any report, `document` writes .json and .csv.
+`parts` has the parts and `report` the report; `terminal`, `figure` and `page` each draw any part.
 """
 
-from attncli.report.report import (
+from attncli.report.parts import (
     Axis,
     Cell,
     Column,
     HeadGrid,
     Maps,
-    NextCommand,
     Panel,
     Part,
-    Report,
     Sentence,
     Table,
 )
+from attncli.report.report import NextCommand, Report
 
 __all__ = [
     "Axis",

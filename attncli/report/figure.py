@@ -11,29 +11,31 @@ from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel as DrawnPanel
 from attncli.render.figures.matrix import panel_grid
 from attncli.render.figures.texts import NO_BREAK
-from attncli.report.report import HeadGrid, Maps, Part, Report, Sentence
+from attncli.report.parts import HeadGrid, Maps, Part, Sentence
+
+UNBROKEN = 24  # characters of a title's piece in which no line breaks
 
 
-def figure_of(report: Report) -> Figure:
+def figure_of(title: Sequence[str], parts: Sequence[Part]) -> Figure:
     """Draw the maps, the grid of heads, or the first part with a picture of its own.
 
     Raises RequestError for a report that has none of these.
     """
-    parts = report.parts if report.picture is None else report.picture
     for part in parts:
         if isinstance(part, Maps):
-            return maps_figure(report, part, parts)
+            return maps_figure(title, part, parts)
         if isinstance(part, HeadGrid):
-            return heads_figure(report, part, parts)
-        drawn = part.figure(report)
+            return heads_figure(title, part, parts)
+        drawn = part.figure(title)
         if drawn is not None:
             return drawn
-    raise RequestError(f"there is no picture of {' · '.join(report.title)}: save it as .json or .csv")
+    raise RequestError(f"there is no picture of {' · '.join(title)}: save it as .json or .csv")
 
 
-def title_of(report: Report) -> str:
-    """Return the title of a picture; a line may break between its pieces only."""
-    return " · ".join(piece.replace(" ", NO_BREAK) for piece in report.title)
+def title_of(title: Sequence[str]) -> str:
+    """Return the title of a picture; a line breaks between its pieces, and within long ones."""
+    pieces = (piece if len(piece) > UNBROKEN else piece.replace(" ", NO_BREAK) for piece in title)
+    return " · ".join(pieces)
 
 
 def caption_of(parts: Sequence[Part]) -> str:
@@ -41,7 +43,7 @@ def caption_of(parts: Sequence[Part]) -> str:
     return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
 
 
-def maps_figure(report: Report, part: Maps, parts: Sequence[Part]) -> Figure:
+def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figure:
     """Draw maps of weights in their colours, or signed maps in colours around 0.
 
     Signed maps that have scales of their own are drawn as shares of their largest value, which their caption names.
@@ -60,7 +62,7 @@ def maps_figure(report: Report, part: Maps, parts: Sequence[Part]) -> Figure:
         part.rows.labels,
         None if part.columns.labels == part.rows.labels else part.columns.labels,
         headings=part.headings,
-        title=title_of(report),
+        title=title_of(title),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
         vmax=1.0 if shares else part.most,
@@ -72,12 +74,12 @@ def maps_figure(report: Report, part: Maps, parts: Sequence[Part]) -> Figure:
     return panel_grid(panels, grid, scale=scale)
 
 
-def heads_figure(report: Report, part: HeadGrid, parts: Sequence[Part]) -> Figure:
+def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) -> Figure:
     """Draw layers down and heads across, a panel each."""
     grid = Grid(
         [str(layer) for layer in part.layers],
         [str(head) for head in part.heads],
-        title=title_of(report),
+        title=title_of(title),
         note=caption_of(parts),
         axes=("layer", "head"),
         vmax=part.most,

@@ -12,28 +12,30 @@ from attncli.render.page.document import assembled
 from attncli.render.page.modules import script
 from attncli.render.page.pack import packed
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
-from attncli.report.report import Axis, HeadGrid, Maps, Panel, Report, Sentence
+from attncli.report.parts import Axis, HeadGrid, Maps, Panel, Part, Sentence
 
 MAIN = "compare"
 BETWEEN = {"tokens": " → ", "heads": ", "}
 
 
-def page_of(report: Report) -> str:
+def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
     """Return one HTML document with the maps or the grid of heads of a report, or the page of its own part.
 
-    The same report gives the same document. Raises RequestError for a report that has none of these.
+    The same parts give the same document. Raises RequestError for a report that has none of these.
     """
-    for part in report.parts:
+    for part in parts:
         own = part.page()
         if own is not None:
             return own
         if isinstance(part, Maps):
-            return panels_page(report, part.every, numbered(part.rows), numbered(part.columns), part.signed, "tokens")
+            return panels_page(
+                title, parts, part.every, numbered(part.rows), numbered(part.columns), part.signed, "tokens"
+            )
         if isinstance(part, HeadGrid):
             rows = Axis("layer", [f"layer {layer}" for layer in part.layers])
             columns = Axis("head", [f"head {head}" for head in part.heads])
-            return panels_page(report, part.panels, rows, columns, part.signed, "heads")
-    raise RequestError(f"there is no page of {' · '.join(report.title)}: save it as .json or .csv")
+            return panels_page(title, parts, part.panels, rows, columns, part.signed, "heads")
+    raise RequestError(f"there is no page of {' · '.join(title)}: save it as .json or .csv")
 
 
 def numbered(axis: Axis) -> Axis:
@@ -44,11 +46,19 @@ def numbered(axis: Axis) -> Axis:
     return Axis(axis.name, labels, special=axis.special)
 
 
-def panels_page(report: Report, panels: Sequence[Panel], rows: Axis, columns: Axis, signed: bool, between: str) -> str:
+def panels_page(
+    title: Sequence[str],
+    parts: Sequence[Part],
+    panels: Sequence[Panel],
+    rows: Axis,
+    columns: Axis,
+    signed: bool,
+    between: str,
+) -> str:
     """Return the page of some panels; the first caption is its sentence, the others stand below."""
     chunks = Chunks(TEXTS)
-    captions = [part.text for part in report.parts if isinstance(part, Sentence) and part.caption]
-    heading = " · ".join(map(printable, report.title))
+    captions = [part.text for part in parts if isinstance(part, Sentence) and part.caption]
+    heading = " · ".join(map(printable, title))
     shown = [
         {"name": one.name, "about": one.about, "signed": signed, "chunk": chunks.add(floats(one.values))}
         for one in panels
@@ -56,6 +66,7 @@ def panels_page(report: Report, panels: Sequence[Panel], rows: Axis, columns: Ax
     text = {"keys": axis_entry(columns), "title": "", "attention": "encoder", "note": "", "masks": [{"name": ""}]}
     description: dict[str, Any] = {
         "version": __version__,
+        "model": {"name": printable(title[0])},
         "layers": [0],
         "heads": [0],
         "measure": "weight",

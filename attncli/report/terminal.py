@@ -25,71 +25,14 @@ from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import HIDDEN, hides
 from attncli.render.palette import ABOVE, BELOW
 from attncli.render.pooling import pool
-from attncli.report.report import Axis, Cell, HeadGrid, Maps, Part, Report, Sentence, Style
-from attncli.report.report import Table as ReportTable
+from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
+from attncli.report.parts import Table as ReportTable
 from attncli.text.shown import characters, unknown_name
 from attncli.text.tokens import Tokens
 
 WRONG = "bold red"
 RICH_STYLES: dict[Style, str] = {"": "", "strong": "bold", "faint": "dim", "wrong": WRONG}
-
-# --- the canvas ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Canvas:
-    """Columns, whether there is colour, whether blocks can be encoded, and lines; a pipe has no end of lines."""
-
-    width: int
-    colour: bool
-    unicode: bool
-    height: int | None = None
-
-    @property
-    def strong(self) -> str:
-        """The style of titles."""
-        return "bold" if self.colour else ""
-
-    @property
-    def faint(self) -> str:
-        """The style of what stands beside the matter."""
-        return "dim" if self.colour else ""
-
-    @property
-    def ellipsis(self) -> str:
-        """What stands for the rest of a text that was cut."""
-        return "…" if self.unicode else "~"
-
-    def within(self, text: str, width: int) -> str:
-        """`text` in at most `width` columns of a terminal; in a pipe as it is."""
-        return text if self.height is None else cut(text, width, self.ellipsis)
-
-    @property
-    def queries_a_line(self) -> int:
-        """Of a picture: two where a character can be two squares, the upper in its ink and the lower in its paper."""
-        return 2 if self.colour and self.unicode else 1
-
-
-def to_width(text: str, width: int, canvas: Canvas) -> str:
-    """`text` in exactly `width` columns: cut with an ellipsis, or filled up with spaces."""
-    text = cut(text, width, canvas.ellipsis)
-    return text + " " * (width - cell_len(text))
-
-
-def cut(text: str, width: int, ellipsis: str = "…") -> str:
-    """`text` in at most `width` columns, with an ellipsis where it was longer.
-
-    Not by rich's `set_cell_size`, which makes a space of half a wide character, and fails on some texts (two
-    zero-width joiners before a wide character). Of no columns, nothing.
-    """
-    if cell_len(text) <= width:
-        return text
-    if width < 1:
-        return ""
-    while cell_len(text) > width - 1:
-        text = text[:-1]
-    return text + ellipsis
-
 
 # --- tables and sentences -----------------------------------------------------------------------------
 
@@ -682,10 +625,10 @@ LONGEST_LIST = 24  # lines of a map of weights, at most
 ROW_LABEL = 14  # columns of a row's label
 
 
-def lines_of(report: Report, canvas: Canvas) -> list[RenderableType]:
+def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> list[RenderableType]:
     """Return a report as lines and tables: its title, then every part."""
-    shown: list[RenderableType] = [title([printable(one) for one in report.title], canvas)] if report.title else []
-    for part in report.parts:
+    shown: list[RenderableType] = [title([printable(one) for one in heading], canvas)] if heading else []
+    for part in parts:
         shown += part_lines(part, canvas)
     return shown
 
@@ -818,9 +761,9 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
 
 
-def as_text(report: Report) -> str:
+def as_text(heading: Sequence[str], parts: Sequence[Part]) -> str:
     """Return a report as a pipe gets it: 100 columns for maps, tables whole, no colour."""
     console = Console(highlight=False, markup=False, emoji=False, width=10_000, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(*lines_of(report, Canvas(100, False, True)), sep="\n", soft_wrap=True)
+        console.print(*lines_of(heading, parts, Canvas(100, False, True)), sep="\n", soft_wrap=True)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -24,14 +24,13 @@ IN_DOCUMENTS = {
     for block in BLOCK.finditer(path.read_text(encoding="utf-8"))
     for line in commands(block[1])
 }
-GROUPS = {group.typer_instance.info.name: group.typer_instance for group in app.registered_groups}
-COMMANDS = [(command.name or command.callback.__name__,) for command in app.registered_commands]
+CONTEXT = typer.Context(typer.main.get_command(app), info_name="attncli")
+COMMANDS = [(name,) for name in CONTEXT.command.list_commands(CONTEXT)]
 MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
-COMMANDS += [(name,) for name in GROUPS]
 COMMANDS += [
-    (name, command.name or command.callback.__name__)
-    for name, group in GROUPS.items()
-    for command in group.registered_commands
+    (name, inner)
+    for (name,) in COMMANDS
+    for inner in getattr(CONTEXT.command.get_command(CONTEXT, name), "commands", ())
 ]
 
 

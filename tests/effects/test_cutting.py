@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Hide
 from attncli.effects.copies import under
-from attncli.effects.cutting import Scissors, cut, cut_each
+from attncli.features.cut import Scissors, cut, cut_each
 from attncli.models.transformers_peer import load_reference
 
 TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"

@@ -13,8 +13,8 @@ from small_networks import make_small
 
 from attncli import load_model
 from attncli.effects.ablation import ablate
-from attncli.effects.cutting import cut, cut_each
 from attncli.effects.patching import patch
+from attncli.features.cut import cut, cut_each
 from attncli.models.tapped import TappedModel
 
 TEXT, ANSWER = "the cat sat", "a cat on a mat"

@@ -7,10 +7,10 @@ from invented import embedding_model
 
 from attncli.effects.ablation import ablate
 from attncli.effects.asking import Asking
-from attncli.effects.cutting import cut_each
 from attncli.effects.patching import patch
 from attncli.effects.similarity import similar
 from attncli.effects.trust.evidence import Controls, trust
+from attncli.features.cut import cut_each
 
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")

@@ -11,8 +11,8 @@ import attncli
 from attncli import RequestError, load_model
 from attncli.effects.asking import Asking, question
 from attncli.effects.changes import Reweigh, uniform
-from attncli.effects.cutting import Scissors
 from attncli.effects.trust.evidence import likeliest
+from attncli.features.cut import Scissors
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from attncli.render.hidden import drawn, drawn_map, followed_maps, hides, larges
 from attncli.render.pooling import pool
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
-from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, Canvas, cell_text, colour, picture
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]

@@ -18,7 +18,6 @@ from threading import Thread
 from types import TracebackType
 from typing import Any
 
-import attncli
 from attncli.base import schema
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, shorten
@@ -36,7 +35,7 @@ from attncli.checks.theirs.checking import check_subject
 from attncli.checks.theirs.found import Wanted
 main(lambda subject, wanted, real: check_subject(subject, Wanted(**wanted), real), real_layer)
 """
-ROOT = str(Path(attncli.__file__).parent.parent)
+ROOT = str(Path(__file__).parents[3])
 CLOSED = 77  # exit code of a child whose pipes were closed
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 GRACE, TICK, SOON = 1.0, 0.1, 0.01  # seconds

@@ -12,8 +12,8 @@ from attncli.analysis.trust import MEASURES, Erased, Shuffles, Trust, widened
 from attncli.base.arguments import check_instance
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
+from attncli.base.progress import Progress, silent
 from attncli.effects.asking import Asking, merge_asking, question
-from attncli.effects.progress import Progress, silent
 from attncli.effects.questions import Divergence, Question, Target
 from attncli.effects.trust import limits
 from attncli.effects.trust.aopc import aopc, as_good, order, sizes

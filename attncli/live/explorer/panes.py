@@ -16,7 +16,8 @@ from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
 from attncli.render.terminal.one_head import about
 from attncli.render.terminal.telling import named, sink_note
 from attncli.render.terminal.window import MARKED, Window, changes_window, tokens_window, weights_window
-from attncli.report.terminal import HEAD_WIDTH, Canvas, fold, head_grid
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import HEAD_WIDTH, fold, head_grid
 
 if TYPE_CHECKING:
     from attncli.live.explorer.answers import Answer

@@ -33,3 +33,8 @@ def answered(answer: Answer) -> str:
     if answer.kind in ("divergence", "distance"):
         return answer.about
     return f"{answer.about} {answer.value:.4f}"
+
+
+def signed(effect: float) -> str:
+    """Return an effect with its sign and three digits that matter."""
+    return f"{effect:+.3g}" if abs(effect) < 0.1 else f"{effect:+.3f}"

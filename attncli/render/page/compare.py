@@ -4,16 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from attncli.analysis.cuts import EdgeEffects
 from attncli.analysis.difference import Difference
 from attncli.analysis.effects import Ablation
 from attncli.base.arrays import Doubles
-from attncli.base.printable import printable, visible
+from attncli.base.printable import printable
 from attncli.base.version import __version__
 from attncli.record import ModelInfo
-from attncli.render.captions.cuts import EDGE, cut_where, together
 from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.captions.records import model_name
@@ -24,7 +20,6 @@ from attncli.render.page.modules import script
 from attncli.render.page.pack import packed, pick_scale
 from attncli.render.page.payload import describe, text_entry
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
-from attncli.text.tokens import Tokens
 
 MAIN = "compare"
 TO = " → "  # between a query and a key
@@ -81,25 +76,6 @@ def ablation_page(found: Ablation) -> str:
     return document(heading, effects_description(found.model, axes, panels) | said, chunks)
 
 
-def edges_page(found: EdgeEffects) -> str:
-    """One HTML document with the effect of each edge beside its weight, the mean over the heads in which it was cut."""
-    where, chunks = found.where, Chunks(TEXTS)
-    axes = tokens_axis(where.tokens, found.queries), tokens_axis(where.tokens, found.keys)
-    weights = np.where(np.isnan(found.effects), np.nan, found.weights)
-    panels: list[dict[str, Any]] = [
-        {"name": "effect", "signed": True, "chunk": chunks.add(floats(found.effects))},
-        {"name": "mean weight", "chunk": chunks.add(floats(weights))},
-    ]
-    heading = f"{model_name(where.model.shown)} · {answered(where.answer)}"
-    said = {
-        "heading": heading,
-        "says": f"{which_way(where.answer.kind, EDGE)}.",
-        "between": TO,
-        "about": [cut_where(where), together(found)],
-    }
-    return document(heading, effects_description(where.model, axes, panels) | said, chunks)
-
-
 def effects_description(
     model: ModelInfo, axes: tuple[dict[str, Any], dict[str, Any]], panels: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -117,13 +93,6 @@ def axis(labels: Sequence[str], special: Sequence[bool] = ()) -> dict[str, Any]:
         "special": list(special) or [False] * len(labels),
         "words": [[label, [place]] for place, label in enumerate(labels)],
     }
-
-
-def tokens_axis(tokens: Tokens, places: Sequence[int]) -> dict[str, Any]:
-    """These tokens with their numbers: they need not be all of a text."""
-    return axis(
-        [f"{place} {visible(tokens.shown[place])}" for place in places], [tokens.special[place] for place in places]
-    )
 
 
 def floats(values: Doubles) -> str:

@@ -6,7 +6,8 @@ from rich.text import Text
 
 from attncli.base.arrays import Floats
 from attncli.base.printable import printable
-from attncli.report.terminal import Canvas, cell_text, scale, title, to_width
+from attncli.report.canvas import Canvas, to_width
+from attncli.report.terminal import cell_text, scale, title
 
 CELL = 2  # columns of a character and of its weights: as wide as a Chinese character
 LABELS = 12  # columns left of a map: what was written, its probability

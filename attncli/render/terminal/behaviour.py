@@ -7,7 +7,8 @@ from rich.text import Text
 
 from attncli.base.printable import printable
 from attncli.render.terminal.agreement import PAST
-from attncli.report.terminal import Canvas, Prose, plain_table
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import Prose, plain_table
 
 WORDS = {True: "right", False: "WRONG", None: "-"}
 

@@ -11,18 +11,8 @@ from rich.text import Text
 from attncli.base.printable import printable
 from attncli.record.making import record_of
 from attncli.render.terminal.agreement import PAST
-from attncli.report.terminal import (
-    APART,
-    POOLED,
-    Canvas,
-    PanelSize,
-    Prose,
-    in_rows,
-    legend,
-    panel_lines,
-    plain_table,
-    scale,
-)
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import APART, POOLED, PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale
 
 VERDICTS = {True: "right", False: "WRONG", None: "not checked"}
 ACROSS = 2

@@ -7,18 +7,8 @@ from rich.text import Text
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.designs import DISTANCE, MOVED, DesignLike, LookLike, control_of, named
-from attncli.report.terminal import (
-    APART,
-    POOLED,
-    Canvas,
-    PanelSize,
-    Prose,
-    in_rows,
-    legend,
-    panel_lines,
-    plain_table,
-    scale,
-)
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import APART, POOLED, PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale
 
 ACROSS = 3
 LINES = 24  # a map is at most so many lines high

@@ -9,9 +9,10 @@ from rich.text import Text
 from attncli.analysis.effects import Ablation, Curve
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
-from attncli.render.captions.effects import IMPORTANCE, INTERVAL, NO_INTERVAL, WAYS, answered, which_way
+from attncli.render.captions.effects import IMPORTANCE, INTERVAL, NO_INTERVAL, WAYS, answered, signed, which_way
 from attncli.render.captions.records import model_name
-from attncli.report.terminal import Canvas, Prose, head_grid, in_units, largest, plain_table, signed_ground, title
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import Prose, head_grid, in_units, largest, plain_table, signed_ground, title
 
 CELL = 7  # columns of a head
 
@@ -87,8 +88,3 @@ def curves(found: Sequence[Curve]) -> list[RenderableType]:
         ends = [signed(float(end)) for end in (random.effects[:, step].min(), random.effects[:, step].max())]
         table.add_row(str(count), *means, *ends)
     return [table]
-
-
-def signed(effect: float) -> str:
-    """With its sign, and three digits that matter."""
-    return f"{effect:+.3g}" if abs(effect) < 0.1 else f"{effect:+.3f}"

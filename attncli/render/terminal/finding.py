@@ -9,7 +9,8 @@ from rich.text import Text
 from attncli.analysis.finding import SINK as LEAST_SINK
 from attncli.base.printable import printable, visible
 from attncli.render.captions.records import model_shown
-from attncli.report.terminal import Canvas, Prose, plain_table, title
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import Prose, plain_table, title
 
 USUAL = (
     "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "

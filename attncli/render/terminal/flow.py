@@ -17,10 +17,10 @@ from attncli.record import AttentionRecord
 from attncli.record.selection import number_list, numbered_names
 from attncli.render.captions.flow import MEANING
 from attncli.render.hidden import followed_maps
+from attncli.report.canvas import Canvas
 from attncli.report.terminal import (
     APART,
     LEAST_NAME,
-    Canvas,
     FittedTable,
     PanelSize,
     beside,

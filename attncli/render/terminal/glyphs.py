@@ -8,7 +8,8 @@ from rich.text import Text
 
 from attncli.analysis.patterns import HeadSummary, counted_queries, summarise
 from attncli.record import AttentionRecord
-from attncli.report.terminal import Canvas, fold, head_grid, heading
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import fold, head_grid, heading
 
 GLYPHS = {
     "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",

@@ -11,7 +11,8 @@ from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
 from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import drawn_map
-from attncli.report.terminal import Canvas, PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale, title
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale, title
 
 
 class LawLike(Protocol):

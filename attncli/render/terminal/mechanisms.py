@@ -9,10 +9,10 @@ from rich.text import Text
 from attncli.record import AttentionRecord
 from attncli.render.captions.mechanisms import VariantLike, by_score, has_own_score, normaliser_name, untrained
 from attncli.render.hidden import drawn, drawn_map
+from attncli.report.canvas import Canvas
 from attncli.report.terminal import (
     APART,
     POOLED,
-    Canvas,
     PanelSize,
     Prose,
     beside,

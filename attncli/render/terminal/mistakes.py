@@ -5,18 +5,8 @@ from rich.text import Text
 
 from attncli.record import AttentionRecord
 from attncli.render.captions.mistakes import AS_IT_IS, EXCHANGED, MadeLike, MistakesLike, MovedLike, changed_maps
-from attncli.report.terminal import (
-    APART,
-    POOLED,
-    Canvas,
-    PanelSize,
-    Prose,
-    in_rows,
-    legend,
-    panel_lines,
-    plain_table,
-    scale,
-)
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import APART, POOLED, PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale
 
 ACROSS = 3
 LINES = 24  # a map is at most so many lines high

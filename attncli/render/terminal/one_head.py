@@ -14,18 +14,16 @@ from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
 from attncli.render.terminal.glyphs import possible_keys
+from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (
     LINES,
     VALUE_WIDTH,
-    Canvas,
     cell_text,
-    cut,
     fold,
     heading,
     key_legend,
     picture,
     scale,
-    to_width,
     unknown_note,
 )
 from attncli.text.tokens import Tokens

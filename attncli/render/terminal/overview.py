@@ -8,18 +8,8 @@ from attncli.analysis.statistics import BROAD
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
-from attncli.report.terminal import (
-    POOLED,
-    Canvas,
-    PanelSize,
-    heading,
-    in_rows,
-    legends,
-    panel_lines,
-    scale,
-    to_width,
-    two_digits,
-)
+from attncli.report.canvas import Canvas, to_width
+from attncli.report.terminal import POOLED, PanelSize, heading, in_rows, legends, panel_lines, scale, two_digits
 
 
 def overview(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[Text]:

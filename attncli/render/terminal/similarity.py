@@ -9,12 +9,13 @@ from rich.text import Text
 from attncli.analysis.similarity import Cosines, Similarity
 from attncli.base.arrays import Doubles
 from attncli.base.printable import visible
-from attncli.render.captions.effects import which_way
+from attncli.render.captions.effects import signed, which_way
 from attncli.render.captions.records import model_name
 from attncli.render.captions.similarity import credited, summed
-from attncli.render.terminal.effects import heads_table, signed
+from attncli.render.terminal.effects import heads_table
 from attncli.render.terminal.one_head import query_labels
-from attncli.report.terminal import Canvas, Prose, in_units, largest, legend, plain_table, signed_map, title, to_width
+from attncli.report.canvas import Canvas, to_width
+from attncli.report.terminal import Prose, in_units, largest, legend, plain_table, signed_map, title
 
 TEXT_WIDTH = 30  # columns of a text beside its cosines, at the most
 SHARE = 3  # of the terminal's columns, the most that a text takes

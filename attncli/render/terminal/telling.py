@@ -10,7 +10,8 @@ from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.terminal.glyphs import glyph_table
-from attncli.report.terminal import Canvas, fold
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import fold
 
 SOME, MOST = 4, 8  # heads that are named: for so many layers stand beside each other; at the most
 NAMED = 4  # edges of a head, or patterns

@@ -6,7 +6,8 @@ from attncli.analysis.terms import SCORE, score_terms
 from attncli.base.printable import printable
 from attncli.record import AttentionRecord
 from attncli.render.terminal.one_head import query_labels
-from attncli.report.terminal import Canvas, largest, signed_map
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import largest, signed_map
 
 
 def terms_view(record: AttentionRecord, canvas: Canvas) -> list[Text]:

@@ -11,7 +11,8 @@ from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import answered
 from attncli.render.captions.records import model_name
 from attncli.render.captions.trust import WAYS, aopc_note, change_note, random_note, tau_note, weights_note
-from attncli.report.terminal import Canvas, FittedTable, Prose, plain_table, title
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import FittedTable, Prose, plain_table, title
 
 SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
 NAMED = 3  # tokens that a ranking puts first

@@ -18,7 +18,8 @@ from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
 from attncli.render.terminal.one_head import GAP, LABEL_WIDTH, in_width, strongest_keys
-from attncli.report.terminal import VALUE_WIDTH, Canvas, cell_text, picture, to_width
+from attncli.report.canvas import Canvas, to_width
+from attncli.report.terminal import SIGNED_WIDTHS, VALUE_WIDTH, cell_text, largest, picture, signed_cell, signed_ground
 
 ROW_KEYS = 8  # of a query, that are named at most
 WIDTHS = (VALUE_WIDTH, 2, 1)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from records import an_ablation, cut_edges, record_of
+from records import an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import ablation_page, difference_page, edges_page
+from attncli.render.page.compare import ablation_page, difference_page
 from attncli.render.page.pack import SCALES, unpack_layer
 from attncli.render.page.payload import scale_entry
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT

@@ -12,7 +12,7 @@ from terminals import canvases
 from attncli.render.terminal.glyphs import glyph_table
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
-from attncli.report.terminal import Canvas, cut, to_width
+from attncli.report.canvas import Canvas, cut, to_width
 
 VIEWS = {
     "overview": overview,

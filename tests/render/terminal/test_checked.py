@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from terminals import PLAIN, rows, shown
 
 from attncli.render.terminal.checked import checks_table, checks_title, diagnosis_lines, layer_maps
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 DOCUMENT = {
     "name": "Mine[bold]\x1b[31m",

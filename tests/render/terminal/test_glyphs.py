@@ -8,7 +8,7 @@ from terminals import canvases
 
 from attncli.analysis.patterns import summarise
 from attncli.render.terminal.glyphs import ASCII_GLYPHS, bar, glyph_table, possible_keys
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 PLAIN = Canvas(80, colour=False, unicode=False)
 

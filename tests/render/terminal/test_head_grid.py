@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from attncli.report.terminal import Canvas, head_grid, layout_of
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import head_grid, layout_of
 
 
 def drawn(layers, heads, width, lines=None, widths=(7, 6)):

@@ -12,7 +12,7 @@ from terminals import canvases
 
 from attncli.record.selection import numbered_names
 from attncli.render.terminal.one_head import BELOW, one_head
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 
 @given(attention_records())

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from terminals import canvases
 
 from attncli.render.terminal.overview import overview
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 
 @given(attention_records(), canvases())

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from records import record_of
 from rich.cells import cell_len
 
-from attncli.report.terminal import Canvas, PanelSize, beside, colour, in_rows, panel_lines, picture
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import PanelSize, beside, colour, in_rows, panel_lines, picture
 
 PLAIN = Canvas(80, colour=False, unicode=True)
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attncli.report.canvas import Canvas
 from attncli.report.terminal import (
     ASCII_SHADES,
     SHADES,
     VALUE_WIDTH,
-    Canvas,
     brightness,
     cell_text,
     colour,

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from attncli.report.terminal import Canvas, signed_map
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import signed_map
 
 CELLS = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from attncli.analysis.similarity import Cosines, References
 from attncli.render.terminal.similarity import cosines_view, similarity_view
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 CELLS = np.array([[0.1, 0.02, 0.0], [0.2, -0.3, 0.05]])
 FOUND = similarity_of(CELLS, tokens(["un", "##able"], [0, 0]), tokens(["the", "\x1b[31m", "##s"], [0, 1, 1]))

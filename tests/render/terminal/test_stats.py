@@ -9,7 +9,8 @@ from rich.console import Console
 from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
 from attncli.record import ModelInfo
 from attncli.render.terminal.stats import heads_grid, stats_view
-from attncli.report.terminal import Canvas, colour
+from attncli.report.canvas import Canvas
+from attncli.report.terminal import colour
 
 PIPE = Canvas(width=100, colour=False, unicode=True)
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from attncli.analysis.telling import Usual, edges
 from attncli.render.terminal.telling import MOST, first_look
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 COMMANDS = ["attncli run -l 3 -H 1 'The cat sat.'", "attncli run -l 3 'The cat sat.'", "attncli view 'The cat sat.'"]
 

@@ -8,7 +8,7 @@ from records import record_of
 from attncli.analysis.terms import score_terms
 from attncli.record import Vectors
 from attncli.render.terminal.terms import terms_view
-from attncli.report.terminal import Canvas
+from attncli.report.canvas import Canvas
 
 NUMBERS = np.random.default_rng(1).normal(size=(3, 1, 6, 6)).astype(np.float32)
 RECORD = replace(

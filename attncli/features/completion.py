@@ -2,14 +2,13 @@
 
 A shell waits for this at every Tab, so that nothing may be imported that computes: a model's layers are what its
 config.json says, or what is known of an alias, and nothing is fetched. Choices (`attncli.base.choices`) that are an
-option's type are offered by Typer.
+option's type are offered by Typer. A completer gets the beginning of a value, and before it, if it asks for them,
+the values of the options typed so far.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-
-from typer import Context
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
@@ -80,20 +79,20 @@ def models(incomplete: str) -> list[str]:
     return last_of_list(ALIASES, incomplete)
 
 
-def layers(context: Context, incomplete: str) -> list[str]:
-    return numbers(counts(context)[0], incomplete)
+def layers(options: Mapping[str, Any], incomplete: str) -> list[str]:
+    return numbers(counts(options)[0], incomplete)
 
 
-def heads(context: Context, incomplete: str) -> list[str]:
-    return numbers(counts(context)[1], incomplete)
+def heads(options: Mapping[str, Any], incomplete: str) -> list[str]:
+    return numbers(counts(options)[1], incomplete)
 
 
-def one_layer(context: Context, incomplete: str) -> list[str]:
-    return begun(map(str, range(counts(context)[0])), incomplete)
+def one_layer(options: Mapping[str, Any], incomplete: str) -> list[str]:
+    return begun(map(str, range(counts(options)[0])), incomplete)
 
 
-def one_head(context: Context, incomplete: str) -> list[str]:
-    return begun(map(str, range(counts(context)[1])), incomplete)
+def one_head(options: Mapping[str, Any], incomplete: str) -> list[str]:
+    return begun(map(str, range(counts(options)[1])), incomplete)
 
 
 def numbers(count: int, incomplete: str) -> list[str]:
@@ -106,12 +105,11 @@ def numbers(count: int, incomplete: str) -> list[str]:
     return begun(every, incomplete) + last_of_list(map(str, range(count)), incomplete)
 
 
-def counts(context: Context) -> tuple[int, int]:
+def counts(options: Mapping[str, Any]) -> tuple[int, int]:
     """How many layers and heads the model has that is named so far; none where that can't be told at once.
 
     What a saved record holds is not looked up: reading it takes numpy.
     """
-    options = context.params
     name = options.get("model")
     if not name or options.get("saved"):
         return 0, 0

@@ -1,0 +1,138 @@
+"""A feature as a command: its options as Typer's, what it prints and saves, its exit code."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from attncli.base.files import LATEX, PAGE, PICTURES, check_suffix
+from attncli.cli import hints, output
+from attncli.cli.given import given
+from attncli.cli.progress import progress
+from attncli.features.feature import Feature, default_of, options_of
+from attncli.features.options import MORE, OUTPUT, Option, option
+
+WRONG = 1
+EVERYTHING = "with {}, which has everything"
+
+
+def command_of(feature: type[Feature]) -> Callable[..., None]:
+    """Return the function that Typer makes a command of: the options of the feature, then -o, --json and the like."""
+    options = options_of(feature)
+    kinds = get_type_hints(feature, include_extras=True)
+
+    def run(**values: Any) -> None:
+        execute(feature, values)
+
+    parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for name, one in options.items():
+        parameters.append(parameter(name, get_args(kinds[name])[0], typed(one), default_of(feature, name)))
+    if feature.saves:
+        saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature.saves)))
+        parameters.append(parameter("output_path", Path | None, saved, None))
+    if feature.json:
+        parameters.append(parameter("json", bool, typed(JSON), False))
+    parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__doc__ = feature.__doc__
+    return run
+
+
+def execute(feature: type[Feature], values: dict[str, Any]) -> None:
+    """Compute the report of a feature, show it or save it, and end with its exit code."""
+    context: typer.Context = values["context"]
+    path, json = values.get("output_path"), values.get("json", False)
+    asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
+    asked.given = frozenset(name for name in options_of(feature) if given(context, name))
+    if path is not None:
+        check_suffix(path, asked.suffixes(), feature.saved_as)
+    if json or path is not None:
+        asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
+    report = asked.report(progress)
+    if json:
+        output.json_document(report.document())
+    elif path is None or report.partial:
+        from attncli.report.terminal import lines_of
+
+        output.show(*lines_of(report.title, report.parts, output.canvas()))
+    if report.partial:
+        raise typer.Exit(output.INTERRUPTED)
+    if path is not None:
+        report.save(path)
+        output.file(path, json)
+    if report.next is not None:
+        hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
+    if report.holds is False:
+        raise typer.Exit(WRONG)
+
+
+def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter of a command."""
+    return inspect.Parameter(
+        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, made]
+    )
+
+
+def typed(one: Option) -> Any:
+    """Return an option as Typer's."""
+    if not one.names:
+        return typer.Argument(
+            metavar=one.metavar,
+            help=one.help,
+            show_default=False,
+            autocompletion=adapted(one.complete),
+            rich_help_panel=one.group,
+        )
+    return typer.Option(
+        *one.names,
+        metavar=one.metavar,
+        help=one.help,
+        hidden=one.rare,
+        min=one.least,
+        max=one.most,
+        show_default=one.show_default,
+        envvar=one.envvar,
+        autocompletion=adapted(one.complete),
+        rich_help_panel=one.group,
+    )
+
+
+def adapted(complete: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a completer as Typer calls it."""
+    if complete is None or len(inspect.signature(complete).parameters) == 1:
+        return complete
+    return lambda ctx, incomplete: complete(ctx.params, incomplete)
+
+
+def saves(suffixes: tuple[str, ...]) -> str:
+    """Return the help of -o."""
+    drawn = [one for one in suffixes if one in PICTURES and one not in LATEX]
+    kept = [one for one in suffixes if one not in (*PICTURES, PAGE)]
+    parts = [f"Draw {', '.join(drawn)}" if drawn else "", f"a page, {PAGE}" if PAGE in suffixes else ""]
+    parts.append(f"save {', '.join(kept)}" if kept else "")
+    text = "; ".join(filter(None, parts))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+JSON = option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")
+QUIET = typer.Option(
+    "--quiet",
+    "-q",
+    help="Only errors on stderr (or ATTNCLI_QUIET=1).",
+    envvar="ATTNCLI_QUIET",
+    callback=output.set_quiet,
+    is_eager=True,
+    rich_help_panel=OUTPUT,
+)
+DEBUG = typer.Option(
+    "--debug",
+    help="Show where an error came from.",
+    callback=output.set_debug,
+    is_eager=True,
+    hidden=True,
+    rich_help_panel=MORE,
+)

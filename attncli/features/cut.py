@@ -1,0 +1,621 @@
+"""Cut edges of attention, and measure what an output does when a query can't see a key.
+
+Attention knock-out (Geva et al. 2023, "Dissecting Recall of Factual Associations in Auto-Regressive Language Models").
+An edge leads from a query to a key: (query, key), both places in the text. The score of a cut edge is -inf, as if a
+mask hid the key, and the weights of the query's other keys sum to 1 again. With `keep_rest` its weight is 0 and the
+others stay. The first asks for the output when attention has to go elsewhere, the second for the output without what
+came along this edge. Of two texts that are compared, edges of the first are cut.
+
+    effect = the output with edges cut - the output without
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from attncli.analysis.effects import Answer, numbered
+from attncli.analysis.ranks import RankCorrelation, rank_correlation
+from attncli.base.arguments import describe
+from attncli.base.arrays import Bools, Doubles
+from attncli.base.brief import Brief, titled
+from attncli.base.documents import DOCUMENTS
+from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES
+from attncli.base.printable import quoted, visible
+from attncli.base.progress import Progress, silent
+from attncli.features import options
+from attncli.features.feature import Feature
+from attncli.features.inputs import check_one, open_tapped, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.selection import Selection, name_of, number_list, select_token
+from attncli.render.captions.effects import answered, signed, which_way
+from attncli.render.captions.records import model_name
+from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.effects.asking import Asking
+    from attncli.effects.changes import Change
+    from attncli.effects.questions import Question
+    from attncli.models.engine import Engine
+    from attncli.models.tapped import TappedModel
+
+Edge = tuple[int, int]
+
+DRAWS = 20  # sets of other edges, as a control
+ANY = "*"  # every token
+MOST_EDGES = 10  # edges that the terminal lists of those that were cut
+NAMED = 3  # edges in a title
+
+
+@dataclass(eq=False)
+class Cut(Feature):
+    """Cut edges of attention, and measure what the output does.
+
+    A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
+    compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by
+    rank correlation, with free permutations as the control. The output is the one that ablate measures.
+
+    \b
+    Examples:
+      attncli cut --cut it trophy
+      attncli cut --into cat --similar-to "A cat sits." "The cat sat on the mat."
+      attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
+    """
+
+    group = "Does it matter"
+    saved_as = "effects"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    similar_to: options.SimilarTo = None
+    file: options.File = None
+    ask: options.Ask = None
+    target: options.Label = None
+    at: options.At = None
+    task: options.Task = None
+    edges: options.Edges = None
+    into: Annotated[
+        str | None,
+        options.option(options.SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself."),
+    ] = None
+    out_of: Annotated[
+        str | None,
+        options.option(options.SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself."),
+    ] = None
+    layer: options.Layer = None
+    head: options.Head = None
+    keep_rest: Annotated[
+        bool,
+        options.option(
+            options.MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."
+        ),
+    ] = False
+    top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    which: options.Which = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def suffixes(self) -> tuple[str, ...]:
+        """Return the suffixes of files: edges that are cut together have no page."""
+        return (*PICTURES, *DOCUMENTS) if self.edges else self.saves
+
+    def report(self, progress: Progress = silent) -> Report:
+        if self.edges:
+            self.refuse("with --cut, which says which edges", "into", "out_of", "top")
+        inputs = read_inputs(self.text, self.pair, self.file)
+        check_one(len(inputs), "give the one whose edges are cut as TEXT")
+        opened = open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+        from attncli.effects.asking import Asking
+
+        asking = Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
+        text, layers, heads = inputs[0].text, self.layer or "all", self.head or "all"
+        if self.edges:
+            return _joint_report(cut(opened, text, self.edges, layers, heads, asking, self.keep_rest))
+        edges = self.out_of or ANY, self.into or ANY
+        return _single_report(cut_each(opened, text, edges, layers, heads, asking, self.keep_rest, progress), self.top)
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class CutIn(Brief):
+    """Where edges were cut, and how.
+
+    layers, heads: numbers in the model; every one of these heads in every one of these layers. keep_rest: whether a
+    row's other weights stayed as they were.
+    """
+
+    model: ModelInfo
+    answer: Answer
+    tokens: Tokens
+    layers: list[int]
+    heads: list[int]
+    keep_rest: bool
+    key_tokens: Tokens | None = None
+
+    @property
+    def keys(self) -> Tokens:
+        """The tokens of the keys: another text's in cross-attention."""
+        return self.tokens if self.key_tokens is None else self.key_tokens
+
+    @property
+    def facts(self) -> tuple[str, str]:
+        """The facts that the line of a result names."""
+        return numbered(self.layers, self.heads), str(self.answer)
+
+    def document(self) -> dict[str, Any]:
+        """Return what is common to both documents."""
+        return {
+            "model": self.model.document(),
+            "output": self.answer.document(),
+            "tokens": self.tokens.text,
+            **({} if self.key_tokens is None else {"key_tokens": self.key_tokens.text}),
+            "layers": self.layers,
+            "heads": self.heads,
+            "keep_rest": self.keep_rest,
+        }
+
+    def edge(self, edge: Edge) -> dict[str, Any]:
+        """Return an edge as it stands in a document."""
+        query, key = edge
+        return {
+            "query": {"index": query, "token": self.tokens.text[query]},
+            "key": {"index": key, "token": self.keys.text[key]},
+        }
+
+    def names(self, edge: Edge) -> tuple[str, str]:
+        """Return the names of an edge's query and key."""
+        query, key = edge
+        return name_of(query, self.tokens), name_of(key, self.keys)
+
+
+@dataclass(frozen=True)
+class JointCut:
+    """Some edges cut together.
+
+    weights: the mean weight over the heads, `[edge]`. effects: `[1 + layer]`, in all layers and in each alone.
+    controls: `[draw, 1 + layer]`, the effects of as many other edges from the same queries; None where a query has not
+    as many others.
+    """
+
+    where: CutIn
+    edges: list[Edge]
+    weights: Doubles
+    effects: Doubles
+    controls: Doubles | None
+
+    def __repr__(self) -> str:
+        edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
+        return titled(self, self.where.model.shown, edges, *self.where.facts, f"effect {self.effects[0]:.4g}")
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
+        edges = zip(self.edges, self.weights.tolist(), strict=True)
+        effects = []
+        for place, layer in enumerate([None, *self.where.layers]):
+            entry: dict[str, Any] = {"layer": layer, "effect": float(self.effects[place]), "control": None}
+            if self.controls is not None:
+                drawn = self.controls[:, place]
+                entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
+            effects.append(entry)
+        return {
+            **self.where.document(),
+            "edges": [{**self.where.edge(edge), "weight": weight} for edge, weight in edges],
+            "effects": effects,
+        }
+
+
+@dataclass(frozen=True)
+class EdgeEffects:
+    """Each of some edges cut by itself, in all of the layers.
+
+    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
+    so that there is nothing to cut. weights: `[query, key]`, the mean over the heads. can_matter: `[query, key]`,
+    whether the network has a path from the edge to the output; the effects of other edges are 0.
+    """
+
+    where: CutIn
+    queries: list[int]
+    keys: list[int]
+    effects: Doubles
+    weights: Doubles
+    can_matter: Bools
+
+    def __repr__(self) -> str:
+        edges = f"{int(np.isfinite(self.effects).sum())} edges cut one by one"
+        return titled(self, self.where.model.shown, edges, *self.where.facts)
+
+    def correlation(self) -> RankCorrelation | None:
+        """Correlate the weights with the sizes of the effects, over the edges that can matter."""
+        return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))
+
+    def ranked(self) -> list[tuple[Edge, float, float]]:
+        """Return every edge with its effect and its weight: edges that can matter first, the largest effect first."""
+        cut = np.argwhere(~np.isnan(self.effects))
+        places = tuple(cut.T)
+        order = np.lexsort((-np.abs(self.effects[places]), ~self.can_matter[places]))
+        return [
+            (
+                (self.queries[row], self.keys[column]),
+                float(self.effects[row, column]),
+                float(self.weights[row, column]),
+            )
+            for row, column in cut[order]
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return what --json prints."""
+        found, can = self.correlation(), int(self.can_matter.sum())
+        return {
+            **self.where.document(),
+            "edges": [
+                {**self.where.edge(edge), "weight": weight, "effect": effect, "can_matter": place < can}
+                for place, (edge, effect, weight) in enumerate(self.ranked())
+            ],
+            "correlation": None if found is None else asdict(found),
+        }
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+def cut(
+    model: "Engine",
+    text: str,
+    edges: Sequence[tuple[str, str]],
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: "Asking | None" = None,
+    keep_rest: bool = False,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str | None = None,
+    which: str | None = None,
+) -> JointCut:
+    """Cut edges together, in these heads of these layers, and in each of the layers alone.
+
+    edges: query and key of each, tokens as `select_token` reads them, or "*" for all.
+    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
+
+    Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
+    layers, and as `question` does.
+    """
+    from attncli.effects.asking import merge_asking
+    from attncli.models.tapped import require_tapped
+
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
+    )
+    model = require_tapped(model, asking.which)
+    edges = _edge_names(edges)
+    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
+    chosen = sorted({edge for names in edges for edge in scissors.named(*names)})
+    sets = [chosen, *scissors.others(chosen)]
+    layers = scissors.record.layers
+    layers_of = [layers, *([layer] for layer in layers)] if len(layers) > 1 else [layers]
+    changes = [scissors.without(some, of) for some in sets for of in layers_of]
+    found = scissors.effects(changes).reshape(len(sets), len(layers_of))
+    if len(layers) == 1:
+        found = found.repeat(2, axis=1)  # one layer is all layers, and each alone
+    weights = np.array([scissors.weights[edge] for edge in chosen])
+    return JointCut(scissors.where(), chosen, weights, found[0], found[1:] if len(found) > 1 else None)
+
+
+def cut_each(
+    model: "Engine",
+    text: str,
+    edges: tuple[str, str] = (ANY, ANY),
+    layers: Selection = "all",
+    heads: Selection = "all",
+    asking: "Asking | None" = None,
+    keep_rest: bool = False,
+    progress: Progress = silent,
+    *,
+    pair: str | None = None,
+    similar_to: str | None = None,
+    target: str | None = None,
+    at: str | None = None,
+    kind: str | None = None,
+    output: str | None = None,
+    mask: str | None = None,
+    which: str | None = None,
+) -> EdgeEffects:
+    """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") every edge.
+
+    An edge that can't have an effect (`Scissors.can_matter`) is not cut: its effect is 0. So is one within rounding.
+    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
+    progress: advances with every edge.
+
+    Raises RequestError as `cut` does.
+    """
+    from attncli.effects.asking import merge_asking
+    from attncli.models.tapped import require_tapped
+
+    asking = merge_asking(
+        asking, pair=pair, similar_to=similar_to, target=target, at=at, kind=kind, output=output, mask=mask, which=which
+    )
+    model = require_tapped(model, asking.which)
+    [edges] = _edge_names([edges])
+    scissors = Scissors.of(model, text, layers, heads, asking, keep_rest)
+    chosen = scissors.named(*edges)
+    queries, keys = _places(edges[0], scissors.record.tokens), _places(edges[1], scissors.record.keys)
+    effects = np.where(scissors.shown, 0.0, np.nan)
+    some = [edge for edge in chosen if scissors.can_matter[edge]]
+    changes = [scissors.without([edge], scissors.record.layers) for edge in some]
+    with progress(len(some), "edges") as advance:
+        found = scissors.effects(changes, advance)
+    found[np.abs(found) <= scissors.asked.rounding] = 0.0
+    for edge, effect in zip(some, found, strict=True):
+        effects[edge] = effect
+    rows = np.ix_(queries, keys)
+    can_matter = scissors.can_matter[rows]
+    return EdgeEffects(scissors.where(), queries, keys, effects[rows], scissors.weights[rows], can_matter)
+
+
+def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
+    """Return the names of queries and keys; a number is a token's place. Raises TypeError for what are no pairs."""
+    given = list(edges) if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]
+    for edge in given:
+        pair = edge if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 else [None]
+        if not all(isinstance(name, (str, int)) for name in pair):
+            raise TypeError(
+                f'an edge is a pair of tokens, not {describe(edge)}: write ("it", "trophy") for query and key'
+            )
+    return [(str(query), str(key)) for query, key in given]
+
+
+@dataclass(frozen=True)
+class Scissors:
+    """A text whose edges are to be cut, and its maps in the heads and layers of the record."""
+
+    asked: "Question"
+    record: AttentionRecord
+    keep_rest: bool
+
+    @classmethod
+    def of(
+        cls, model: "TappedModel", text: str, layers: Selection, heads: Selection, asking: "Asking", keep_rest: bool
+    ) -> "Scissors":
+        from attncli.effects.asking import question
+
+        asked = question(model, text, asking)
+        [record] = model.attend_tokens([asked.texts[0].tokens], Request(layers, heads, asking.mask))
+        return cls(asked, record, keep_rest)
+
+    @property
+    def shown(self) -> Bools:
+        """The keys that any of the layers lets a query see, `[query, key]`."""
+        return np.any(self.record.masks, axis=0)
+
+    @cached_property
+    def can_matter(self) -> Bools:
+        """The edges that can have an effect, `[query, key]`.
+
+        Go back through the layers, from the tokens that the output reads. An edge matters if its query reaches the
+        output and a mask shows its key. Such a key reaches the output too, and so does the query, by its own row.
+        """
+        from attncli.models.rows import of_layers
+
+        text = self.asked.texts[0]
+        model, length = text.model, len(self.record.tokens)
+        [run] = model.rows([text.tokens], text.mask).runs
+        shown = of_layers(text.masks, run, model.device)[0].cpu().numpy()
+        reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
+        reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
+        reaching[list(self.asked.reads) if text.tokens.spoken is text.tokens else []] = True
+        with_attention = model.select_layers("all")
+        for layer in reversed(range(model.layers)):
+            if layer not in with_attention:  # tokens meet in another way, which is not known
+                reaching[:] = True
+                continue
+            heard = {head for head in range(model.heads) if (layer, head) not in model.silenced}
+            edges = shown[layer] & reaching[:, None] & bool(heard)
+            if layer in self.record.layers and heard.intersection(self.record.heads):
+                found |= edges
+            if model.part == "cross":  # keys are another text's; queries are read by later ones of their own
+                reaching[: int(np.flatnonzero(reaching)[-1]) + 1] = True
+            else:
+                reaching |= edges.any(axis=0)
+        return found
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean over layers and heads, `[query, key]`."""
+        return self.record.weights.mean(axis=(0, 1), dtype=np.float64)
+
+    def where(self) -> CutIn:
+        """Return where edges are cut, and how."""
+        asked, record = self.asked, self.record
+        answer = Answer(asked.kind, asked.about, asked.value, asked.texts[0].mask)
+        return CutIn(
+            record.model, answer, record.tokens, record.layers, record.heads, self.keep_rest, record.key_tokens
+        )
+
+    def named(self, query: str, key: str) -> list[Edge]:
+        """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
+        queries, keys = _places(query, self.record.tokens), _places(key, self.record.keys)
+        found = [(one, other) for one in queries for other in keys if self.shown[one, other]]
+        if not found:
+            raise RequestError(
+                f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
+                "layers, hides it; name another edge, or other layers (-l)"
+            )
+        return found
+
+    def others(self, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
+        """Draw as many other edges from the same queries, DRAWS times; none where a query has not as many."""
+        free = {query: np.flatnonzero(row) for query, row in enumerate(self.shown)}
+        taken = {query: [key for _, key in some] for query, some in groupby(edges, key=itemgetter(0))}
+        pools = {query: np.setdiff1d(free[query], keys) for query, keys in taken.items()}
+        if any(len(pools[query]) < len(keys) for query, keys in taken.items()):
+            return
+        generator = np.random.default_rng(0)
+        for _ in range(DRAWS):
+            yield [
+                (query, int(key))
+                for query, keys in taken.items()
+                for key in generator.choice(pools[query], len(keys), replace=False)
+            ]
+
+    def without(self, edges: Sequence[Edge], layers: Sequence[int]) -> "Change":
+        """Return the change that cuts these edges in these layers."""
+        from attncli.effects.changes import Hide, Reweigh, Without
+
+        heads = [(layer, head) for layer in layers for head in self.record.heads]
+        return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)
+
+    def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
+        """Measure the effects of changes to the first text, `[change]`."""
+        return self.asked.effects(changes, self.asked.texts[:1], advance)
+
+
+def _places(name: str, tokens: Tokens) -> list[int]:
+    """Return the tokens of a name."""
+    return list(range(len(tokens))) if name == ANY else [select_token(name, tokens)]
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+EDGE, EDGES = "the edge", "the edges"
+
+
+def _joint_report(found: JointCut) -> Report:
+    """Report the edges with their weights, and the effect of cutting them, in all of these layers and in each alone."""
+    where = found.where
+    names = [found.where.names(edge) for edge in found.edges]
+    left = len(names) - MOST_EDGES
+    edges = Table(
+        [Column("from"), Column("to", "name"), Column("mean weight")],
+        [
+            (*map(visible, pair), f"{weight:.3f}")
+            for pair, weight in zip(names[:MOST_EDGES], found.weights.tolist(), strict=False)
+        ],
+    )
+    columns = [("effect", found.effects)]
+    control = "no control: these queries have not as many other edges"
+    if found.controls is not None:
+        drawn = found.controls
+        columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
+        control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
+    cut_in = ["all of these", *(f"layer {layer}" for layer in where.layers)]
+    effects = Table(
+        [Column("cut in"), *(Column(name) for name, _ in columns)],
+        [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
+    )
+    captions: list[Part] = [
+        *_captions(where, EDGE if len(names) == 1 else EDGES),
+        Sentence(control, caption=True),
+    ]
+    picture = Maps(
+        [[Panel("effect", np.stack([values for _, values in columns[:2]], axis=1))]],
+        Axis("cut in", cut_in),
+        Axis("", [name for name, _ in columns[:2]]),
+        scale="effect",
+        signed=True,
+        apart=True,
+    )
+    more = [Sentence(f"and {left} more: --json has all", "faint")] if left > 0 else []
+    listed = [" to ".join(pair) for pair in names[:NAMED]]
+    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return Report(
+        _title(where, f"cut: {', '.join(listed)}{others}"),
+        [*captions[:2], edges, *more, effects, captions[2]],
+        found.document,
+        itemgetter("effects"),
+        picture=[*captions, picture],
+        next=_next(where, found.edges[0]),
+    )
+
+
+def _single_report(found: EdgeEffects, top: int) -> Report:
+    """Report effects and weights as maps, the `top` edges with the largest effects, and whether weights tell them."""
+    where = found.where
+    ranked = found.ranked()
+    can = ranked[: int(found.can_matter.sum())]
+    heavy = sorted((weight for _, _, weight in can), reverse=True)
+    table = Table(
+        [Column("from"), Column("to", "name"), Column("effect"), Column("mean weight"), Column("its rank")],
+        [
+            (*map(visible, where.names(edge)), signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
+            for edge, effect, weight in can[:top]
+        ],
+    )
+    seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
+    maps = Maps(
+        [[Panel("effect", found.effects), Panel("mean weight", seen_weights)]],
+        _axis("queries", where.tokens, found.queries),
+        _axis("keys", where.keys, found.keys),
+        scale="effect",
+        signed=True,
+        apart=True,
+    )
+    return Report(
+        _title(where),
+        [*_captions(where, EDGE), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
+        found.document,
+        itemgetter("edges"),
+        next=_next(where, ranked[0][0]),
+    )
+
+
+def _title(where: CutIn, *more: str) -> list[str]:
+    return [model_name(where.model.shown), answered(where.answer), f"mask {where.answer.mask}", *more]
+
+
+def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
+    return Axis(
+        name, [tokens.shown[place] for place in places], list(places), [tokens.special[place] for place in places]
+    )
+
+
+def _captions(where: CutIn, what: str) -> list[Part]:
+    """Say in which layers and heads edges are cut, what happens to the other weights, and the unit of an effect."""
+    every = where.model.layers, where.model.heads
+    names = []
+    for kind, numbers, count in zip(("layer", "head"), (where.layers, where.heads), every, strict=True):
+        several = f"{kind}s" if len(numbers) > 1 else kind
+        names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
+    rest = "the row's other weights stay as they are" if where.keep_rest else "the row's other weights sum to 1 again"
+    return [
+        Sentence(f"cut in {' and '.join(names)}: {rest}", caption=True),
+        Sentence(which_way(where.answer.kind, what), caption=True),
+    ]
+
+
+def _correlated(found: EdgeEffects) -> str:
+    """Say whether edges with larger weights have larger effects, compared with chance."""
+    count, can = found.effects.size - int(np.isnan(found.effects).sum()), int(found.can_matter.sum())
+    if not can:
+        return f"none of these {count} edges can have an effect: no path leads from their queries to the output"
+    edges = f"{count} edges" if can == count else f"the {can} of {count} edges that can have an effect"
+    ranked = found.correlation()
+    if ranked is None:
+        return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
+    if ranked.rho > ranked.high:
+        says = "edges with larger weights matter more"
+    else:
+        says = "edges with larger weights matter less" if ranked.rho < ranked.low else "weights don't tell what matters"
+    return (
+        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; with the effects "
+        f"freely permuted over these edges {ranked.low:+.2f} to {ranked.high:+.2f}, 19 times of 20: {says}"
+    )
+
+
+def _next(where: CutIn, edge: Edge) -> NextCommand:
+    query, key = where.names(edge)
+    return NextCommand("the heads that look along it", "find", {"query": query, "key": key})

@@ -1,0 +1,87 @@
+"""Feature: a question with its options, which computes a report."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, get_type_hints
+
+from attncli.base.documents import DOCUMENTS
+from attncli.base.errors import RequestError
+from attncli.base.files import PAGE, PICTURES
+from attncli.base.progress import Progress, silent
+from attncli.features.options import Option, Use
+from attncli.report import Report
+
+P = ParamSpec("P")
+
+
+@dataclass(eq=False)
+class Feature:
+    """A question with its options. A subclass is a dataclass whose fields are annotated with `Option`s.
+
+    group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
+    calls the content of such a file. given: the fields that were set, where that is known; otherwise those that differ
+    from their defaults.
+    """
+
+    group: ClassVar[str] = ""
+    saves: ClassVar[tuple[str, ...]] = (*PICTURES, PAGE, *DOCUMENTS)
+    saved_as: ClassVar[str] = "a report"
+    json: ClassVar[bool] = True
+    given: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def report(self, progress: Progress = silent) -> Report:
+        """Compute the answer. Raises RequestError for what can't be met."""
+        raise NotImplementedError
+
+    def suffixes(self) -> tuple[str, ...]:
+        """Return the suffixes of the files that the answer can be saved as."""
+        return self.saves
+
+    def is_given(self, name: str) -> bool:
+        """Return whether a field was set."""
+        if self.given is not None:
+            return name in self.given
+        return bool(getattr(self, name) != default_of(type(self), name))
+
+    def refuse(self, why: str, *names: str) -> None:
+        """Raises RequestError for the first of these fields that was set: it has no effect, and `why` says why."""
+        for name in names:
+            if self.is_given(name):
+                raise RequestError(f"{written(options_of(type(self))[name])} has no effect {why}: leave it out")
+
+    def refuse_use(self, use: Use, why: str) -> None:
+        """Raises RequestError for the first field of this use that was set."""
+        self.refuse(why, *(name for name, option in options_of(type(self)).items() if option.use == use))
+
+
+def as_function(feature: Callable[P, Feature]) -> Callable[P, Report]:
+    """Return the function of a feature: its options are the parameters, and it returns the report."""
+
+    def run(*arguments: P.args, **options: P.kwargs) -> Report:
+        return feature(*arguments, **options).report()
+
+    run.__doc__ = feature.__doc__
+    run.__name__ = run.__qualname__ = getattr(feature, "__name__", "run").lower()
+    run.__wrapped__ = feature  # type: ignore[attr-defined]  # inspect.signature and help() show the options
+    return run
+
+
+def options_of(feature: type[Feature]) -> dict[str, Option]:
+    """Return the options of a feature by the names of its fields, in their order."""
+    hints = get_type_hints(feature, include_extras=True)
+    found = {}
+    for one in fields(feature):
+        if get_origin(hints[one.name]) is Annotated:
+            found[one.name] = next(more for more in get_args(hints[one.name])[1:] if isinstance(more, Option))
+    return found
+
+
+def default_of(feature: type[Feature], name: str) -> Any:
+    """Return the default of a field."""
+    [one] = [one for one in fields(feature) if one.name == name]
+    return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def written(option: Option) -> str:
+    """Return an option by its long name, and an argument by its metavar."""
+    return str(option.metavar) if not option.names else max(option.names, key=lambda name: name.startswith("--"))

@@ -1,0 +1,256 @@
+"""The inputs of a feature: texts and a model, or a saved record.
+
+Texts are TEXT, --pair and --file, stdin, or the sample sentence.
+"""
+
+import os
+import select
+import stat
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attncli.base.errors import Notice, RequestError
+from attncli.models.opening import Opening
+from attncli.record.request import TOKENS, Grouping, Input, Request
+
+if TYPE_CHECKING:
+    from attncli.analysis.telling import Usual
+    from attncli.models.engine import Engine
+    from attncli.models.tapped import TappedModel
+    from attncli.record import AttentionRecord
+
+PATIENCE = 1.0  # seconds until the user hears that stdin is waited for
+
+SAMPLE = "The trophy does not fit in the suitcase because it is too big."
+STDIN = "-"
+MOST_BYTES = 20_000_000  # of texts that are all kept: some five million tokens, which are hours of a model's work
+
+
+def read_inputs(text: str | None, pair: str | None, file: str | None, stdin: bool = False) -> list[Input]:
+    """The texts meant; without any the sample sentence. `stdin`: before that, what is piped in.
+
+    Raises RequestError when a file can't be read, is empty or not UTF-8, or both TEXT and --file are given.
+    """
+    check_either(text, file)
+    if text is not None:
+        return [Input(text, pair)]
+    if file is None and stdin and stdin_is_piped():
+        file = STDIN
+    if file is not None:
+        return [Input(line, pair) for line in read_lines(file)]
+    notify(f'no text given, so this one: "{SAMPLE}"')
+    return [Input(SAMPLE, pair)]
+
+
+def check_either(text: str | None, file: object) -> None:
+    """Raises RequestError where there are both."""
+    if text is not None and file is not None:
+        raise RequestError("both a text and --file are given: which one is meant?")
+
+
+def read_lines(name: str) -> list[str]:
+    """The lines of a file that hold something. "-" is stdin.
+
+    Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
+    """
+    shown = "stdin" if name == STDIN else name
+    try:
+        content = read_stdin() if name == STDIN else read_file(Path(name))
+        if len(content) > MOST_BYTES:
+            raise RequestError(
+                f"{shown} has more than {MOST_BYTES // 10**6} MB of text: give some of its lines (head -n 1000); "
+                "attncli stats reads any number"
+            )
+        # utf-8-sig: editors on Windows put a byte order mark at the head of a file
+        lines = [line.strip() for line in content.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{shown} is not UTF-8 at byte {error.start}: convert it first") from error
+    except (OSError, ValueError) as error:
+        from attncli.text.samples import where_to_find
+
+        why = f"{getattr(error, 'strerror', None) or error}{where_to_find(name)}"
+        raise RequestError(f"can't read {shown}: {why}") from error
+    lines = [line for line in lines if line]
+    if not lines:
+        raise RequestError(f"{shown} has no text in it: put one text on a line")
+    return lines
+
+
+def read_file(path: Path) -> bytes:
+    """A file, or a little more of it than may be."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def read_stdin() -> bytes:
+    """The same of stdin. A user who waits for us, while we wait for stdin, is told so."""
+    with suppress(OSError, ValueError):  # stdin is something that can't be waited for
+        ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
+        if not ready:
+            notify("reading texts from stdin, one a line, until it ends")
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
+
+
+def stdin_is_piped() -> bool:
+    """Whether stdin is a pipe, a file or a socket: not a terminal, and not nothing (/dev/null)."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or replaced by a test
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def check_one(count: int, otherwise: str) -> None:
+    """Raises RequestError when there is not one text, and says what to do `otherwise`."""
+    if count != 1:
+        raise RequestError(f"there are {count} texts and one is needed: {otherwise}")
+
+
+def names_of(written: str) -> list[str]:
+    """ "minilm,bert-base" -> the two, each once. Raises RequestError where none is named."""
+    names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
+    if not names:
+        raise RequestError("no model is named: give --model a name")
+    return names
+
+
+def notify(text: str) -> None:
+    """Tell the user something: the command line prints it on stderr."""
+    warnings.warn(text, Notice, stacklevel=3)
+
+
+def notify_about(record: "AttentionRecord") -> "AttentionRecord":
+    """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
+    from attncli.analysis.long_texts import notes
+
+    for note in notes(record):
+        notify(note)
+    return record
+
+
+# --- models ---------------------------------------------------------------------------------------------
+
+
+def open_part(opening: Opening, which: str | None) -> "Engine":
+    """Open the model, for a feature that takes --which where there are several parts.
+
+    Raises RequestError as `Opening.open` does, and for a part of a model that has one.
+    """
+    engine = opening.open()
+    if [which] == list(engine.parts):
+        raise RequestError(f"--which has no effect on {engine.place.name}, which is one {which}: leave it out")
+    return engine
+
+
+def open_tapped(opening: Opening, which: str | None = None) -> "TappedModel":
+    """Open the model as the part that --which names, for a feature whose taps look into it.
+
+    Raises RequestError as `open_part` does, and where nothing can be tapped.
+    """
+    engine = open_part(opening, which)
+    from attncli.models.tapped import require_tapped
+
+    return require_tapped(engine, which)
+
+
+# --- sources of records ---------------------------------------------------------------------------------
+
+
+class Source(ABC):
+    """A source of records: texts and a model, or a saved record."""
+
+    @abstractmethod
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        """Yield a record per text. together: whether the caller keeps all of them; copies: how many copies of their
+        maps are made then.
+        """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of texts."""
+
+    @abstractmethod
+    def every_layer(self) -> "Source":
+        """Return the same source with all layers, whatever -l says."""
+
+    def usual(self, words: bool = False) -> "Usual | None":
+        """Return the usual weights of the heads, over texts that come with the program; None without a model."""
+        return None
+
+    def one(self, otherwise: str, copies: float = 0) -> "AttentionRecord":
+        """Return the one record. Raises RequestError for several texts: `otherwise` says what to do."""
+        check_one(len(self), otherwise)
+        [record] = self.records(copies=copies)
+        return record
+
+
+@dataclass(frozen=True)
+class Texts(Source):
+    """Texts, the model to open, and the request to it."""
+
+    inputs: Sequence[Input]
+    opening: Opening
+    request: Request
+
+    def __post_init__(self) -> None:
+        if self.request.target is not None and len(self.inputs) > 1:
+            raise RequestError(f"--target is what becomes of one text, and there are {len(self.inputs)}: give the one")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @cached_property
+    def engine(self) -> "Engine":
+        """The open model. Raises RequestError as `load_model` does."""
+        return self.opening.open()
+
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        return self.engine.answer(self.inputs, self.request, together, copies)
+
+    def usual(self, words: bool = False) -> "Usual | None":
+        from attncli.corpus.usual import usual_of
+
+        return usual_of(self.engine, self.request, words)
+
+    def every_layer(self) -> "Texts":
+        return self.asking(layers="all")
+
+    def asking(self, **changes: Any) -> "Texts":
+        """Return the same texts with another request."""
+        return replace(self, request=replace(self.request, **changes))
+
+
+@dataclass(frozen=True)
+class Saved(Source):
+    """A saved record; layers and heads None are all that it holds."""
+
+    path: Path
+    layers: str | None
+    heads: str | None
+    grouping: Grouping = TOKENS
+
+    def __len__(self) -> int:
+        return len(self.loaded)
+
+    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+        """Yield its records. Raises RequestError when the file is no record, or does not hold the selection."""
+        from attncli.record.grouping import grouped
+
+        return (grouped(record.select(self.layers, self.heads), self.grouping) for record in self.loaded)
+
+    def every_layer(self) -> "Saved":
+        return replace(self, layers=None)
+
+    @cached_property
+    def loaded(self) -> "list[AttentionRecord]":
+        """The records of the file."""
+        from attncli.record import load_records
+
+        return load_records(self.path)

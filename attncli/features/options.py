@@ -1,0 +1,367 @@
+"""The options of features: names, help, and what the shell completes, as plain data. What they mean is in `inputs`.
+
+`--help` lists the options of a command in groups, in the order in which the feature has them; `rare` ones are listed by
+`--help-all`. A short name is ours (N, NAME, PATH) for every kind of value.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from attncli.base import choices
+from attncli.base.schema import LARGEST
+from attncli.features import completion
+
+GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
+Use = Literal["", "record", "terminal", "files"]
+
+
+class Option(NamedTuple):
+    """An option or an argument of a feature, as the command line shows it.
+
+    names: its names, none for an argument. use: where it has an effect: "record", on making a record, and so not with
+    --from; "terminal", on what the terminal shows, and so not with --json or -o; "files", on the texts of files (-f).
+    """
+
+    group: str
+    names: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    rare: bool = False
+    complete: Callable[..., Any] | None = None
+    least: float | None = None
+    most: float | None = None
+    show_default: bool | str = True
+    envvar: str | None = None
+    use: Use = ""
+
+
+def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "") -> Option:
+    """Return an argument, which stands in the first group."""
+    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use)
+
+
+def option(
+    group: str,
+    *names: str,
+    help: str,
+    metavar: str | None = None,
+    rare: bool = False,
+    complete: Callable[..., Any] | None = None,
+    min: float | None = None,
+    max: float | None = None,
+    show_default: bool | str = True,
+    envvar: str | None = None,
+    use: Use = "",
+) -> Option:
+    """Return an option of a group. A count that has a least value has a largest one, which fits a list and a float."""
+    most = LARGEST if min is not None and max is None else max
+    return Option(group, names, help, metavar, rare, complete, min, most, show_default, envvar, use)
+
+
+def choice(group: str, kind: Any, *names: str, help: str = "", rare: bool = False, use: Use = "") -> Option:
+    """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
+    return option(group, *names, rare=rare, metavar="NAME", help=f"{help}{one_of(kind)}.", use=use)
+
+
+def one_of(kind: Any) -> str:
+    """ "weight or norm" """
+    *others, last = choices.names(kind)
+    return f"{', '.join(others)} or {last}"
+
+
+def top(help: str, rare: bool = False) -> Option:
+    """Return the option that says how many rows the terminal lists."""
+    return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal")
+
+
+def vectors(help: str) -> Option:
+    """Return the option that names heads whose q and k are kept; `neurons` was its name up to version 0.1."""
+    return option(
+        OUTPUT,
+        "--vectors",
+        "--neurons",
+        rare=True,
+        metavar="L.H",
+        help=help,
+        use="record",
+    )
+
+
+Text = Annotated[
+    str | None,
+    argument(
+        "TEXT",
+        "The sentence. Without it: a sample.",
+        use="record",
+    ),
+]
+PipedText = Annotated[
+    str | None,
+    argument(
+        "TEXT",
+        "The sentence; else what is piped in, or a sample.",
+        use="record",
+    ),
+]
+Pair = Annotated[
+    str | None,
+    option(
+        TEXT,
+        "--pair",
+        metavar="TEXT",
+        help="A second text: the model's second segment.",
+        use="record",
+    ),
+]
+File = Annotated[
+    str | None,
+    option(
+        TEXT,
+        "--file",
+        "-f",
+        metavar="PATH",
+        help="Texts, one a line; - is stdin.",
+        use="record",
+    ),
+]
+Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
+PadTo = Annotated[
+    int | None,
+    option(
+        TEXT,
+        "--pad-to",
+        rare=True,
+        metavar="N",
+        help="Append [PAD] up to N tokens.",
+        use="record",
+    ),
+]
+Target = Annotated[
+    str | None,
+    option(
+        TEXT,
+        "--target",
+        rare=True,
+        metavar="TEXT",
+        help="What an encoder-decoder is made to write.",
+        show_default="its own greedy output",
+        use="record",
+    ),
+]
+Layer = Annotated[
+    str | None,
+    option(
+        SELECTION,
+        "--layer",
+        "-l",
+        metavar="N",
+        help="Layers, from 0: 3; 0,3; 0-3; -1, the last; all.",
+        complete=completion.layers,
+    ),
+]
+Head = Annotated[
+    str | None,
+    option(SELECTION, "--head", "-H", metavar="N", help="Heads, from 0, in the same way.", complete=completion.heads),
+]
+OneLayer = Annotated[
+    str,
+    option(
+        SELECTION,
+        "--layer",
+        "-l",
+        metavar="N",
+        help="The layer, from 0; -1 is the last.",
+        complete=completion.one_layer,
+    ),
+]
+OneHead = Annotated[
+    str,
+    option(
+        SELECTION, "--head", "-H", metavar="N", help="The head, from 0; -1 is the last.", complete=completion.one_head
+    ),
+]
+Query = Annotated[
+    str | None,
+    option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number."),
+]
+Terms = Annotated[
+    bool,
+    option(SELECTION, "--terms", rare=True, help="Of one head: its scores, and what positions add to them."),
+]
+SomeTokens = Annotated[
+    str | None,
+    option(SELECTION, "--tokens", rare=True, metavar="N", help="These tokens alone, of a long text: 4000-4099."),
+]
+
+
+class Edge(NamedTuple):
+    """A query and a key as they are typed."""
+
+    query: str
+    key: str
+
+
+Edges = Annotated[
+    list[Edge] | None,
+    option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge, * is any; may be given again."),
+]
+Words = Annotated[bool, option(SELECTION, "--words", help="Put pieces together; BERT's don't is three words.")]
+NoSpecial = Annotated[
+    bool,
+    option(SELECTION, "--no-special", help="Without [CLS], [SEP], [PAD]: rows sum to less then."),
+]
+Segments = Annotated[
+    str,
+    option(
+        SELECTION,
+        "--segments",
+        rare=True,
+        metavar="NAME",
+        help="Of a pair: AB is from the first text to the second; so BA, AA, BB.",
+        complete=completion.segments,
+    ),
+]
+Which = Annotated[
+    choices.Kind | None,
+    option(
+        SELECTION,
+        "--which",
+        rare=True,
+        metavar="NAME",
+        help=f"Of an encoder-decoder: {one_of(choices.Kind)}.",
+        show_default="cross",
+        use="record",
+    ),
+]
+OwnWhich = Annotated[
+    choices.Itself | None,
+    option(
+        SELECTION,
+        "--which",
+        rare=True,
+        metavar="NAME",
+        help=f"Of an encoder-decoder: {one_of(choices.Itself)}.",
+        show_default="encoder",
+        use="record",
+    ),
+]
+ModelName = Annotated[
+    str,
+    option(
+        MODEL,
+        "--model",
+        "-m",
+        metavar="NAME",
+        envvar="ATTNCLI_MODEL",
+        help="Alias, Hub id, directory, address.",
+        complete=completion.model,
+        use="record",
+    ),
+]
+ModelNames = Annotated[
+    str,
+    option(
+        MODEL,
+        "--model",
+        "-m",
+        metavar="NAMES",
+        envvar="ATTNCLI_MODEL",
+        help="Alias, Hub id, directory, address; several: A,B.",
+        complete=completion.models,
+    ),
+]
+AS_TRAINED = "as trained"
+Mask = Annotated[
+    choices.Mask | None,
+    option(
+        MODEL,
+        "--mask",
+        metavar="NAME",
+        help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
+        show_default=AS_TRAINED,
+        use="record",
+    ),
+]
+Masks = Annotated[
+    str | None,
+    option(
+        MODEL,
+        "--mask",
+        metavar="NAMES",
+        help="padding, causal, none, or several.",
+        show_default=AS_TRAINED,
+        complete=completion.several(choices.Mask),
+        use="record",
+    ),
+]
+Measure = Annotated[
+    choices.Measure,
+    option(
+        MODEL,
+        "--measure",
+        rare=True,
+        metavar="NAME",
+        help="weight, or norm: the length of weight times transformed value, which is what a token brings "
+        "(Kobayashi et al. 2020).",
+        use="record",
+    ),
+]
+Engine = Annotated[
+    choices.Engine,
+    option(
+        MODEL,
+        "--engine",
+        rare=True,
+        metavar="NAME",
+        help="Runs the model: attncli the BERT family, transformers any (GPT-2, Llama, T5 ...), or auto.",
+        use="record",
+    ),
+]
+Without = Annotated[
+    str | None,
+    option(
+        MODEL, "--without", rare=True, metavar="L.H", help="Silence heads, as 3.1 or 4.0-3: they give 0.", use="record"
+    ),
+]
+Device = Annotated[
+    str,
+    option(
+        MODEL,
+        "--device",
+        rare=True,
+        metavar="NAME",
+        help=f"Where to compute: {one_of(choices.Device)}.",
+        complete=completion.device,
+        use="record",
+    ),
+]
+Dtype = Annotated[
+    choices.Dtype,
+    choice(
+        MODEL,
+        choices.Dtype,
+        "--dtype",
+        rare=True,
+        help="What to compute in: ",
+        use="record",
+    ),
+]
+SimilarTo = Annotated[
+    str | None, option(TEXT, "--similar-to", metavar="TEXT", help="Another text: the cosine of the two is asked.")
+]
+Ask = Annotated[
+    choices.Asked | None,
+    choice(TEXT, choices.Asked, "--ask", rare=True, help="What is asked of the output: "),
+]
+Label = Annotated[
+    str | None,
+    option(TEXT, "--target", metavar="LABEL", help="The label, or word at [MASK], that is asked for."),
+]
+At = Annotated[
+    str | None, option(TEXT, "--at", rare=True, metavar="TOKEN", help="The token whose label or word is asked.")
+]
+Task = Annotated[
+    str | None,
+    option(MODEL, "--task", rare=True, metavar="NAME", help="Of a checkpoint's outputs: words, classes, tokens, span."),
+]

@@ -1,0 +1,60 @@
+"""A canvas: the size and abilities of a terminal or a pipe, and text in a width of it."""
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Columns, whether there is colour, whether blocks can be encoded, and lines; a pipe has no end of lines."""
+
+    width: int
+    colour: bool
+    unicode: bool
+    height: int | None = None
+
+    @property
+    def strong(self) -> str:
+        """The style of titles."""
+        return "bold" if self.colour else ""
+
+    @property
+    def faint(self) -> str:
+        """The style of what stands beside the matter."""
+        return "dim" if self.colour else ""
+
+    @property
+    def ellipsis(self) -> str:
+        """What stands for the rest of a text that was cut."""
+        return "…" if self.unicode else "~"
+
+    def within(self, text: str, width: int) -> str:
+        """`text` in at most `width` columns of a terminal; in a pipe as it is."""
+        return text if self.height is None else cut(text, width, self.ellipsis)
+
+    @property
+    def queries_a_line(self) -> int:
+        """Of a picture: two where a character can be two squares, the upper in its ink and the lower in its paper."""
+        return 2 if self.colour and self.unicode else 1
+
+
+def to_width(text: str, width: int, canvas: Canvas) -> str:
+    """`text` in exactly `width` columns: cut with an ellipsis, or filled up with spaces."""
+    text = cut(text, width, canvas.ellipsis)
+    return text + " " * (width - cell_len(text))
+
+
+def cut(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` columns, with an ellipsis where it was longer.
+
+    Not by rich's `set_cell_size`, which makes a space of half a wide character, and fails on some texts (two
+    zero-width joiners before a wide character). Of no columns, nothing.
+    """
+    if cell_len(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    while cell_len(text) > width - 1:
+        text = text[:-1]
+    return text + ellipsis

@@ -1,0 +1,152 @@
+"""The parts of a report: sentences, tables, maps, grids of heads.
+
+Parts are plain data and know no medium: `attncli.report.terminal`, `attncli.report.figure` and `attncli.report.page`
+each draw any part. What only one feature draws is a part of its own, a subclass of `Part`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from attncli.base.arrays import Doubles, Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+    from attncli.report.canvas import Canvas
+
+Style = Literal["", "strong", "faint", "wrong"]
+Kind = Literal["number", "name", "prose"]
+
+
+class Part:
+    """A part of a report. A feature's own part overrides the media that it can be shown in."""
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        """Return the lines and tables of the part in the terminal; none where it does not stand there."""
+        return []
+
+    def figure(self, title: Sequence[str]) -> "Figure | None":
+        """Return the picture of the part, given the title of its report; None where it is not drawn."""
+        return None
+
+    def page(self) -> str | None:
+        """Return the part as a whole page; None where a page has it among the other parts, or not at all."""
+        return None
+
+
+@dataclass(frozen=True)
+class Sentence(Part):
+    """Sentences in plain text.
+
+    caption: pictures and pages have it too, such as a unit, a baseline or a control. Other sentences stand in the
+    terminal and on the page.
+    """
+
+    text: str
+    style: Style = ""
+    caption: bool = False
+
+
+class Column(NamedTuple):
+    """A column of a table, with its unit in its name.
+
+    kind: numbers are never cut on a narrow terminal, names are, and prose folds. leaves: the order in which columns
+    leave a table that is too wide, from 1; those without a number leave last, from the right.
+    """
+
+    name: str
+    kind: Kind = "number"
+    leaves: int = 0
+
+
+class Cell(NamedTuple):
+    """A cell of a table with a style of its own."""
+
+    text: str
+    style: Style = ""
+
+
+@dataclass(frozen=True)
+class Table(Part):
+    """A table. The first column holds names, whatever its kind says. A row of None is a rule between rows."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str | Cell] | None]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a map: its name, and the labels of its rows or columns.
+
+    numbers: their positions in the text, by default from 0. special: which labels are special tokens.
+    """
+
+    name: str
+    labels: Sequence[str]
+    numbers: Sequence[int] | None = None
+    special: Sequence[bool] = ()
+
+    @property
+    def places(self) -> list[int]:
+        """The positions of the labels."""
+        return list(range(len(self.labels)) if self.numbers is None else self.numbers)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map, `[row, column]`; NaN is a hidden cell. about: a sentence about it, for media with room for one."""
+
+    name: str
+    values: Doubles | Floats
+    about: str = ""
+
+    @property
+    def largest(self) -> float:
+        """The largest size of a value; 0 where all cells are hidden."""
+        return float(np.nanmax(np.abs(self.values), initial=0.0)) if not np.isnan(self.values).all() else 0.0
+
+
+@dataclass(frozen=True)
+class Maps(Part):
+    """Maps between the same rows and columns, beside each other.
+
+    rows of panels: a picture draws them as rows under each other. scale: the name and unit of the values. signed: the
+    colours go from below 0 to above 0; otherwise values are weights from 0 to 1. apart: each map has a scale of its
+    own, up to its largest value. most: the value with the full colour; by default the largest one.
+    """
+
+    panels: Sequence[Sequence[Panel]]
+    rows: Axis
+    columns: Axis
+    scale: str = "attention weight"
+    signed: bool = False
+    apart: bool = False
+    most: float | None = None
+    headings: Sequence[str] = ()
+
+    @property
+    def every(self) -> list[Panel]:
+        """All panels, row by row."""
+        return [panel for row in self.panels for panel in row]
+
+
+@dataclass(frozen=True)
+class HeadGrid(Part):
+    """A number per head: layers down, heads across.
+
+    panels: values `[layer, head]`. scale, signed, most: as in `Maps`. digits: digits after the point; None chooses a
+    unit in which the largest value can be read.
+    """
+
+    panels: Sequence[Panel]
+    layers: Sequence[int]
+    heads: Sequence[int]
+    scale: str
+    signed: bool = False
+    most: float | None = None
+    digits: int | None = 2
