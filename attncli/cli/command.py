@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from attncli.base.files import LATEX, PAGE, PICTURES, check_suffix
+from attncli.base.files import LATEX, check_suffix
 from attncli.cli import hints, output
 from attncli.cli.given import given
 from attncli.cli.progress import progress
@@ -110,12 +110,8 @@ def adapted(complete: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
 def saves(suffixes: tuple[str, ...]) -> str:
     """Return the help of -o."""
-    drawn = [one for one in suffixes if one in PICTURES and one not in LATEX]
-    kept = [one for one in suffixes if one not in (*PICTURES, PAGE)]
-    parts = [f"Draw {', '.join(drawn)}" if drawn else "", f"a page, {PAGE}" if PAGE in suffixes else ""]
-    parts.append(f"save {', '.join(kept)}" if kept else "")
-    text = "; ".join(filter(None, parts))
-    return f"{text[0].upper()}{text[1:]}."
+    *some, last = [one for one in suffixes if one not in LATEX]
+    return f"Save as {', '.join(some)} or {last}." if some else f"Save as {last}."
 
 
 JSON = option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")
