@@ -9,12 +9,13 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import typer.main
 
-from attncli import __version__
+from attncli import __version__, features
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable, quoted, shorten
 from attncli.cli import given, output
@@ -23,6 +24,7 @@ from attncli.cli.help import HELP_NAMES, Command, Commands
 from attncli.features.feature import Feature
 
 REFUSED = 2
+FEATURES = Path(features.__file__).parent
 
 # The commands by their groups in `--help`. A command is the class of this name in `attncli.features`.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -50,6 +52,15 @@ def callback_of(name: str) -> Callable[..., None] | typer.Typer:
     return found
 
 
+def summary_of(name: str) -> str:
+    """Return the first line of a feature's docstring, read from its file: importing all features takes a while."""
+    path = FEATURES / name.replace("-", "_")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = re.search(rf'^class {name.title().replace("-", "")}\(Feature\):\n    """(.*)$', text, re.MULTILINE)
+    return found[1] if found else ""
+
+
 class Program(Commands):
     """A program that imports a command when it is asked for, and whose `--help` lists commands by GROUPS."""
 
@@ -58,7 +69,7 @@ class Program(Commands):
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
             callback = callback_of(cmd_name)
             if isinstance(callback, typer.Typer):
-                self.commands[cmd_name] = typer.main.get_command(callback)
+                self.commands[cmd_name] = typer.main.get_group(callback)
             else:
                 alone.command(cmd_name, cls=Command, context_settings={"help_option_names": HELP_NAMES})(callback)
                 self.commands[cmd_name] = typer.main.get_command(alone)
@@ -71,9 +82,13 @@ class Program(Commands):
         """List the commands without rich's panels, which would take longer than all the rest."""
         width = max(map(len, self.list_commands(ctx)))
         for title, names in GROUPS.items():
-            found = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(title):  # a summary is folded, never cut
-                formatter.write_dl([(name.ljust(width), one.get_short_help_str()) for name, one in found])
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), summary_of(name) or self.get_command(ctx, name).get_short_help_str())
+                        for name in names
+                    ]
+                )
 
 
 app = typer.Typer(

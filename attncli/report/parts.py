@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
-from attncli.base.arrays import Doubles, Floats
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
+    from attncli.base.arrays import Doubles, Floats
     from attncli.report.canvas import Canvas
 
 Style = Literal["", "strong", "faint", "wrong"]
@@ -102,12 +99,14 @@ class Panel:
     """One map, `[row, column]`; NaN is a hidden cell. about: a sentence about it, for media with room for one."""
 
     name: str
-    values: Doubles | Floats
+    values: "Doubles | Floats"
     about: str = ""
 
     @property
     def largest(self) -> float:
         """The largest size of a value; 0 where all cells are hidden."""
+        import numpy as np
+
         return float(np.nanmax(np.abs(self.values), initial=0.0)) if not np.isnan(self.values).all() else 0.0
 
 
