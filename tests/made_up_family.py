@@ -15,9 +15,7 @@ from checkpoints import write_tokenizer
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncli.models.families.family import Family, fuse, split_by_head, transpose, whole
-from attncli.models.families.parts import Biases
-from attncli.models.families.values import Values
+from attncli.models.families.family import Biases, Family, Values, fuse, split_by_head, transpose, whole
 
 REACH = 2
 LAYERS, BLOCKS, HEADS, NARROW, SIZE, WIDE, WORDS, POSITIONS = 4, 3, 4, 12, 24, 40, 120, 64

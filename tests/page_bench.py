@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
-from attncli.models.collecting import NEURONS, vectors_within
+from attncli.models.tapped import NEURONS, vectors_within
 from attncli.record import AttentionRecord, Request
 from attncli.render.page import page, save_page
 from attncli.render.page.pack import SCALES, unpack_layer

@@ -30,7 +30,7 @@ from attncli.corpus.shards.folder import Local
 from attncli.features import completion
 from attncli.models import hub
 from attncli.models.config import read_config
-from attncli.models.outputs.modules import modules_of
+from attncli.models.outputs import modules_of
 from attncli.models.weights import SafetensorsFile, read_pickle
 from attncli.text.samples import copy_files
 from attncli.text.tokenizer import byte_pairs, read_backend, tokenizer_settings, wordpiece

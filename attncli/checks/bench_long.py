@@ -22,8 +22,8 @@ from attncli.checks.memory import peak_added
 from attncli.checks.timing import Run, finish, one_thread
 from attncli.models.block import Block, Tap
 from attncli.models.config import ModelConfig
+from attncli.models.engine import available
 from attncli.models.random import architecture
-from attncli.models.room import available
 
 OURS = "attncli"
 PROGRAMS = (OURS, *PEERS)

@@ -30,7 +30,7 @@ from attncli.checks.flops import encoder_flops, keys_of
 from attncli.checks.machine import machine_document
 from attncli.checks.memory import peak_added
 from attncli.models.config import ModelConfig
-from attncli.models.devices import pick_device, pick_dtype
+from attncli.models.engine import pick_device, pick_dtype
 from attncli.models.network import empty_network
 from attncli.models.random import architecture
 from attncli.models.transformers_peer import has_sdpa

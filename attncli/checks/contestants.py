@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from attncli.checks.timing import Run
 from attncli.models.config import ModelConfig
-from attncli.models.linear import lay_out
 from attncli.models.model import Model
+from attncli.models.network import lay_out
 from attncli.models.random import random_model
 from attncli.models.rows import batches
 from attncli.models.transformers_peer import has_sdpa, peer

@@ -1,7 +1,7 @@
 """How many floating-point operations an encoder takes."""
 
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Disentangling
+from attncli.models.families.family import Disentangling
 
 
 def encoder_flops(config: ModelConfig, texts: int, tokens: int, layers: int, map_heads: int = 0) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from attncli.models.storage import STORAGE
+from attncli.models.taken import STORAGE
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

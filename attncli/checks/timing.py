@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from attncli.models.linear import Linear
+from attncli.models.network import Linear
 
 PRODUCT = (4096, 768, 3072)  # rows, in, out: the feed-forward projection of bert-base for 8 texts of 512 tokens
 PRODUCT_REPEATS = 3

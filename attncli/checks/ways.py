@@ -26,8 +26,8 @@ from attncli.checks.passes import AttentionInputs
 from attncli.checks.ways_of_gradients import gradients
 from attncli.checks.ways_of_sums import distances, sums
 from attncli.checks.ways_of_vectors import half_precision, norms, taken_apart, vectors
-from attncli.models.checkpoint_files import VOCABULARY_FILES
 from attncli.models.config import ModelConfig
+from attncli.models.hub import VOCABULARY_FILES
 from attncli.models.meeting import CACHED
 from attncli.models.taken import as_record, take_batch
 from attncli.models.transformers_peer import Reference, peer_tokenizer

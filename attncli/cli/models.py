@@ -82,9 +82,8 @@ def show(
 def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     """What is known of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
-    from attncli.models.checkpoint_files import weight_files
-    from attncli.models.description import said_of
-    from attncli.models.hub import NotOnThisMachine, locate
+    from attncli.models.config import said_of
+    from attncli.models.hub import NotOnThisMachine, locate, weight_files
 
     said = said_of(alias.config)
     try:
@@ -113,9 +112,8 @@ def place_entry(place: "Place") -> dict[str, Any]:
     Raises RequestError when its files are no model's, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
-    from attncli.models.checkpoint_files import weight_files
-    from attncli.models.description import describe
-    from attncli.models.hub import check_sha256, weights_sha256
+    from attncli.models.config import describe
+    from attncli.models.hub import check_sha256, weight_files, weights_sha256
 
     described = describe(place.path)
     files = weight_files(place.path)

@@ -98,7 +98,7 @@ def view(
     opening = Start(start, query, segments, not no_special, words, threshold)
     source = Source.of(context, layers="all", grouping=Grouping(tokens, stretches=True))
     if isinstance(source, Texts):
-        from attncli.models.collecting import NEURONS, under_masks
+        from attncli.models.tapped import NEURONS, under_masks
 
         names = [None] if masks is None else choices.several("mask", masks, choices.Mask)
         texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)

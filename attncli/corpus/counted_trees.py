@@ -18,8 +18,8 @@ from attncli.corpus.sentences import read
 from attncli.corpus.shards.plan import Shard
 from attncli.corpus.shards.work import Arrays, Counts, Seen
 from attncli.models.engine import Engine
-from attncli.models.linear import lay_out
 from attncli.models.model import Model
+from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.tapped import check_every_layer
 

@@ -13,12 +13,11 @@ from attncli.corpus.batch_sums import TOKENS_A_CORE, BatchSums
 from attncli.corpus.cores import MOST_THREADS, pool
 from attncli.corpus.packed import batches, groups
 from attncli.corpus.record_sums import LONGEST_WINDOW, RecordSums
-from attncli.models.encoder import OFTEN
 from attncli.models.engine import Engine
-from attncli.models.linear import lay_out
-from attncli.models.model import Model
+from attncli.models.model import OFTEN, Model
+from attncli.models.network import lay_out
 from attncli.models.tapped import check_every_layer, tapped
-from attncli.models.walker import BATCH_TOKENS
+from attncli.models.walk import BATCH_TOKENS
 from attncli.record import ModelInfo, Request
 from attncli.text.windows import Window
 

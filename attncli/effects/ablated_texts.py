@@ -26,8 +26,8 @@ from attncli.effects.asking import WRITTEN, Asking, question
 from attncli.effects.questions import Question
 from attncli.effects.removal import MEASURING, Orders, held
 from attncli.effects.rows import Rows
-from attncli.models.linear import lay_out
 from attncli.models.model import Model
+from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.tapped import TappedModel, require_tapped
 from attncli.record.selection import Selection

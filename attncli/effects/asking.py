@@ -11,9 +11,7 @@ from attncli.base.printable import SPACE, printable, quoted
 from attncli.effects.copies import Unchanged
 from attncli.effects.questions import Cosine, Distance, Divergence, Question, Target, Written, said
 from attncli.models.output import Output
-from attncli.models.outputs.answers import last_real, masked
-from attncli.models.outputs.predicting import output_of
-from attncli.models.outputs.sentence_texts import manner_of
+from attncli.models.outputs import last_real, manner_of, masked, output_of
 from attncli.models.tapped import TappedModel
 from attncli.record.selection import select_token
 from attncli.text.tokens import Fed, Read, Tokens

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.models.linear import NO_ACTIVATION, Linear
-from attncli.models.output import Output
-from attncli.models.pooling import POOLINGS
+from attncli.models.network import NO_ACTIVATION, Linear
+from attncli.models.output import POOLINGS, Output
 from attncli.text.tokens import Tokens
 
 MAX = "max"

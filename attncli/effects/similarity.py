@@ -25,12 +25,11 @@ from attncli.effects.embedding_parts import LEAST, has_bias, in_float64, norm, p
 from attncli.effects.integrated import check_steps, integrated
 from attncli.effects.questions import Cosine
 from attncli.models.engine import Engine
-from attncli.models.output import Found, Output
-from attncli.models.outputs.predicting import embed
-from attncli.models.pooling import LAST, MEAN
+from attncli.models.output import LAST, MEAN, Found, Output
+from attncli.models.outputs import embed
 from attncli.models.tapped import TappedModel, require_tapped
 
-POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and what `attncli.models.pooling` calls them
+POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and what `attncli.models.outputs` calls them
 STEPS = 64  # with which the integrals of sentences end within 1e-5
 
 

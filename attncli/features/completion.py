@@ -114,8 +114,7 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
     if not name or options.get("saved"):
         return 0, 0
     from attncli.models.aliases import find_alias
-    from attncli.models.config import ModelConfig
-    from attncli.models.description import said_of
+    from attncli.models.config import ModelConfig, said_of
 
     known = find_alias(name)
     if known is not None:
@@ -133,8 +132,7 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
 
 def config_file(name: str) -> Path | None:
     """The config.json in a directory, or in the Hugging Face cache, whose own functions take 0.15 s to import."""
-    from attncli.models.checkpoint_files import CONFIG_FILE
-    from attncli.models.hub import HUB_ID, directory
+    from attncli.models.hub import CONFIG_FILE, HUB_ID, directory
 
     folder = directory(name)
     if folder is None and HUB_ID.fullmatch(name):

@@ -110,7 +110,7 @@ class Session:
         return self.running[model]
 
     def made(self, asked: Asked, watch: Watch | None) -> list[AttentionRecord]:
-        from attncli.models.collecting import under_masks
+        from attncli.models.tapped import under_masks
 
         engine = self.engine(asked.model, asked.without)
         request = asked.request if asked.vectors else no_vectors(asked.request)

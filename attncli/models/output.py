@@ -11,8 +11,27 @@ from torch import Tensor, nn
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.brief import Brief
 from attncli.base.choices import Output as Kind
-from attncli.models.pooling import CLS, LAST, POOLINGS
 from attncli.text.tokens import Tokens
+
+# Poolings by sentence-transformers' names: vectors of the real tokens, `[token, size]`, become one, `[size]`.
+CLS, MEAN, LAST = "cls", "mean", "lasttoken"
+
+
+def weighted_mean(vectors: Tensor) -> Tensor:
+    """Σ i x_i / Σ i, tokens counted from 1 (Muennighoff 2022, equation 2)."""
+    weights = torch.arange(1, len(vectors) + 1, dtype=vectors.dtype, device=vectors.device)
+    return weights @ vectors / weights.sum()
+
+
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    CLS: lambda vectors: vectors[0],
+    "max": lambda vectors: vectors.max(dim=0).values,
+    MEAN: lambda vectors: vectors.mean(dim=0),
+    "mean_sqrt_len_tokens": lambda vectors: vectors.sum(dim=0) / len(vectors) ** 0.5,
+    "weightedmean": weighted_mean,
+    LAST: lambda vectors: vectors[-1],
+}
+
 
 SOFTMAX, SIGMOID = "softmax", "sigmoid"
 Numbers = Floats | Doubles  # float64 of a model that computes in it

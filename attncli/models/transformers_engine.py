@@ -21,19 +21,28 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
-from attncli.models.checkpoint_files import weight_files
-from attncli.models.devices import pick_device, pick_dtype
-from attncli.models.hub import Place, check_sha256, weights_sha256
+from attncli.models.engine import closed, pick_device, pick_dtype, why_no_encoder
+from attncli.models.hub import Place, check_sha256, weight_files, weights_sha256
 from attncli.models.output import Found
-from attncli.models.own_only import closed, why_no_encoder
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.tapped import TappedModel
 from attncli.models.taps import Gates
-from attncli.models.transformers_masks import allowed, for_all_queries, layer_kinds, masks_of, on_any
-from attncli.models.transformers_network import load_network, on_text_alone, takes
+from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
 from attncli.models.transformers_outputs import Headed, find_outputs
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare, set_attention
-from attncli.models.transformers_tokens import Backend, pieces
+from attncli.models.transformers_place import (
+    NAME,
+    Pass,
+    Places,
+    Trial,
+    allowed,
+    for_all_queries,
+    layer_kinds,
+    masks_of,
+    on_any,
+    passing,
+    prepare,
+    set_attention,
+)
 from attncli.models.walk import Beginning, Ending
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
@@ -492,7 +501,7 @@ class TransformersModel(TappedModel):
 
         A decoder that writes its own output writes at most LONGEST_ANSWER tokens, greedily; a target is fed to it as
         the start token and the target's tokens but the last. Of a network that does not call our function all maps are
-        made, and every layer's mask is found by where its weights are (`attncli.models.transformers_masks`).
+        made, and every layer's mask is found by where its weights are (`attncli.models.transformers_place`).
         """
         if self.places is not None:
             yield from super().attend_tokens(texts, request, taps)

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.choices import Output as Kind
-from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
+from attncli.models.hub import CONFIG_FILE, MODULES_FILE
 from attncli.models.output import SIGMOID, SOFTMAX, Found, Output
-from attncli.models.outputs.labels import FUNCTIONS, labels_of
-from attncli.models.outputs.sentence import sentence_embedding
-from attncli.models.walker import Walker
+from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
+from attncli.models.walk import Walker
 from attncli.text.tokens import Tokens
 
 # Endings of the names of networks with a head, and what the head says: of each token, or of the text.

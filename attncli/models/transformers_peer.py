@@ -17,8 +17,8 @@ from attncli.base.errors import RequestError
 from attncli.base.installing import install_hint
 from attncli.base.panics import quiet_panics
 from attncli.base.printable import first_line
-from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import ModelConfig, native, read_config
+from attncli.models.hub import CONFIG_FILE
 from attncli.models.weights import BUFFERS
 from attncli.text.tokens import Tokens
 

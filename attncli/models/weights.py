@@ -18,10 +18,10 @@ from torch import Tensor
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
-from attncli.models.checkpoint_files import weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.families.family import Source, whole
+from attncli.models.hub import weight_files
 from attncli.models.network import Network
 
 # --- names ----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What stands along the axes of a map: each token of a text, or some of them, or words, or stretches of a long text.
 
-An engine keeps maps between these in place of maps between tokens (`attncli.models.grouping`), and a record that has
+An engine keeps maps between these in place of maps between tokens (`attncli.models.taps`), and a record that has
 maps between tokens is made one between these here. Both add up by `between_units`.
 """
 

@@ -15,7 +15,7 @@ from attncli.base import choices
 from attncli.base.choices import check, names, several
 from attncli.checks.agreement import THEIR_OWN
 from attncli.checks.tolerance import TOLERANCES
-from attncli.models.devices import DTYPES
+from attncli.models.engine import DTYPES
 from attncli.record import Request
 
 EVERY = {name: choice for name, choice in vars(choices).items() if get_origin(choice) is choices.Literal}

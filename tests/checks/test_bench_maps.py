@@ -28,7 +28,8 @@ from attncli.checks.contestants import (
     random_texts,
 )
 from attncli.checks.flops import encoder_flops
-from attncli.models import linear, rows
+from attncli.models import network as linear
+from attncli.models import rows
 from attncli.models.aliases import ALIASES
 from attncli.models.config import ModelConfig
 
@@ -87,7 +88,7 @@ def contestants(request, tmp_path_factory):
 
 
 def test_all_contestants_compute_the_same_thing(contestants, monkeypatch):
-    monkeypatch.setattr("attncli.models.walker.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
+    monkeypatch.setattr("attncli.models.walk.BATCH_TOKENS", {"cpu": 24})  # five texts in three groups
     runs = contestants.runs(random_texts(contestants.config, Shape(5, 12, 1, 1)))
     results = {name: run() for name, run in runs.items()}
     [eager] = results[EAGER]

@@ -15,7 +15,7 @@ from attncli import load_model
 from attncli.attention import attend, dot, scaled_dot
 from attncli.checks import claims as claiming
 from attncli.checks.claims import check_claims
-from attncli.models import encoder
+from attncli.models import model as encoder
 from attncli.models.head import one_head
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."

@@ -11,7 +11,8 @@ from walks import made_up, walked
 
 from attncli import load_model
 from attncli.checks.flops import encoder_flops
-from attncli.models import linear, rows
+from attncli.models import network as linear
+from attncli.models import rows
 
 
 @pytest.fixture(params=ONE_OF_EACH, scope="module")

@@ -7,7 +7,8 @@ from foreign_checkpoints import DECODERS, ENCODER_DECODERS
 
 from attncli import load_model
 from attncli.checks.laws import check_laws, moved, pad_some
-from attncli.models import encoder, rows
+from attncli.models import model as encoder
+from attncli.models import rows
 
 NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
 

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attncli.checks import timing
 from attncli.checks.timing import median_seconds, product_flops, product_seconds
-from attncli.models import linear
+from attncli.models import network as linear
 
 CPU = torch.device("cpu")
 

@@ -15,7 +15,10 @@ from attncli.checks.beside import TEXTS, TOKENS, Both, NothingToCompare, fitting
 from attncli.checks.tolerance import TOLERANCES
 from attncli.checks.ways import WAYS, Check, by_every_way
 from attncli.corpus import batch_sums
-from attncli.models import grouping, kernels, meeting, rows, taps, walk, walker
+from attncli.models import meeting, rows, taps, walk
+from attncli.models import meeting as kernels
+from attncli.models import taps as grouping
+from attncli.models import walk as walker
 from attncli.models.block import chosen
 from attncli.models.model import Model
 from attncli.models.transformers_peer import load_reference

@@ -19,7 +19,7 @@ from attncli.base.printable import visible
 from attncli.cli.app import app
 from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
-from attncli.models.own_only import NEEDED
+from attncli.models.engine import NEEDED
 from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")

@@ -21,7 +21,7 @@ from own_attention import MINE
 
 from attncli.checks import bench_maps, timing
 from attncli.models import loading
-from attncli.models.own_only import NEEDED
+from attncli.models.engine import NEEDED
 
 OTHER = "the mat sat on the cat"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"

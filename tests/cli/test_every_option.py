@@ -257,7 +257,8 @@ ELSEWHERE = {"bench", "train-align"}
 def commands() -> dict[str, Any]:
     """Every command by its name."""
     root: Any = typer.main.get_command(app)
-    found = dict(root.commands)
+    context = typer.Context(root)
+    found = {name: root.get_command(context, name) for name in root.list_commands(context)}
     return {**found, **{f"models {name}": command for name, command in found["models"].commands.items()}}
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from attncli.models import room
+from attncli.models import engine as room
 from attncli.record import grouping
 
 ZOOM = "--tokens 0-255 shows some one by one"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attncli.cli import view
-from attncli.models import collecting
+from attncli.models import tapped as collecting
 from attncli.record import load_record, record_of, save_records
 from attncli.render.page import Start, advice, page
 

@@ -11,7 +11,7 @@ import attncli
 from attncli.analysis.statistics import Counting, Sums
 from attncli.corpus import packed
 from attncli.corpus.reducer import Pace, Reducer
-from attncli.models.linear import Linear
+from attncli.models.network import Linear
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 

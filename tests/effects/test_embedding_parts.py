@@ -7,7 +7,7 @@ from sentences import NORMALIZE, dense, pooling, write_modules
 from attncli import RequestError
 from attncli.effects.embedding_parts import has_bias, in_float64, parts_of, pooled
 from attncli.models.loading import load_own
-from attncli.models.pooling import POOLINGS
+from attncli.models.output import POOLINGS
 
 POOLED = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 LINEAR = "linear.Identity"

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import RequestError, load_model
-from attncli.models.config import ModelConfig
-from attncli.models.description import TEXTS, describe, facts, who_runs
+from attncli.models.config import TEXTS, ModelConfig, describe, facts, who_runs
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=60),

@@ -14,9 +14,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from shell import in_process
 
 from attncli import RequestError, load_model
-from attncli.models import fetched
-from attncli.models.fetched import fetch, newest
-from attncli.models.hub import NotOnThisMachine, locate
+from attncli.models import hub as fetched
+from attncli.models.hub import NotOnThisMachine, fetch, locate, newest
 from attncli.models.opening import Opening
 
 ADDRESS = "memory://bucket/model"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attncli import load_model
 from attncli.base.choices import Mask, names
 from attncli.checks.memory import peak_added
-from attncli.models import grouping as blocks
+from attncli.models import taps as blocks
 from attncli.record import Request, grouping
 from attncli.record.grouping import grouped
 from attncli.record.request import Grouping

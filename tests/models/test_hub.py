@@ -17,8 +17,7 @@ from attncli import Notice, RequestError, load_model
 from attncli.base.printable import quoted
 from attncli.models import hub
 from attncli.models.aliases import ALIASES
-from attncli.models.checkpoint_files import weight_files
-from attncli.models.hub import NotOnThisMachine, locate
+from attncli.models.hub import NotOnThisMachine, locate, weight_files
 
 
 @pytest.fixture

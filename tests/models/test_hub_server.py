@@ -11,7 +11,7 @@ from hub_server import ask
 
 from attncli import load_model
 from attncli.models import hub
-from attncli.models.checkpoint_files import weight_files
+from attncli.models.hub import weight_files
 
 # --- no Hub ---------------------------------------------------------------------------------------------
 

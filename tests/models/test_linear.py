@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attncli.models.linear import Embedding, Linear
+from attncli.models.network import Embedding, Linear
 
 ACTIVATIONS = {
     "none": nn.Identity(),

@@ -8,10 +8,10 @@ from foreign_checkpoints import TEXT
 import attncli
 from attncli import RequestError, load_model
 from attncli.effects.similarity import cosines
+from attncli.models.engine import NEEDED, why_no_encoder
 from attncli.models.head import one_head
 from attncli.models.loading import load_own
 from attncli.models.model import require_own
-from attncli.models.own_only import NEEDED, why_no_encoder
 from attncli.models.random import random_model
 
 GIVEN = {"texts": [TEXT], "edges": [("cat", "the")]}  # any other argument without a default is a text

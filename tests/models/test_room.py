@@ -3,9 +3,10 @@
 import pytest
 
 from attncli import Request, RequestError, load_model
-from attncli.models import engine, room, tapped
-from attncli.models.collecting import under_masks
-from attncli.models.room import available, cgroup_room, check_room, record_bytes, vector_bytes
+from attncli.models import engine, tapped
+from attncli.models import engine as room
+from attncli.models.engine import available, cgroup_room, check_room, record_bytes, vector_bytes
+from attncli.models.tapped import under_masks
 from attncli.record import Input
 from attncli.record.request import Grouping
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.models import storage
-from attncli.models.storage import LARGE, LINE, Storage
+from attncli.models import taken as storage
+from attncli.models.taken import LARGE, LINE, Storage
 
 LIKE = torch.empty(0)
 ENOUGH = LARGE // 4  # float32 numbers

@@ -17,10 +17,9 @@ from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
 from attncli.effects.changes import Changed, Put
 from attncli.models.block import Tap
-from attncli.models.grouping import GroupedMaps
 from attncli.models.rows import as_rows
 from attncli.models.taken import read_by
-from attncli.models.taps import Gates, Given, Lengths, Maps, Outputs, QueriesAndKeys, Terms
+from attncli.models.taps import Gates, Given, GroupedMaps, Lengths, Maps, Outputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
 from attncli.record.request import Grouping

@@ -9,7 +9,7 @@ from foreign_models import attend
 from nearness import same_weights
 
 from attncli import load_record
-from attncli.models.transformers_masks import masks_of
+from attncli.models.transformers_place import masks_of
 
 LOCAL = {"gemma2": [True, False, True], "gpt_neo": [True, True, False], "modernbert": [False, True, True, False]}
 

@@ -5,7 +5,7 @@ from foreign_checkpoints import TEXT
 from foreign_models import POSITIONS, attend
 
 from attncli.base.errors import Notice, RequestError
-from attncli.models.transformers_tokens import word_numbers
+from attncli.models.transformers_network import word_numbers
 
 
 def test_words_come_from_the_tokenizer_or_from_the_marks_in_its_pieces(foreign):

@@ -13,10 +13,8 @@ from attncli.base.printable import first_line, quoted
 from attncli.checks.behaviour.laws import passes
 from attncli.checks.behaviour.small import SMALL, config_for_laws, randomize
 from attncli.checks.behaviour.subject import Subject, TheirModel
-from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import native, read_config
-from attncli.models.hub import check_sha256, locate, weights_sha256
-from attncli.models.own_code import left_aside
+from attncli.models.hub import CONFIG_FILE, check_sha256, left_aside, locate, weight_files, weights_sha256
 from attncli.models.transformers_network import check_known, check_reads_text
 from attncli.models.transformers_peer import quiet, refusals
 

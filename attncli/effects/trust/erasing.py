@@ -12,7 +12,7 @@ import torch
 
 from attncli.base.arrays import Doubles
 from attncli.effects.questions import Left, Question
-from attncli.models.outputs.answers import MASKS
+from attncli.models.outputs import MASKS
 from attncli.models.rows import batches
 from attncli.models.tapped import TappedModel
 from attncli.text.tokens import Tokens

@@ -14,7 +14,7 @@ from attncli.live.newest import Watch
 from attncli.live.server.asking import Saving, Wish
 from attncli.live.server.site import Site
 from attncli.live.session import Asked
-from attncli.models.collecting import SHORT
+from attncli.models.tapped import SHORT
 from attncli.record import AttentionRecord
 from attncli.render.page import Start, advice, document
 from attncli.render.page.payload import plain_payload

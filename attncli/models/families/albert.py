@@ -6,9 +6,22 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.families.bert import TENSORS
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import FIRST, Dense, Head, Heads, Norm, Scores, classes, span, tied, tokens, words
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    FIRST,
+    Dense,
+    Family,
+    Head,
+    Heads,
+    Norm,
+    Scores,
+    Values,
+    classes,
+    span,
+    tied,
+    tokens,
+    whole,
+    words,
+)
 
 MOST_LAYERS = 1000
 

@@ -2,9 +2,22 @@
 
 from typing import Any
 
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import FIRST, Dense, Head, Heads, Norm, Scores, classes, span, tied, tokens, words
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    FIRST,
+    Dense,
+    Family,
+    Head,
+    Heads,
+    Norm,
+    Scores,
+    Values,
+    classes,
+    span,
+    tied,
+    tokens,
+    whole,
+    words,
+)
 
 TENSORS = {
     "embeddings.tokens": whole("embeddings.word_embeddings"),

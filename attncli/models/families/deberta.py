@@ -7,9 +7,7 @@ from typing import Any
 
 from attncli.models.families.deberta_v2 import FAMILY as VERSION_2
 from attncli.models.families.deberta_v2 import heads, relative
-from attncli.models.families.family import Family, split_by_head, whole
-from attncli.models.families.parts import Biases
-from attncli.models.families.values import NoEncoder, Values
+from attncli.models.families.family import Biases, Family, NoEncoder, Values, split_by_head, whole
 
 SELF = "encoder.layer.{n}.attention.self"
 NOT_ITS_OWN = ("position_buckets", "norm_rel_ebd", "share_att_key")  # which version 2 brought: transformers passes over

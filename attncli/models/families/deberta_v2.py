@@ -8,10 +8,22 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.models.families.bert import TENSORS, transformed_words
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import Dense, Heads, Norm, Scores, classes, span, tokens, words
-from attncli.models.families.parts import Conv, Disentangling
-from attncli.models.families.values import NoEncoder, Values
+from attncli.models.families.family import (
+    Conv,
+    Dense,
+    Disentangling,
+    Family,
+    Heads,
+    NoEncoder,
+    Norm,
+    Scores,
+    Values,
+    classes,
+    span,
+    tokens,
+    whole,
+    words,
+)
 
 KINDS = {"c2p": "content to position", "p2c": "position to content"}
 

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import Dense, Heads, Norm, classes, span, tied, tokens, words
-from attncli.models.families.values import Values
+from attncli.models.families.family import Dense, Family, Heads, Norm, Values, classes, span, tied, tokens, whole, words
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -3,9 +3,22 @@
 from typing import Any
 
 from attncli.models.families.bert import TENSORS
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import EACH, Dense, Head, Heads, Norm, Scores, classes, span, tied, tokens, words
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    EACH,
+    Dense,
+    Family,
+    Head,
+    Heads,
+    Norm,
+    Scores,
+    Values,
+    classes,
+    span,
+    tied,
+    tokens,
+    whole,
+    words,
+)
 
 
 def settings(values: Values) -> dict[str, Any]:

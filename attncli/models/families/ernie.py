@@ -6,8 +6,7 @@ No tokenizer says what task a text is for: it is the first one, as in transforme
 from typing import Any
 
 from attncli.models.families.bert import TENSORS, heads
-from attncli.models.families.family import Family, whole
-from attncli.models.families.values import Values
+from attncli.models.families.family import Family, Values, whole
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -8,11 +8,23 @@ import reprlib
 from typing import Any
 
 from attncli.base.errors import RequestError
-from attncli.models.families.family import Family, fuse, whole
-from attncli.models.families.heads import FIRST, LATE, MEAN, Dense, Heads, Scores, classes, tokens, words
-from attncli.models.families.parts import Biases
-from attncli.models.families.rotary import turned
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    FIRST,
+    LATE,
+    MEAN,
+    Biases,
+    Dense,
+    Family,
+    Heads,
+    Scores,
+    Values,
+    classes,
+    fuse,
+    tokens,
+    turned,
+    whole,
+    words,
+)
 
 POOLING = {"bos": FIRST, "mean": MEAN, "late": LATE}
 

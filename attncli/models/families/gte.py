@@ -7,12 +7,26 @@ came with code of their own, under the model type "new".
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.models.families.family import Family, Published, query_key_value, swap, whole
-from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
+from attncli.models.families.family import (
+    LINEAR,
+    Biases,
+    Dense,
+    Family,
+    Heads,
+    Norm,
+    Published,
+    Values,
+    classes,
+    more_than_one,
+    query_key_value,
+    swap,
+    tied,
+    tokens,
+    turned,
+    whole,
+    words,
+)
 from attncli.models.families.nomic_bert import TENSORS
-from attncli.models.families.parts import Biases
-from attncli.models.families.rotary import LINEAR, more_than_one, turned
-from attncli.models.families.values import Values
 
 # What transformers takes for what a config.json leaves out, and what the code that came with "new" took.
 DEFAULTS = {

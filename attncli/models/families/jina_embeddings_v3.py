@@ -6,11 +6,9 @@ network here is run without. A checkpoint that has them in the network itself (`
 
 from typing import Any
 
-from attncli.models.families.family import Family, Published, query_key_value, whole
+from attncli.models.families.family import Family, Published, Values, query_key_value, turned, whole
 from attncli.models.families.nomic_bert import TENSORS
 from attncli.models.families.roberta import heads
-from attncli.models.families.rotary import turned
-from attncli.models.families.values import Values
 
 
 def settings(values: Values) -> dict[str, Any]:

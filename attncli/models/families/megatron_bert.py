@@ -6,8 +6,7 @@ A norm stands before the attention and the feed-forward part, one after the last
 from typing import Any
 
 from attncli.models.families.bert import TENSORS, heads
-from attncli.models.families.family import Family, whole
-from attncli.models.families.values import Values
+from attncli.models.families.family import Family, Values, whole
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -9,11 +9,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from attncli.base.errors import RequestError
-from attncli.models.families.family import Family, query_key_value, whole
-from attncli.models.families.heads import FIRST, MEAN, Dense, Heads, Norm, classes, span, tied, tokens, words
-from attncli.models.families.parts import Biases, Turned
-from attncli.models.families.rotary import turned_by
-from attncli.models.families.values import NoEncoder, Values
+from attncli.models.families.family import (
+    FIRST,
+    MEAN,
+    Biases,
+    Dense,
+    Family,
+    Heads,
+    NoEncoder,
+    Norm,
+    Turned,
+    Values,
+    classes,
+    query_key_value,
+    span,
+    tied,
+    tokens,
+    turned_by,
+    whole,
+    words,
+)
 
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
 POOLING = {"cls": FIRST, "mean": MEAN}

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from attncli.models.families.family import Family, whole
-from attncli.models.families.parts import Biased
+from attncli.models.families.family import Biased, Family, NoEncoder, Values, whole
 from attncli.models.families.roberta import heads
-from attncli.models.families.values import NoEncoder, Values
 
 PADDING = 1  # the number of [PAD]'s position, whatever [PAD]'s own number is
 BUCKETS, FURTHEST = 32, 128  # transformers takes so many buckets, whatever config.json says

@@ -6,11 +6,23 @@ BERT with rotary positions and a gated feed-forward part (SwiGLU), and no bias b
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.models.families.family import Family, Published, fuse, query_key_value, whole
-from attncli.models.families.heads import Dense, Heads, Norm, classes, tied, tokens, words
-from attncli.models.families.parts import Biases
-from attncli.models.families.rotary import turned
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    Biases,
+    Dense,
+    Family,
+    Heads,
+    Norm,
+    Published,
+    Values,
+    classes,
+    fuse,
+    query_key_value,
+    tied,
+    tokens,
+    turned,
+    whole,
+    words,
+)
 
 # The words of its first config.json, and transformers' for the same.
 WORDS = {

@@ -7,9 +7,7 @@ There is one kind of segment as published; where a checkpoint has more, transfor
 from typing import Any
 
 from attncli.models.families.bert import TENSORS
-from attncli.models.families.family import Family
-from attncli.models.families.heads import Dense, Heads, Norm, classes, span, tied, tokens, words
-from attncli.models.families.values import Values
+from attncli.models.families.family import Dense, Family, Heads, Norm, Values, classes, span, tied, tokens, words
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -5,8 +5,7 @@ Wettig et al. 2023. What goes into the first layer is normalised as RoBERTa's is
 from typing import Any
 
 from attncli.models.families import roberta
-from attncli.models.families.family import Family, whole
-from attncli.models.families.values import Values
+from attncli.models.families.family import Family, Values, whole
 
 
 def settings(values: Values) -> dict[str, Any]:

@@ -6,11 +6,18 @@ Checkpoints have the sines and cosines of its angles as a table, which is made h
 from typing import Any
 
 from attncli.models.families.bert import TENSORS, transformed_words
-from attncli.models.families.family import Family, whole
-from attncli.models.families.heads import Dense, Heads, classes, span, tokens
-from attncli.models.families.parts import Turned
-from attncli.models.families.rotary import turned_size
-from attncli.models.families.values import Values
+from attncli.models.families.family import (
+    Dense,
+    Family,
+    Heads,
+    Turned,
+    Values,
+    classes,
+    span,
+    tokens,
+    turned_size,
+    whole,
+)
 
 BASE = 10_000.0  # the published code's, whatever config.json says
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from attncli.models.families import roberta
-from attncli.models.families.family import Family, whole
-from attncli.models.families.values import Values
+from attncli.models.families.family import Family, Values, whole
 
 
 def settings(values: Values) -> dict[str, Any]:

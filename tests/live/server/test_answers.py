@@ -11,8 +11,8 @@ from serving import serving
 
 from attncli.live import Session
 from attncli.live.server.site import Site
-from attncli.models.collecting import under_masks
 from attncli.models.opening import Opening
+from attncli.models.tapped import under_masks
 from attncli.record.request import Grouping, Input, Request
 from attncli.render.page import Start, advice, document
 from attncli.render.page.payload import payload

@@ -8,7 +8,7 @@ from walks import ALL, as_transformers
 
 from attncli import RequestError, load_model
 from attncli.models.config import ModelConfig
-from attncli.models.families.values import NoNetwork
+from attncli.models.families.family import NoNetwork
 
 TEXT = "the cat sat on it, un believ able"
 

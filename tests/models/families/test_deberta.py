@@ -8,7 +8,7 @@ from walks import as_transformers, network_of
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.values import NoEncoder
+from attncli.models.families.family import NoEncoder
 from attncli.text.tokenizer import Tokenizer
 
 BASE = {

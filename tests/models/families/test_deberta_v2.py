@@ -5,7 +5,7 @@ from walks import as_transformers
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.values import NoEncoder
+from attncli.models.families.family import NoEncoder
 
 pytestmark = pytest.mark.usefixtures("exact")
 V3 = {

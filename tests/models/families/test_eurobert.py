@@ -11,10 +11,9 @@ from walks import CPU, REAL, as_transformers, made_up, network_of, walked
 
 from attncli import RequestError, load_model
 from attncli.attention import RMSNorm
-from attncli.models import linear
+from attncli.models import network as linear
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Biases, Turned
-from attncli.models.families.values import NoEncoder
+from attncli.models.families.family import Biases, NoEncoder, Turned
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import load_reference
 

@@ -11,9 +11,8 @@ from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.checks.agreement import compare
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Biases
-from attncli.models.families.values import NoEncoder, NoNetwork
-from attncli.models.scoring import layer_scores
+from attncli.models.families.family import Biases, NoEncoder, NoNetwork
+from attncli.models.network import layer_scores
 from attncli.models.transformers_peer import load_reference, reference_config
 
 pytestmark = pytest.mark.usefixtures("exact")

@@ -5,8 +5,7 @@ from walks import as_transformers
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Turned
-from attncli.models.families.values import NoEncoder
+from attncli.models.families.family import NoEncoder, Turned
 
 pytestmark = pytest.mark.usefixtures("exact")
 OLD = {"model_type": "modernbert", "num_hidden_layers": 7, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0}

@@ -11,8 +11,7 @@ from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.checks.agreement import compare
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Turned
-from attncli.models.families.values import NoNetwork
+from attncli.models.families.family import NoNetwork, Turned
 from attncli.models.transformers_peer import load_reference
 
 pytestmark = pytest.mark.usefixtures("exact")

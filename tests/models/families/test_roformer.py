@@ -15,7 +15,7 @@ from attncli.checks.beside import Both
 from attncli.checks.ways import by_every_way
 from attncli.cli.explain import computed
 from attncli.models.config import ModelConfig
-from attncli.models.families.parts import Turned
+from attncli.models.families.family import Turned
 from attncli.models.transformers_peer import Reference, load_reference
 from attncli.record import Input
 

@@ -3,9 +3,7 @@
 import pytest
 
 from attncli import RequestError
-from attncli.models.families.parts import Turned
-from attncli.models.families.rotary import turned
-from attncli.models.families.values import NoEncoder, Values
+from attncli.models.families.family import NoEncoder, Turned, Values, turned
 
 DEFAULTS = {"rope_theta": 700.0}
 

@@ -9,7 +9,7 @@ from attncli import RequestError
 from attncli.models.block import Tap
 from attncli.models.loading import load_own
 from attncli.models.output import Prediction
-from attncli.models.outputs.answers import spans
+from attncli.models.outputs import spans
 from attncli.models.taps import Gates
 
 LABELS = {0: "O", 1: "B-LOC", 2: "I-LOC"}

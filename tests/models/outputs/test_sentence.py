@@ -12,7 +12,7 @@ from sentences import NORMALIZE, dense, pooling, write_modules
 
 from attncli import RequestError, load_model
 from attncli.models.loading import load_own
-from attncli.models.pooling import POOLINGS
+from attncli.models.output import POOLINGS
 
 TEXTS = ["the cat sat on", "it is too big", "the unbelievable cat sat on the big cat and on it", "cat"]
 MADE = {
