@@ -18,7 +18,7 @@ from checkpoints import make_checkpoint
 from attncli.checks.machine import processor
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.look import Look
+from attncli.live.explorer.panes import Look
 from attncli.models.opening import Opening
 from attncli.record.request import Input
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.look import Look
-from attncli.live.explorer.panes import Pane, StatusPane
+from attncli.live.explorer.panes import Look, Pane, StatusPane
 from attncli.models.opening import Opening
 from attncli.record.request import Input
 

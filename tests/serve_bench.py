@@ -16,10 +16,9 @@ from serving import LOOK, TEXT, Served, serving
 
 from attncli.checks.machine import processor
 from attncli.live import Session
-from attncli.live.newest import Watch
-from attncli.live.server import answers
-from attncli.live.server.asking import Wish
-from attncli.live.server.site import Site
+from attncli.live.server import app as answers
+from attncli.live.server.app import Site, Wish
+from attncli.live.session import Watch
 from attncli.models.opening import Opening
 from attncli.record.request import Input
 

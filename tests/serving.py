@@ -7,9 +7,9 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from attncli.live.server.app import Site
 from attncli.live.server.guard import Lock
 from attncli.live.server.running import bind, server_of
-from attncli.live.server.site import Site
 
 TEXT = "The cat sat on the mat."
 LOOK = {"whose": "a test", "model": "minilm", "text": TEXT, "pair": None, "head": None, "fresh": False}

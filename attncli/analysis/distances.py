@@ -8,8 +8,7 @@ import numpy as np
 
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.brief import Brief
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 
 MOST_CLUSTERS = 10
 LEAST = np.float32(1e-37)  # stands for a weight of 0, which has no logarithm

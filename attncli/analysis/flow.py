@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attncli.base.arrays import Doubles
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 
 # Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
 UNIT = 2**29

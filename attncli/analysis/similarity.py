@@ -10,8 +10,7 @@ from attncli.analysis.effects import Ablation
 from attncli.base.arrays import Doubles
 from attncli.base.brief import titled
 from attncli.record import ModelInfo
-from attncli.text.tokens import Tokens
-from attncli.text.words import word_groups, word_tokens
+from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, HeadStatistics, Statistics
 from attncli.analysis.statistics_schema import ABOUT, DISTANCES, DOCUMENT
 from attncli.base.arrays import Doubles
-from attncli.base.documents import as_text, write_table
 from attncli.base.errors import RequestError
-from attncli.base.files import check_suffix, write_whole
+from attncli.base.files import as_text, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line
 from attncli.base.schema import each, real, whole
 from attncli.base.untrusted import listed, parse_json, read_json, read_npz

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import save_document
 from attncli.base.errors import RequestError
-from attncli.base.files import PAGE, PICTURES, check_suffix
+from attncli.base.files import PAGE, PICTURES, check_suffix, save_document
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import check_one, read_inputs

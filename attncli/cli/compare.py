@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import DOCUMENTS, save_document
 from attncli.base.errors import Notice
-from attncli.base.files import check_suffix
+from attncli.base.files import DOCUMENTS, check_suffix, save_document
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.cli.texts import read_inputs

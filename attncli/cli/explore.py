@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 from attncli.cli import options
 from attncli.features import completion
 
@@ -74,7 +73,7 @@ def explore(
     from attncli.cli.source import opening_of
     from attncli.cli.texts import SAMPLE, names_of
     from attncli.live import Session, check_models
-    from attncli.live.explorer.look import Look
+    from attncli.live.explorer.panes import Look
     from attncli.record.request import Input
 
     opening = opening_of(context.params)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attncli.base import choices
-from attncli.base.documents import save_document
-from attncli.base.files import PICTURES, check_suffix
+from attncli.base.files import PICTURES, check_suffix, save_document
 from attncli.cli import hints, options, output
 from attncli.cli.given import refuse
 from attncli.features import completion

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.documents import as_text
+from attncli.base.files import as_text
 from attncli.base.printable import printable
 from attncli.cli import streams
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PAGE, PICTURES, check_suffix
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, check_suffix, save_document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

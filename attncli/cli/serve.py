@@ -69,7 +69,7 @@ def serve(
     from attncli.live import Session, check_models
 
     check_models(models)
-    from attncli.live.server.site import WHOLE_TEXT, Site
+    from attncli.live.server.app import WHOLE_TEXT, Site
     from attncli.models.opening import Opening
 
     session = Session([Opening(name, device, dtype, engine, without) for name in models])

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-from attncli.base import making
+from attncli.base import files as making
 
 ENDING = ("SIGTERM", "SIGHUP")
 SHOW_CURSOR = b"\x1b[?25h"  # a bar of progress hides it

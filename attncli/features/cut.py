@@ -23,9 +23,8 @@ from attncli.analysis.ranks import RankCorrelation, rank_correlation
 from attncli.base.arguments import describe
 from attncli.base.arrays import Bools, Doubles
 from attncli.base.brief import Brief, titled
-from attncli.base.documents import DOCUMENTS
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES
+from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, get_type_hints
 
-from attncli.base.documents import DOCUMENTS
 from attncli.base.errors import RequestError
-from attncli.base.files import PAGE, PICTURES
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES
 from attncli.base.progress import Progress, silent
 from attncli.features.options import Option, Use
 from attncli.report import Report

@@ -19,11 +19,10 @@ from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoEncoder
 from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.output import Numbers, Output, Prediction
-from attncli.record.named_heads import NamedHeads
 from attncli.record.parts import ModelInfo
 from attncli.record.record import AttentionRecord
 from attncli.record.request import TOKENS, Grouping, Input, Request, inputs_of
-from attncli.record.selection import Selection, select
+from attncli.record.selection import NamedHeads, Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.addresses import filesystem, is_address, local_path, told
-from attncli.base.errors import Notice, RequestError
-from attncli.base.files import write_whole
-from attncli.base.installing import install_hint
-from attncli.base.making import making
+from attncli.base.errors import Notice, RequestError, install_hint
+from attncli.base.files import making, write_whole
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import kind_of, open_regular, read_json
 from attncli.models.aliases import ALIASES, find_alias

@@ -36,8 +36,8 @@ from attncli.models.tapped import TappedModel
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes, load_parameters
 from attncli.record import ModelInfo, Request
-from attncli.record.named_heads import heads_list
 from attncli.record.parts import Turning
+from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError
 from attncli.models.hub import locate
-from attncli.record.named_heads import heads_list
+from attncli.record.selection import heads_list
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine

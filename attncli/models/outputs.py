@@ -35,11 +35,9 @@ from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Numbers
 from attncli.models.rows import batches
 from attncli.models.walk import Walker
 from attncli.models.weights import Checkpoint, open_checkpoint
-from attncli.record.prediction import Answer, Said
-from attncli.text.shown import Notation
+from attncli.record.parts import Answer, Said
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Fed, Read, Tokens
-from attncli.text.words import text_between
+from attncli.text.tokens import Fed, Notation, Read, Tokens, text_between
 
 MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}

@@ -23,7 +23,7 @@ from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Term
 from attncli.models.walk import Ending, Walker
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of, between_units
-from attncli.record.prediction import Said
+from attncli.record.parts import Said
 from attncli.text.tokens import Fed, Tokens
 
 LARGE = 2**22  # bytes: smaller pieces come from where all memory does, and are used again there

@@ -16,8 +16,7 @@ from attncli.models.taken import Asked, Taken, as_record, take_batch
 from attncli.models.walk import Walker
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.grouping import axes_of
-from attncli.record.named_heads import NamedHeads, select_heads
-from attncli.record.selection import number_list, select
+from attncli.record.selection import NamedHeads, number_list, select, select_heads
 from attncli.text.tokens import Tokens
 
 EVERYTHING = Request()

@@ -46,8 +46,7 @@ from attncli.models.transformers_place import (
 from attncli.models.walk import Beginning, Ending
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.grouping import grouped
-from attncli.record.named_heads import heads_list
-from attncli.record.selection import Selection, number_list, select
+from attncli.record.selection import Selection, heads_list, number_list, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Fed, Read, Tokens, tokens_of
 

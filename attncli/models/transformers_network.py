@@ -13,8 +13,7 @@ from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.family import NoNetwork
 from attncli.models.hub import CONFIG_FILE, Place, left_aside, needs_its_code, own_code
 from attncli.models.transformers_peer import peer_tokenizer, quiet, reference_config, refusals
-from attncli.text.pieces import Pieces, with_words, word_numbers
-from attncli.text.shown import Notation, Unknown
+from attncli.text.tokens import Notation, Pieces, Unknown, with_words, word_numbers
 
 
 class Backend:

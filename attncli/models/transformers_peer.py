@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention import MASKS, self_mask
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
-from attncli.base.panics import quiet_panics
+from attncli.base.errors import RequestError, install_hint, quiet_panics
 from attncli.base.printable import first_line
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.hub import CONFIG_FILE

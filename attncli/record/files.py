@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attncli.base import untrusted
-from attncli.base.documents import write_table
 from attncli.base.errors import RequestError
+from attncli.base.files import write_table
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, each
 from attncli.base.untrusted import Tensors
-from attncli.record.decimals import decimals
-from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS
+from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, decimals
 
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 LOADED = (".safetensors", ".npz")  # those that hold all of a record

@@ -17,9 +17,7 @@ from attncli.record.parts import Part
 from attncli.record.record import AttentionRecord
 from attncli.record.request import Grouping
 from attncli.record.selection import number_list, select
-from attncli.text.shown import joined
-from attncli.text.tokens import Tokens
-from attncli.text.words import word_groups, word_tokens
+from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
 
 LONG = 1024  # tokens: of more, stretches are shown where every token would take a line or an element of a page
 MOST = 512  # stretches

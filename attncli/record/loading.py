@@ -14,14 +14,10 @@ from attncli.base.schema import each, whole
 from attncli.base.untrusted import check_regular, listed, read_json
 from attncli.record import schema
 from attncli.record.files import PLAIN, READ, SUFFIXES, Contents, read_npz, read_safetensors
-from attncli.record.foreign import as_maps, as_tokens
-from attncli.record.making import Known, assembled, record_of
-from attncli.record.masks import compact
-from attncli.record.measures import check_hidden, check_maps, precision_of
-from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Vectors, build_vectors, pairs_of
-from attncli.record.prediction import Said, said_of
+from attncli.record.making import Known, as_maps, as_tokens, assembled, record_of
+from attncli.record.masks import check_hidden, check_maps, compact, masks_of, precision_of
+from attncli.record.parts import SCORE_ARRAYS, VECTOR_ARRAYS, ModelInfo, Said, Vectors, build_vectors, pairs_of, said_of
 from attncli.record.record import AttentionRecord
-from attncli.record.runs import masks_of
 from attncli.record.selection import number_list
 from attncli.text.tokens import Tokens
 

@@ -14,12 +14,8 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.record import files
-from attncli.record.decimals import decimals
-from attncli.record.masks import agree, compact, masks_of_layers
-from attncli.record.measures import HALVES
-from attncli.record.parts import ModelInfo, Part, Vectors
-from attncli.record.prediction import Said
-from attncli.record.runs import entries
+from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
+from attncli.record.parts import ModelInfo, Part, Said, Vectors, decimals
 from attncli.record.selection import Selection, number_list, select
 from attncli.text.tokens import Tokens
 

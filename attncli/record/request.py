@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from attncli.base import choices
 from attncli.base.arguments import check_instance, check_optional_text, describe, each_text
-from attncli.record.named_heads import NamedHeads
-from attncli.record.selection import Selection
+from attncli.record.selection import NamedHeads, Selection
 
 
 class Input(NamedTuple):

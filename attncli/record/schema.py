@@ -1,10 +1,10 @@
-"""What the files of records have to hold, in tables; their arrays are held to `attncli.record.measures`."""
+"""What the files of records have to hold, in tables; their arrays are held to `attncli.record.masks`."""
 
 from typing import Any
 
 from attncli.base import choices
 from attncli.base.schema import anything, each, fields, flag, maybe, name, one_of, real, refuse, text, whole
-from attncli.record.measures import MEASURES
+from attncli.record.masks import MEASURES
 
 MOST_HEADS = 10**6  # in a layer, and layers in a model
 LARGEST_ID = 2**31 - 1  # in a vocabulary; of a token whose number nobody said it is -1

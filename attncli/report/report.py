@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.base.documents import DOCUMENTS, save_document
-from attncli.base.files import PAGE, PICTURES, check_suffix
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, check_suffix, save_document
 from attncli.report.parts import Part
 
 

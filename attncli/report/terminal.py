@@ -28,8 +28,7 @@ from attncli.render.pooling import pool
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
-from attncli.text.shown import characters, unknown_name
-from attncli.text.tokens import Tokens
+from attncli.text.tokens import Tokens, characters, unknown_name
 
 WRONG = "bold red"
 RICH_STYLES: dict[Style, str] = {"": "", "strong": "bold", "faint": "dim", "wrong": WRONG}

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.errors import RequestError
-from attncli.text.stretches import between
-from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Tokens
-from attncli.text.words import word_groups, word_texts
+from attncli.text.tokenizer import Tokenizer, between
+from attncli.text.tokens import Tokens, word_groups, word_texts
 
 NO_WORD = -1
 FORGOTTEN = 2**13  # tokens that a long text is done with when they are let go of

@@ -9,7 +9,7 @@ from records import attention_records, cross_records, layered_records, record_of
 
 from attncli.analysis.words import merge_words
 from attncli.record import Vectors
-from attncli.text.words import word_groups
+from attncli.text.tokens import word_groups
 
 
 def with_words(record, words, segments=None):

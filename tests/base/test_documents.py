@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.base.documents import as_text, flat, save_document
 from attncli.base.errors import RequestError
+from attncli.base.files import as_text, flat, save_document
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from('\r\n,";')
 CELLS = TEXTS | st.integers() | st.booleans() | st.none()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from attncli.base.installing import install_hint
+from attncli.base.errors import install_hint
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,10 +23,10 @@ def test_a_checkout_is_named_and_has_the_extra():
 
 def test_a_package_that_is_no_checkout_names_none(tmp_path):
     """In site-packages, and in the folder of another project."""
-    for name in ("__init__.py", "base/__init__.py", "base/installing.py", "base/printable.py", "base/version.py"):
+    for name in ("__init__.py", "base/__init__.py", "base/errors.py", "base/printable.py", "base/version.py"):
         (tmp_path / "attncli" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "attncli" / name, tmp_path / "attncli" / name)
-    program = "from attncli.base.installing import install_hint; print(install_hint('live'))"
+    program = "from attncli.base.errors import install_hint; print(install_hint('live'))"
     for project in (None, 'name = "another"\n'):
         if project is not None:
             (tmp_path / "pyproject.toml").write_text(f"[project]\n{project}", encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.base import making
+from attncli.base import files as making
 from attncli.base.files import write_whole
 
 pytest.importorskip("fcntl")

@@ -9,7 +9,7 @@ import time
 import pytest
 import tokenizers
 
-from attncli.base.panics import Panic, quiet_panics
+from attncli.base.errors import Panic, quiet_panics
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_threads_that_do_so_at_once_all_find_back(capfd):
 
 def test_where_stderr_is_closed_there_is_nothing_to_turn_away():
     code = (
-        "import os\nfrom attncli.base.panics import quiet_panics\nbefore = sorted(os.listdir('/dev/fd'))\n"
+        "import os\nfrom attncli.base.errors import quiet_panics\nbefore = sorted(os.listdir('/dev/fd'))\n"
         "with quiet_panics():\n    print('done')\nassert sorted(os.listdir('/dev/fd')) == before"
     )
     command = [sys.executable, "-c", code]

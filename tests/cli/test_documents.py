@@ -21,7 +21,7 @@ from sentences import NORMALIZE, pooling, write_modules
 from written_documents import PLAIN, ROW, Reader, sections, text
 
 from attncli import load_record
-from attncli.base.documents import flat
+from attncli.base.files import flat
 from attncli.checks import bench_maps, bench_stats, timing, ways
 from attncli.checks.bench_maps import Shape
 from attncli.checks.bench_stats import Plan

@@ -20,7 +20,7 @@ from typing import Any
 from hostile.case import Case
 from hostile.place import Place
 
-from attncli.base.making import PREFIX
+from attncli.base.files import PREFIX
 
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 300.0  # seconds in all, as other work may have the processors

@@ -16,7 +16,7 @@ from hostile.oracle import wrong
 from hostile.place import Place
 from hostile.running import Runner, forked
 
-from attncli.base.making import PREFIX
+from attncli.base.files import PREFIX
 
 DONE = Case("files", ("run", "--json"))
 

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from attncli.live.newest import Newest, SupersededError, Watch
+from attncli.live.session import Newest, SupersededError, Watch
 
 WAIT = 120  # seconds: only what hangs takes so long
 

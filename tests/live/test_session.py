@@ -8,8 +8,7 @@ import pytest
 
 from attncli.base.errors import RequestError
 from attncli.live import Asked, Session
-from attncli.live.newest import SupersededError, Watch
-from attncli.live.session import size_of
+from attncli.live.session import SupersededError, Watch, size_of
 from attncli.models.opening import Opening
 from attncli.record.request import Grouping, Input, Request
 

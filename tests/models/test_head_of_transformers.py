@@ -10,7 +10,7 @@ from attncli.base.errors import RequestError
 from attncli.checks.mechanisms import mechanisms, with_mistakes
 from attncli.models.head import one_head
 from attncli.record import Request
-from attncli.record.named_heads import select_heads
+from attncli.record.selection import select_heads
 from attncli.render.captions import steps
 from attncli.render.page.vectors import weights as page_weights
 

@@ -14,7 +14,7 @@ from saved_records import same, turned, with_vectors
 from attncli import RequestError, load_record
 from attncli.base import choices
 from attncli.record import AttentionRecord
-from attncli.record.measures import MEASURES
+from attncli.record.masks import MEASURES
 from attncli.record.record import document_text
 
 WEIGHTS = np.tril(np.ones((2, 3, 5, 5))) / np.arange(1, 6)[:, None]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from attncli.record.decimals import decimals
+from attncli.record.parts import decimals
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

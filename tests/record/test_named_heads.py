@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.base.errors import RequestError
-from attncli.record.named_heads import select_heads
-from attncli.record.selection import select
+from attncli.record.selection import select, select_heads
 
 LAYERS, HEADS = 6, 12  # of the model
 SIDES = ["0", "3", "-1", "0-2", "-3--1", "2-2", "all"]

@@ -10,7 +10,7 @@ from records import record_of
 from attncli import RequestError, load_record
 from attncli.analysis.words import merge_words
 from attncli.record.grouping import grouped
-from attncli.record.prediction import Answer, Said
+from attncli.record.parts import Answer, Said
 from attncli.record.request import Grouping
 
 SAID = Said("classes", "classes", True, [Answer("yes\x1b[31m", 2.5, 0.75), Answer("[bold]no", -1e-9, 0.25)])

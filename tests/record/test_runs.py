@@ -11,7 +11,7 @@ from records import attention_records, cross_records, layered_records, record_of
 
 from attncli import RequestError, load_record
 from attncli.analysis.words import merge_words
-from attncli.record.runs import mask_of, runs_of
+from attncli.record.masks import mask_of, runs_of
 
 
 @given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.text.pieces import UNKNOWN_ID, encoded, named_pieces
+from attncli.text.tokens import UNKNOWN_ID, encoded, named_pieces
 
 TEXTS = st.text(st.sampled_from("abc xyz-.'unbelievable1中é"), min_size=1, max_size=40).filter(str.strip)
 

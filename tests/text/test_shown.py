@@ -10,8 +10,8 @@ from records import tokens
 from tokenizing import texts
 
 from attncli.base.errors import RequestError
-from attncli.text.shown import BYTES, Notation, Unknown, joined, parts
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
+from attncli.text.tokens import BYTES, Notation, Unknown, joined, parts
 
 LETTERS = {byte: letter for letter, byte in BYTES.items()}
 

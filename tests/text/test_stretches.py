@@ -12,9 +12,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from tokenizing import texts
 
 from attncli import RequestError
-from attncli.text import stretches as module
-from attncli.text.stretches import between, stretches
-from attncli.text.tokenizer import Tokenizer, byte_tokenizer
+from attncli.text import tokenizer as module
+from attncli.text.tokenizer import Tokenizer, between, byte_tokenizer, stretches
 from attncli.text.tokens import Tokens, Unreadable, tokens_of
 
 KINDS = ("minilm", "vocab.txt", "cased", "vocab.json", "t5", "llama", "gpt2", "unigram", "bytes", "stripped")

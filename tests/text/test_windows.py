@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from records import tokens_of
 
 from attncli import RequestError, load_model
-from attncli.text import stretches
+from attncli.text import tokenizer as stretches
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
 from attncli.text.windows import Window, is_punctuation, windows
 

@@ -3,7 +3,7 @@
 import pytest
 from records import tokens
 
-from attncli.text.words import word_groups, word_texts, word_tokens
+from attncli.text.tokens import word_groups, word_texts, word_tokens
 
 
 def test_pieces_of_a_word_stand_together_and_special_tokens_alone():

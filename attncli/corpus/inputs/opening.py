@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attncli.base.addresses import filesystem, is_address
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 from attncli.base.untrusted import open_regular
 from attncli.corpus.inputs.files import STDIN, BadFile, Input, reading_of
 from attncli.corpus.inputs.kinds import compression

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 from attncli.base.printable import printable, quoted, shorten
 from attncli.corpus.inputs.files import Input, Piece
 from attncli.corpus.inputs.kinds import PARQUET

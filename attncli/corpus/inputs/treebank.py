@@ -11,8 +11,7 @@ from operator import itemgetter
 from sys import intern
 from typing import Any
 
-from attncli.base.errors import Notice, RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.inputs.choosing import Choosing
 from attncli.corpus.inputs.files import BadFile, Piece

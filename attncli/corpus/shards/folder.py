@@ -12,9 +12,9 @@ from typing import Protocol
 
 from attncli.base.addresses import filesystem, is_address, local_path, told
 from attncli.base.errors import RequestError
+from attncli.base.files import UNDER_WAY as PASSING
+from attncli.base.files import making
 from attncli.base.held import HeldFile
-from attncli.base.making import UNDER_WAY as PASSING
-from attncli.base.making import making
 from attncli.base.untrusted import open_regular
 
 UNDER_WAY = "under-way"  # where files are before they are whole

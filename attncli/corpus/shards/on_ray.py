@@ -18,8 +18,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from attncli.base.errors import Notice, RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line, printable, shorten
 from attncli.corpus.shards.engine import TRIES, Counted, Engine, Event, Failed, count_quietly, failed
 from attncli.corpus.shards.folder import Folder

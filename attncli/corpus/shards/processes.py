@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli.base.errors import RequestError
-from attncli.base.making import making
+from attncli.base.files import making
 from attncli.corpus.shards.engine import Counted, Engine, Event, count_quietly, failed
 from attncli.corpus.shards.folder import Folder
 from attncli.corpus.shards.plan import Shard

@@ -1,21 +1,697 @@
-"""The explorer: type a sentence, and see what every head does with it."""
+"""The explorer: type a sentence, and see what every head does with it, full screen in the terminal.
 
-from collections.abc import Iterable
+Keys change the look. What the look needs of a model is made in a thread, and the panes draw the answer.
+"""
+
+import asyncio
+import shlex
+import signal
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rich.highlighter import Highlighter
+from rich.table import Table
+from rich.text import Text
 from textual import on
-from textual.app import ComposeResult, SystemCommand
-from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+from textual.timer import Timer
+from textual.widgets import Footer, Input, Label, Static
 
-from attncli.live.explorer.actions import Actions
-from attncli.live.explorer.fields import Field
-from attncli.live.explorer.keys import bindings
-from attncli.live.explorer.panes import CellPane, HeadsPane, MapPane, StatusPane, TokensPane
+from attncli.analysis.shares import row_shares
+from attncli.analysis.telling import Usual
+from attncli.base import choices
+from attncli.base.errors import Notice, RequestError
+from attncli.base.files import check_suffix
+from attncli.base.printable import first_line, is_harmful, printable
+from attncli.live.explorer.panes import (
+    HELD,
+    Answer,
+    CellPane,
+    HeadsPane,
+    Look,
+    MapPane,
+    Pane,
+    StatusPane,
+    TokensPane,
+    answer,
+)
+from attncli.live.session import Newest, Session, SupersededError, Watch, settle
+from attncli.models.opening import Opening
+from attncli.record import ModelInfo, files, save_records
+from attncli.record.request import Input as Texts
+from attncli.record.selection import heads_list, select_one
+from attncli.render.captions.records import model_name
+from attncli.render.page import Start, document
+
+# --- keys ----------------------------------------------------------------------------------------------
+
+
+# The key, the action, what the footer calls it (nothing: it stands on the page of keys alone), and what it does.
+KEYS = (
+    ("i,slash,enter", "type", "type", "type a sentence; Enter or Esc goes back to the heads"),
+    ("left,right", "head(-1),head(1)", "", "the head before, the next head"),
+    ("up,down", "layer(-1),layer(1)", "", "the layer before, the next layer"),
+    (
+        "p,n",
+        "telling(-1),telling(1)",
+        "telling",
+        "of the heads that stand out, or differ most: before, next",
+    ),
+    ("k,j", "query(-1),query(1)", "", "the token before, the next token; Esc lets go of it"),
+    ("h,l", "key(-1),key(1)", "", "the key before, the next key: their weight"),
+    ("o", "other_side", "", "hold the key's own row"),
+    ("m", "mask", "mask", "the next mask"),
+    ("w", "words", "words", "words or pieces"),
+    ("s", "special", "", "special tokens on or off"),
+    ("v", "measure", "", "weights, or norms of what is added up"),
+    ("x", "silence", "silence", "silence the head, and see the others change; again: not any more"),
+    ("equals_sign", "compare", "compare", "compare with the sentence before, and not any more"),
+    ("u", "undo", "undo", "undo"),
+    ("P", "pair", "", "give a second text"),
+    ("M", "model", "", "the next model"),
+    ("S", "save", "save", "save a picture, a page or a record, by the file's suffix"),
+    ("y", "copy", "copy", "copy the command that gives this view"),
+    ("1,2,3,0", "alone(1),alone(2),alone(3),alone(0)", "", "heads, map or tokens alone; all of them"),
+    ("tab", "next_pane", "", "the next of these, where there is room for one"),
+    ("d", "theme", "", "light or dark"),
+    ("question_mark", "keys", "keys", "these keys"),
+    ("q,ctrl+c,ctrl+q", "quit", "quit", "quit"),
+)
+SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
+         "enter": "Enter", "tab": "Tab", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
+ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
+
+
+def bindings() -> list[BindingType]:
+    """Every key with its action; of several keys of one action the footer shows the first."""
+    made: list[BindingType] = []
+    for keys, actions, name, help in KEYS:
+        each = actions.split(",") if "(" in actions else [actions] * len(keys.split(","))
+        for number, (key, action) in enumerate(zip(keys.split(","), each, strict=True)):
+            first = number == 0 and bool(name)
+            made.append(Binding(key, action, name or help, show=first, priority=key in ALWAYS))
+    return [*made, Binding("escape", "let_go", "let go", show=False)]
+
+
+def page_of_keys() -> list[tuple[str, str]]:
+    """What the page of keys says: keys, and what they do."""
+    return [(" ".join(SHOWN.get(key, key) for key in keys.split(",")), help) for keys, _, _, help in KEYS]
+
+
+# --- fields --------------------------------------------------------------------------------------------
+
+
+HARMLESS = "\N{REPLACEMENT CHARACTER}"
+
+
+class Harmless(Highlighter):
+    """What could command the terminal is drawn as "�". It stays part of the text: the model reads what `run` reads."""
+
+    def highlight(self, text: Text) -> None:
+        text.plain = "".join(
+            HARMLESS if is_harmful(character) and character != "\t" else character for character in text.plain
+        )
+
+
+class Field(Input):
+    """Textual's, which draws what is typed and pasted as it is, escape sequences too."""
+
+    def __init__(self, value: str, **more: Any) -> None:
+        super().__init__(value, compact=True, highlighter=Harmless(), **more)
+
+
+# --- dialogs -------------------------------------------------------------------------------------------
+
+
+class Line(ModalScreen[str | None]):
+    """Asks for a line; None where Esc was pressed."""
+
+    BINDINGS = [Binding("escape", "dismiss(None)", "leave")]  # noqa: RUF012
+    CSS = "Line { align: center middle; } Line > Vertical { width: 80%; max-width: 90; height: auto; padding: 1 2; \
+background: $panel; }"
+
+    AUTO_FOCUS = "Input"
+
+    def __init__(self, question: str, value: str) -> None:
+        super().__init__()
+        self.question = question
+        self.value = value
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Label(self.question, markup=False)
+            yield Field(self.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
+
+
+class Keys(ModalScreen[None]):
+    """The page of keys."""
+
+    BINDINGS = [Binding("escape,question_mark,q,enter", "dismiss(None)", "leave")]  # noqa: RUF012
+    CSS = "Keys { align: center middle; } Keys > VerticalScroll { width: 92%; max-width: 90; height: auto; \
+max-height: 95%; padding: 0 1; background: $panel; }"
+
+    AUTO_FOCUS = "VerticalScroll"
+
+    def __init__(self, rows: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def compose(self) -> ComposeResult:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, style="bold")
+        for row in self.rows:
+            table.add_row(*row)
+        with VerticalScroll():
+            yield Static(table)
+
+
+# --- saving --------------------------------------------------------------------------------------------
+
+
+PICTURES = (".png", ".svg", ".pdf", ".pgf", ".tex")
+SUFFIXES = (*PICTURES, *document.SUFFIXES, *files.SUFFIXES)
+
+
+def save(session: Session, look: Look, path: Path, pad_to: int | None) -> None:
+    """A picture of the head that is held, a page of all heads, or their record.
+
+    Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
+    """
+    suffix = check_suffix(path, SUFFIXES, "a picture, a page or a record")
+    asked = look.asked(pad_to)
+    if suffix in document.SUFFIXES:
+        from attncli.models.tapped import NEURONS
+
+        held = look.held()
+        record = row_shares(session.record(replace(asked, vectors=NEURONS)))
+        start = Start("heads", look.query, special=look.special, head=(held.layer, held.head))
+        document.save_page(document.page(record, start), path)
+        return
+    record = session.record(asked)
+    if suffix in PICTURES:
+        record.figure(path, layers=look.layer, heads=look.head, special=look.special)
+    else:
+        save_records([record], path)
+
+
+def command(look: Look, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
+    """The command line that prints this head, or how much of it moved where it is compared, as far as `diff` can;
+    None where a text could harm a terminal.
+    """
+    without = ",".join(filter(None, (opening.without, heads_list(look.without))))
+    texts = [look.text.text]
+    compared = look.against == "whole" and not opening.without
+    if look.against == "before" and before is not None and before.pair == look.text.pair and not without:
+        compared, texts = True, [before.text, look.text.text]
+    words = ["attncli", "diff" if compared else "run", "-l", str(look.layer), "-H", str(look.head)]
+    for option, given, usual in (
+        ("-m", look.model, "minilm"),
+        ("--mask", look.mask, None),
+        ("--measure", look.measure, "weight"),
+        ("--engine", opening.engine, "auto"),
+        ("--device", opening.device, "auto"),
+        ("--dtype", opening.dtype, "float32"),
+        ("--without", without, ""),
+        ("--pad-to", pad_to, None),
+        ("--pair", look.text.pair, None),
+    ):
+        if given != usual:
+            words += [option, str(given)]
+    if look.words:
+        words.append("--words")
+    line = shlex.join([*words, *(["--"] if any(text.startswith("-") for text in texts) else []), *texts])
+    return line if printable(line) == line else None
+
+
+# --- messages ------------------------------------------------------------------------------------------
+
+
+class Answered(Message):
+    """A look was answered."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Failed(Message):
+    """Something could not be done; what is on the screen stays. look: where it was asked for, what."""
+
+    def __init__(self, said: str, look: Look | None = None) -> None:
+        super().__init__()
+        self.said = said
+        self.look = look
+
+
+class Done(Message):
+    """Something was done, such as a file saved."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self.said = said
+
+
+class Progress(Message):
+    """What share of the answer there is."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+
+class Known(Message):
+    """What is usual of the heads."""
+
+    def __init__(self, usual: Usual | None) -> None:
+        super().__init__()
+        self.usual = usual
+
+
+class Noticed(Message):
+    """Something that whoever asked should know of the answer."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self.said = said
+
+
+# --- asking models -------------------------------------------------------------------------------------
+
+
+IDLE = 0.4  # seconds without a wish, after which is found out what is usual of the heads
+
+
+def same(look: Look, other: Look) -> bool:
+    """Whether both ask for the same."""
+    return replace(look, **{name: getattr(other, name) for name in HELD}) == other
+
+
+class Asking(App[None]):
+    """The screen of one session. What is looked at is `look`; `answer` is what was last answered, and drawn."""
+
+    def __init__(
+        self,
+        session: Session,
+        look: Look,
+        pad_to: int | None = None,
+        begin: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        """begin: the layer and the head that are held first, as they are typed; by default the one that `run` names."""
+        super().__init__()
+        self.begin = begin
+        self.session = session
+        self.look = look
+        self.pad_to = pad_to
+        self.answer: Answer | None = None
+        self.before: Texts | None = None
+        self.baseline = look
+        self.undone: list[Look] = []
+        self.notices: list[str] = []
+        self.alone = 0
+        self.newest = Newest("attncli-explore")
+        self.keeping = ThreadPoolExecutor(1, "attncli-keep")
+        self.idle: Timer | None = None
+
+    def on_mount(self) -> None:
+        self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
+        self.listen_to_signals()
+        self.set_focus(None)
+        self.say(f"opening {self.look.model} ...")
+        self.ask()
+
+    def listen_to_signals(self) -> None:
+        """TERM and HUP leave the terminal as it was, too."""
+        for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)):
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
+
+    def on_unmount(self) -> None:
+        warnings.showwarning = self.shown_before
+        self.newest.close()
+        self.keeping.shutdown(wait=False)  # what is being saved is saved before the process ends
+
+    # --- asking, in a thread of its own -------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Have the look answered; whatever was asked before is not wanted any more. Nothing at the end."""
+        if self.newest.closed:
+            return
+        self.notices.clear()
+        look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
+
+        def work(watch: Watch) -> Answered:
+            opened = (look.model, "") in self.session.engines
+            made = answer(self.session, look, before, self.pad_to, over, watch)
+            if not opened:
+                settle()
+            return Answered(made)
+
+        self.newest.ask(self.telling(work, look), whose="look", watch=Watch(self.tell_share))
+        if self.idle is not None:
+            self.idle.stop()
+        self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    def telling(self, work: Callable[[Watch], Message], look: Look | None = None) -> Callable[[Watch], None]:
+        """The same work, of which the screen is told: by the message that it gives, or why it could not be done."""
+
+        def done(watch: Watch) -> None:
+            try:
+                self.post_message(work(watch))
+            except SupersededError:
+                pass
+            except (RequestError, OSError, MemoryError) as error:
+                self.post_message(Failed(printable(str(error) or "not enough memory"), look))
+            except Exception as error:  # noqa: BLE001  # nothing that a text does may end the program
+                self.post_message(Failed(f"a mistake in attncli: {first_line(error)}", look))
+
+        return done
+
+    def tell_share(self, share: float) -> None:
+        self.post_message(Progress(share))
+
+    def keep(self, work: Callable[[Watch], Message]) -> None:
+        """Have something done that nothing newer takes the place of."""
+        self.keeping.submit(self.telling(work), Watch())
+
+    def usual_of(self, look: Look) -> Hashable:
+        return self.session.usual_kind(look.asked(self.pad_to))
+
+    def ask_usual(self) -> None:
+        """Find out what is usual, once for each model, mask and measure."""
+        if self.newest.closed or self.answer is None:
+            return
+        if self.usual_of(self.look) not in self.session.usuals:
+            asked = self.look.asked(self.pad_to)
+            self.newest.ask(self.telling(lambda _: Known(self.session.usual(asked))), whose="usual")
+
+    @on(Answered)
+    def show_answer(self, message: Answered) -> None:
+        first, known = self.answer is None, self.answer is not None and same(self.answer.look, message.answer.look)
+        self.answer = message.answer
+        self.look = self.look.possible(message.answer.record, message.answer.first)
+        self.redraw(keep=known)
+        if first:
+            self.hold_first(message.answer.record.model)
+
+    def hold_first(self, model: ModelInfo) -> None:
+        """The head that was named when the program was started."""
+        layer, head = self.begin
+        try:
+            if layer is not None:
+                self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
+            if head is not None:
+                self.hold(head=select_one(head, model.heads, "head"))
+        except RequestError as error:
+            self.say(str(error), wrong=True)
+
+    @on(Failed)
+    def show_error(self, message: Failed) -> None:
+        if message.look is not None and self.answer is not None and same(message.look, self.look):
+            held = {name: getattr(self.look, name) for name in HELD}
+            self.look = replace(self.answer.look, **held).possible(self.answer.record, self.answer.first)
+            self.redraw()
+        self.say(message.said, wrong=True)
+
+    @on(Known)
+    def show_usual(self) -> None:
+        self.ask()
+
+    @on(Done)
+    def show_done(self, message: Done) -> None:
+        self.say(message.said)
+
+    @on(Progress)
+    def show_progress(self, message: Progress) -> None:
+        if message.share > 0:
+            self.say(f"{self.look.model}: {message.share:.0%}")
+
+    def show_warning(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, Notice):
+            self.post_message(Noticed(str(message)))
+
+    @on(Noticed)
+    def keep_notice(self, message: Noticed) -> None:
+        self.notices.append(printable(message.said))
+
+    # --- drawing ------------------------------------------------------------------------------------------
+
+    def redraw(self, keep: bool = False) -> None:
+        """Draw all panes anew; keep: but for what the status says, which is of something else."""
+        for pane in self.screen_stack[0].query(Pane):
+            if not (keep and isinstance(pane, StatusPane)):
+                pane.redraw()
+
+    def hold(self, **changes: Any) -> None:
+        """Hold something else of the answer that is there."""
+        self.look = replace(self.look, **changes)
+        self.redraw()
+
+    def say(self, text: str, wrong: bool = False) -> None:
+        """A line in the place of the status, until something else is drawn."""
+        status = self.screen_stack[0].query_one("#status", StatusPane)
+        status.set_class(wrong, "wrong")
+        status.say(text)
+
+    def settings(self) -> list[str]:
+        """Name the model, the mask that it used, and whatever else is not the default.
+
+        The record names the mask: a network that looks back only has its own, whatever was asked for.
+        """
+        look = self.answer.look if self.answer is not None else self.look
+        mask = self.answer.record.mask_name if self.answer is not None else look.mask
+        against = {"": [], "before": ["compared with the sentence before"], "whole": ["compared with every head"]}
+        return [
+            model_name(look.model),
+            f"mask {mask}",
+            *(["norms"] if look.measure == "norm" else []),
+            *(["words"] if look.words else []),
+            *([f"without {', '.join(f'{layer}.{head}' for layer, head in look.without)}"] if look.without else []),
+            *against[look.against],
+            *self.notices[:1],
+        ]
+
+
+# --- actions -------------------------------------------------------------------------------------------
+
+
+DARK, LIGHT = "textual-dark", "textual-light"
+NOTHING_YET = "there is nothing to hold yet"
+
+
+class Actions(Asking):
+    """A screen that asks, with what its keys do."""
+
+    # --- what is held, which needs no model ---------------------------------------------------------------
+
+    def action_head(self, step: int) -> None:
+        if self.answer is not None and self.look.head is not None:
+            self.hold(head=stepped(self.answer.record.heads, self.look.head, step))
+
+    def action_layer(self, step: int) -> None:
+        if self.answer is not None and self.look.layer is not None:
+            self.hold(layer=stepped(self.answer.record.layers, self.look.layer, step))
+
+    def action_telling(self, step: int) -> None:
+        """Of the heads that stand out, or differ most, the next one, with its first edge."""
+        if self.answer is None:
+            return
+        order = self.answer.order
+        here = (self.look.layer, self.look.head)
+        if not order:
+            self.say("no head has edges between words far above what is usual")
+            return
+        layer, head = stepped(order, here, step) if here in order else order[0]
+        edges = [one for one in self.answer.telling if (one[0].layer, one[0].head) == (layer, head)]
+        cell = {"query": edges[0][0].query, "key": edges[0][0].key} if edges and self.answer.found is None else {}
+        self.hold(layer=layer, head=head, **cell)
+
+    def action_query(self, step: int) -> None:
+        if self.answer is not None and self.look.head is not None:
+            queries, _ = self.look.held().sides(self.answer.record)
+            self.hold(query=stepped(queries, self.look.query, step))
+
+    def action_key(self, step: int) -> None:
+        if self.answer is not None and self.look.head is not None:
+            queries, keys = self.look.held().sides(self.answer.record)
+            query = queries[0] if self.look.query is None else self.look.query
+            self.hold(query=query, key=stepped(keys, self.look.key, step))
+
+    def action_other_side(self) -> None:
+        if self.answer is not None and self.look.key is not None and self.answer.record.key_tokens is None:
+            self.hold(query=self.look.key, key=self.look.query)
+
+    def action_let_go(self) -> None:
+        if self.focused is not None:
+            self.set_focus(None)
+        else:
+            self.hold(query=None, key=None)
+
+    def action_special(self) -> None:
+        self.hold(special=not self.look.special, query=None, key=None)
+
+    # --- what is asked ------------------------------------------------------------------------------------
+
+    def change(self, look: Look) -> None:
+        """Ask for another look; undo returns from there."""
+        self.undone.append(self.look)
+        self.look = look
+        self.ask()
+
+    def action_mask(self) -> None:
+        used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
+        self.change(replace(self.look, mask=stepped(choices.names(choices.Mask), used, 1)))
+
+    def action_measure(self) -> None:
+        self.change(replace(self.look, measure=stepped(choices.names(choices.Measure), self.look.measure, 1)))
+
+    def action_words(self) -> None:
+        self.change(replace(self.look, words=not self.look.words, query=None, key=None))
+
+    def action_silence(self) -> None:
+        if self.look.layer is None or self.look.head is None:
+            self.say(NOTHING_YET)
+            return
+        self.change(self.look.silenced(self.look.layer, self.look.head))
+
+    def action_compare(self) -> None:
+        if self.look.against:
+            self.change(replace(self.look, against=""))
+        elif self.before is None:
+            self.say("there is no sentence before this one: type another (i)")
+        else:
+            self.change(replace(self.look, against="before"))
+
+    def action_undo(self) -> None:
+        if not self.undone:
+            self.say("there is nothing to undo")
+            return
+        self.look = self.undone.pop()
+        self.show_text()
+        self.ask()
+
+    def show_text(self) -> None:
+        """The text of the look in the field, which asks for nothing."""
+        with self.prevent(self.field.Changed):
+            self.field.value = self.look.text.text
+
+    def action_model(self) -> None:
+        models = self.session.models
+        if len(models) == 1:
+            self.say("there is one model: attncli explore -m A,B opens two")
+        else:
+            self.choose_model(stepped(models, self.look.model, 1))
+
+    def choose_model(self, name: str) -> None:
+        self.say(f"opening {name} ...")
+        self.change(replace(self.look, model=name, without=(), against="", query=None, key=None))
+
+    def action_pair(self) -> None:
+        def given(pair: str | None) -> None:
+            if pair is not None:
+                self.change(replace(self.look, text=self.look.text._replace(pair=pair or None)))
+
+        self.push_screen(Line("second text (nothing: none)", self.look.text.pair or ""), given)
+
+    @property
+    def field(self) -> Input:
+        """What is typed in."""
+        return self.screen_stack[0].query_one("#text", Input)
+
+    def action_type(self) -> None:
+        self.field.focus()
+
+    # --- what is kept -------------------------------------------------------------------------------------
+
+    def action_save(self) -> None:
+        def given(name: str | None) -> None:
+            if not name:
+                return
+            path, look = Path(name).expanduser(), self.look
+
+            def work(_: Any) -> Done:
+                save(self.session, look, path, self.pad_to)
+                return Done(f"saved {path}")
+
+            self.say(f"saving {path} ...")
+            self.keep(work)
+
+        question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
+        self.push_screen(Line(question, f"attention-{self.look.layer}.{self.look.head}.png"), given)
+
+    def action_copy(self) -> None:
+        line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
+        if line is None:
+            self.say("the text has characters that could command a terminal: there is no line to paste")
+        else:
+            self.copy_to_clipboard(line)
+            self.say(line)
+
+    # --- the screen ---------------------------------------------------------------------------------------
+
+    def action_alone(self, number: int) -> None:
+        self.alone = number
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Which panes are seen, and where."""
+        raise NotImplementedError
+
+    def action_next_pane(self) -> None:
+        if self.focused is not None:
+            self.set_focus(None)
+        self.action_alone((self.alone or 1) % 3 + 1)
+
+    def action_theme(self) -> None:
+        self.theme = LIGHT if self.current_theme.dark else DARK
+
+    def action_keys(self) -> None:
+        self.push_screen(Keys(page_of_keys()))
+
+    def own_commands(self) -> Iterator[SystemCommand]:
+        """What the palette offers: everything that a key does, and what has no key."""
+        for title, help, action in (
+            ("Type a sentence", "i", self.action_type),
+            ("Next telling head", "n", lambda: self.action_telling(1)),
+            ("Words or pieces", "w", self.action_words),
+            ("Special tokens on or off", "s", self.action_special),
+            ("Weights or norms", "v", self.action_measure),
+            ("Silence the head", "x", self.action_silence),
+            ("Compare with the sentence before", "=", self.action_compare),
+            ("Undo", "u", self.action_undo),
+            ("Second text", "P", self.action_pair),
+            ("Save", "S", self.action_save),
+            ("Copy the command", "y", self.action_copy),
+        ):
+            yield SystemCommand(title, help, action)
+        for mask in choices.names(choices.Mask):
+            yield SystemCommand(f"Mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
+        for model in self.session.models:
+            yield SystemCommand(f"Model: {model}", "M", lambda model=model: self.choose_model(model))
+        for layer in [] if self.answer is None else self.answer.record.layers:
+            yield SystemCommand(f"Layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
+
+
+def stepped(these: Any, here: Any, step: int) -> Any:
+    """What comes so many steps after `here`, around the ends; from nowhere the first, or the last."""
+    if here not in these:
+        return these[0 if step > 0 else -1]
+    return these[(list(these).index(here) + step) % len(these)]
+
+
+# --- the screen ----------------------------------------------------------------------------------------
+
 
 MIDDLE, WIDE = 72, 132  # columns, from which on all panes are seen, and beside each other
 

@@ -1,7 +1,11 @@
-"""The panes of the screen: each draws its part of an answer into the room that it has, and tells what is pointed at."""
+"""The panes of the explorer: each draws its part of an answer into the room that it has, and tells what is pointed at.
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+Answers are made in a thread, so that drawing has nothing to compute.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, cast
 
 from rich.style import Style
 from rich.text import Text
@@ -9,19 +13,140 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
+from attncli.analysis.difference import Difference, difference
+from attncli.analysis.patterns import HeadSummary, summarise
+from attncli.analysis.shares import row_shares
+from attncli.analysis.telling import Edge, Usual, telling_head
+from attncli.live.session import Asked, Session, Watch
+from attncli.record import AttentionRecord
+from attncli.record.request import Grouping, Input, Request
+from attncli.record.selection import heads_list
 from attncli.render.captions.held import cell_lines, row_line
+from attncli.render.captions.prediction import prediction_lines
 from attncli.render.captions.records import record_size
 from attncli.render.terminal.difference import moved_cell
 from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
 from attncli.render.terminal.one_head import about
 from attncli.render.terminal.telling import named, sink_note
-from attncli.render.terminal.window import MARKED, Window, changes_window, tokens_window, weights_window
+from attncli.render.terminal.window import MARKED, Held, Window, changes_window, tokens_window, weights_window
 from attncli.report.canvas import Canvas
 from attncli.report.terminal import HEAD_WIDTH, fold, head_grid
 
-if TYPE_CHECKING:
-    from attncli.live.explorer.answers import Answer
-    from attncli.live.explorer.look import Look
+# --- the look ------------------------------------------------------------------------------------------
+
+
+HELD = ("layer", "head", "query", "key", "special")  # of a look, what is held: it needs no other answer
+Against = Literal["", "before", "whole"]  # nothing, the sentence before, the model with every head
+
+
+@dataclass(frozen=True)
+class Look:
+    """One state of the screen; every change makes another one.
+
+    without: heads that are silenced, (layer, head). layer, head: those that are held; None until a text was answered
+    for the first time, which then tells. query, key: the tokens of a cell. against: what it is compared with.
+    """
+
+    model: str
+    text: Input
+    mask: str | None = None
+    measure: str = "weight"
+    words: bool = False
+    without: tuple[tuple[int, int], ...] = ()
+    against: Against = ""
+    layer: int | None = None
+    head: int | None = None
+    query: int | None = None
+    key: int | None = None
+    special: bool = True
+
+    def asked(self, pad_to: int | None = None) -> Asked:
+        """What this look needs of a session; what is held asks for nothing more."""
+        grouping = Grouping(words=self.words, stretches=True)
+        request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
+        return Asked(self.model, self.text, request, (self.mask,), heads_list(self.without))
+
+    def held(self) -> Held:
+        """Of a look that has a head."""
+        assert self.layer is not None and self.head is not None
+        return Held(self.layer, self.head, self.query, self.key, self.special)
+
+    def possible(self, record: AttentionRecord, telling: tuple[int, int]) -> "Look":
+        """The same with a head and tokens that this record has: `telling` where none was held, or is there."""
+        made = self
+        if self.layer not in record.layers or self.head not in record.heads:
+            made = replace(made, layer=telling[0], head=telling[1])
+        if self.query is not None and self.query >= len(record.tokens):
+            made = replace(made, query=None, key=None)
+        if self.key is not None and self.key >= len(record.keys):
+            made = replace(made, key=None)
+        return made
+
+    def silenced(self, layer: int, head: int) -> "Look":
+        """With this head silenced, or, where it is, not any more; beside the whole model."""
+        others = tuple(one for one in self.without if one != (layer, head))
+        without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
+        return replace(self, without=without, against="whole" if without else "")
+
+
+# --- answers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A record with everything that is shown of it.
+
+    record: weights, or norms as shares of their rows; telling: the strong edges of the heads that stand out, the first
+    head first; found: beside what it is compared with; said: what the model says of the text.
+    """
+
+    look: Look
+    record: AttentionRecord
+    summaries: Mapping[tuple[int, int], HeadSummary]
+    telling: Sequence[Sequence[Edge]]
+    found: Difference | None
+    said: Sequence[str]
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """The head that `run` names first."""
+        return telling_head(self.record, self.telling)
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """The heads that are worth a look: those that differ most, or those that stand out on this text."""
+        if self.found is not None:
+            return self.found.heads()
+        return [(edges[0].layer, edges[0].head) for edges in self.telling]
+
+    def edge(self, layer: int, head: int, query: int, key: int) -> Edge | None:
+        """A cell's strong edge, if it is one."""
+        cell = layer, head, query, key
+        every = (edge for edges in self.telling for edge in edges)
+        return next((one for one in every if (one.layer, one.head, one.query, one.key) == cell), None)
+
+
+def answer(
+    session: Session, look: Look, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
+) -> Answer:
+    """before: the text that a look against "before" is compared with; over: what is usual, where that is known already.
+
+    Raises RequestError as `Session.record` and `difference` do; SupersededError.
+    """
+    record = row_shares(session.record(look.asked(pad_to), watch))
+    found = None
+    if look.against == "whole" and look.without:
+        whole = session.record(replace(look, without=()).asked(pad_to), watch)
+        found = difference(whole, record)
+    elif look.against == "before" and before is not None:
+        found = difference(session.record(replace(look, text=before).asked(pad_to), watch), record)
+    return Answer(
+        look, record, summarise(record), session.telling(record, over), found, tuple(prediction_lines(record))
+    )
+
+
+# --- panes ---------------------------------------------------------------------------------------------
+
 
 Cell = Callable[[int, int], Text]
 HEAD = "head"  # in the meta of a style: which head stands there

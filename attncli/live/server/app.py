@@ -1,21 +1,371 @@
-"""What is asked where: the page at /, a text at /look, and the page of what is on the screen, to be kept, at /page."""
+"""The server's app: the page at /, a text at /look, and the page to keep at /page.
 
-from collections.abc import AsyncIterator, Callable, Mapping
+A request is JSON, held to a table. Its answer are the records of the session, described as `view` describes them: at
+once where that is quick, else after lines with the share that is done.
+"""
+
+import asyncio
+import re
+import traceback
+import warnings
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import count
+from operator import lt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import orjson
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attncli.live.newest import Watch
-from attncli.live.server import answers, limits
-from attncli.live.server.asking import Wish, saving_of, wish_of
+from attncli.analysis.shares import row_shares
+from attncli.analysis.telling import telling_head
+from attncli.base import choices, schema
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable
+from attncli.base.untrusted import parse_json
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
-from attncli.live.server.site import Site
-from attncli.live.server.waiting import BUSY, PATIENCE, Working, lines, pieces, told
+from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
+from attncli.models.tapped import SHORT
+from attncli.record import AttentionRecord
+from attncli.record.request import Grouping, Input, Request
+from attncli.render.page import Start, advice, document
 from attncli.render.page.live import LivePage
+from attncli.render.page.payload import plain_payload
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+
+
+# --- models and texts ----------------------------------------------------------------------------------
+
+
+WHOLE_TEXT = Request(grouping=Grouping(stretches=True))  # what `view` asks for
+PATH = re.compile(r"(?:^|[\s'\"(])(?:~?/|[A-Za-z]:[/\\]|\\\\)\w")  # of a file, in a sentence
+
+
+@dataclass(frozen=True)
+class Site:
+    """texts: the first is shown at the start, the others are in the menu. request: of every text, under each mask.
+
+    names: of the session's models, as the browser sees and says them; a directory's is its last part.
+    """
+
+    session: Session
+    texts: Sequence[Input]
+    request: Request = WHOLE_TEXT
+    masks: tuple[str | None, ...] = (None,)
+    names: dict[str, str] = field(init=False)
+    workers: dict[str, Newest] = field(init=False)
+
+    def __post_init__(self) -> None:
+        shown: dict[str, str] = {}
+        for model in self.session.models:
+            shown[unlike(name_of(model), shown)] = model
+        object.__setattr__(self, "names", shown)
+        object.__setattr__(self, "workers", {model: Newest() for model in self.session.models})
+
+    def shown(self, record: AttentionRecord) -> AttentionRecord:
+        """The same record, which doesn't say where its model is."""
+        shown = next((shown for shown, model in self.names.items() if model == record.model.name), None)
+        name = name_of(record.model.name) if shown is None else shown
+        return replace(record, model=replace(record.model, name=name, path=""))
+
+    def said(self, message: str) -> str:
+        """A message about a request that can't be met, without anything of this machine."""
+        for shown, model in self.names.items():
+            message = message.replace(model, shown)
+        return "this can't be done here: the server's terminal may say more" if PATH.search(message) else message
+
+    def close(self) -> None:
+        """What is being done is not wanted any more."""
+        for worker in self.workers.values():
+            worker.close()
+
+
+def name_of(model: str) -> str:
+    """What of a model's name a browser may see: of a directory or an address the last part."""
+    address = urlsplit(model)
+    if address.scheme and address.netloc:
+        parts = [part for part in (address.netloc, *address.path.split("/")) if part]
+        return printable(parts[-1])
+    apart = Path(model).is_absolute() or model.startswith((".", "~")) or model.count("/") > 1 or Path(model).is_dir()
+    return printable(Path(model).expanduser().absolute().name or "model") if apart else printable(model)
+
+
+def unlike(name: str, others: dict[str, str]) -> str:
+    """The name, or, where another model is called so, with a number."""
+    number, found = 1, name
+    while found in others:
+        number += 1
+        found = f"{name} ({number})"
+    return found
+
+
+# --- requests ------------------------------------------------------------------------------------------
+
+
+LONGEST_NAME = 64  # characters of what a page calls itself
+MOST = 10**6  # no text has so many tokens, no model so many heads
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is looked at. whose: the page that asks; model: as the session calls it.
+
+    head: (layer, head) whose q and k are looked at; None: nobody's. fresh: whether the page has nothing of this model
+    yet, so that it has to be told where to begin.
+    """
+
+    whose: str
+    model: str
+    text: Input
+    head: tuple[int, int] | None
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What is on the screen: how a page of it opens, and which mask comes first."""
+
+    wish: Wish
+    state: Mapping[str, Any]
+
+
+def fields_of(site: Site) -> dict[str, schema.Check]:
+    whole = schema.whole(0, MOST)
+    return {
+        "whose": schema.text(LONGEST_NAME),
+        "model": schema.one_of(site.names),
+        "text": schema.text(None),
+        "pair": schema.maybe(schema.text(None)),
+        "head": schema.maybe(schema.each(whole, 2)),
+        "fresh": schema.flag(),
+    }
+
+
+def state_fields(site: Site) -> dict[str, schema.Check]:
+    whole = schema.whole(0, MOST)
+    return {
+        "view": schema.one_of(choices.names(choices.PageView)),
+        "mask": schema.one_of([mask for mask in site.masks if mask] or choices.names(choices.Mask)),
+        "layer": whole,
+        "head": whole,
+        "token": schema.maybe(whole),
+        "segments": schema.one_of(("all", "AA", "AB", "BA", "BB")),
+        "special": schema.flag(),
+        "words": schema.flag(),
+        "threshold": schema.real(),
+    }
+
+
+def wish_of(body: bytes, site: Site) -> Wish:
+    """What to look at. Raises ValueError for what is no JSON, or not held to the table."""
+    asked = parse_json(body)
+    schema.fields(fields_of(site))(asked, "it")
+    return read(asked, site)
+
+
+def saving_of(body: bytes, site: Site) -> Saving:
+    """What to save. Raises ValueError as `wish_of` does."""
+    asked = parse_json(body)
+    schema.fields({**fields_of(site), "state": schema.fields(state_fields(site))})(asked, "it")
+    return Saving(read(asked, site), asked["state"])
+
+
+def read(asked: Mapping[str, Any], site: Site) -> Wish:
+    head = None if asked["head"] is None else (asked["head"][0], asked["head"][1])
+    text = Input(asked["text"], asked["pair"] or None)
+    return Wish(asked["whose"], site.names[asked["model"]], text, head, asked["fresh"])
+
+
+# --- answers -------------------------------------------------------------------------------------------
+
+
+ALL_OF_SHORT = 1  # of `Asked.vectors`: heads of short texts have theirs whatever it is
+
+numbers = count(1)  # of answers, so that their chunks have names of their own
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent: one line of JSON, `{"page", "chunks"}`, and after it the bytes of the chunks in that order."""
+
+    line: bytes
+    parts: Sequence[bytes]
+
+
+def answer(site: Site, wish: Wish, watch: Watch) -> Answer:
+    """Raises RequestError as `Session.records` does, SupersededError when the watch does."""
+    records = records_of(site, wish, watch)
+    start = {"opening": opening(site, wish, records[0])} if wish.fresh else {}
+    description, chunks = plain_payload(records, start, f"{next(numbers)}-")
+    description["advice"] = advised(site, wish, records[0])
+    description["texts"][0]["note"] = "; ".join(
+        filter(None, [description["texts"][0]["note"], left_out(site, wish, records[0])])
+    )
+    names = {name: len(data) for name, data in chunks.items()}
+    return Answer(orjson.dumps({"page": description, "chunks": names}) + b"\n", list(chunks.values()))
+
+
+def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
+    """A record a mask, as the page shows them: with q and k of all heads of a short text, or of the head looked at.
+
+    Raises RequestError as `answer` does.
+    """
+    asked = Asked(wish.model, wish.text, site.request, site.masks)
+    if wish.head is None or not has_vectors(site, wish):
+        found = site.session.records(asked, watch)
+    else:
+        found = with_vectors(site, asked, wish.head, watch)
+    return [row_shares(site.shown(record)) for record in found]
+
+
+def with_vectors(site: Site, asked: Asked, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
+    [tokens] = site.session.engine(asked.model).tokenize([asked.text], None)
+    if len(tokens) <= SHORT:
+        found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
+        if found[0].vectors is not None and head in found[0].vectors.heads:
+            return found
+    of_one = replace(asked.request, vectors=f"{head[0]}.{head[1]}")
+    return site.session.records(replace(asked, request=of_one), watch)
+
+
+def has_vectors(site: Site, wish: Wish) -> bool:
+    """Whether there are any: norms have none, nor has another engine."""
+    return site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
+
+
+def can_be_tapped(engine: "Engine") -> bool:
+    from attncli.models.tapped import tapped
+
+    return tapped(engine) is not None
+
+
+def opening(site: Site, wish: Wish, record: AttentionRecord) -> dict[str, Any]:
+    """The head that `run` puts first on this text: where `view` opens too."""
+    asked = Asked(wish.model, wish.text, site.request, site.masks)
+    stretched = record.part is not None and record.part.stretched
+    usual = None if stretched else site.session.usual(asked)
+    layer, head = telling_head(record, site.session.telling(record, usual))
+    return {"layer": layer, "head": head, "heads": [head]}
+
+
+def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
+    """That there is more of the text than the model takes, where that is so; "" where it is not."""
+    engine, tokens = site.session.engine(wish.model), record.tokens
+    if not can_be_tapped(engine) or record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
+        return ""
+    reached = [0, 0]
+    for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
+        reached[segment] = max(reached[segment], end)
+    ends = [len(one.rstrip()) for one in (wish.text.text, wish.text.pair or "")]
+    return f"only the first {len(tokens)} tokens: this model takes no more" if any(map(lt, reached, ends)) else ""
+
+
+def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = advice.LIVE) -> str:
+    """What is said of a head whose q and k are not there; otherwise: where they could be."""
+    if record.measure != "weight":
+        return advice.NORMS
+    return otherwise if can_be_tapped(site.session.engine(wish.model)) else advice.OTHER_ENGINE
+
+
+def saved(site: Site, saving: Saving, watch: Watch) -> bytes:
+    """The offline page of what is on the screen, which opens as the screen is.
+
+    Raises RequestError as `answer` does, and for a state that the text has not.
+    """
+    state, head = saving.state, (saving.state["layer"], saving.state["head"])
+    wish = replace(saving.wish, head=head)
+    records = records_of(site, wish, watch)
+    records.sort(key=lambda record: record.mask_name != state["mask"])  # the others stay in their order
+    start = Start(
+        state["view"],
+        state["token"],
+        state["segments"],
+        state["special"],
+        state["words"],
+        state["threshold"],
+        head,
+    )
+    return document.page(records, start, advice=advised(site, wish, records[0], advice.VIEW)).encode("utf-8")
+
+
+# --- waiting -------------------------------------------------------------------------------------------
+
+
+PATIENCE = 0.3  # seconds until it is told how far something is
+STEP = 0.1  # seconds from one telling to the next
+PIECE = 2**18  # bytes that are sent at once
+BUSY = "superseded"
+MISTAKE = "this could not be done: a mistake in attncli"
+
+
+class Working:
+    """Something that the thread of a model does, newest first, and how far it is."""
+
+    def __init__(self, worker: Newest, work: Callable[[Watch], Any], whose: str) -> None:
+        self.share = 0.0
+        self.watch = Watch(self.tell)
+        self.future: Future[Any] = worker.ask(work, whose, self.watch)
+        self.done = asyncio.wrap_future(self.future)
+        self.done.add_done_callback(lambda one: one.cancelled() or one.exception())  # which is told elsewhere
+
+    def tell(self, share: float) -> None:
+        self.share = share
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Whether it is done, one way or another, within so many seconds; None: it is waited for."""
+        done, _ = await asyncio.wait([self.done], timeout=seconds)
+        return bool(done)
+
+    def drop(self) -> None:
+        """Nobody waits for it any more."""
+        self.watch.dropped.set()
+        self.future.cancel()
+
+
+def told(error: BaseException, site: Site) -> tuple[int, dict[str, Any]]:
+    """What went wrong, as an answer: its status and what it says."""
+    if isinstance(error, SupersededError):
+        return 409, {BUSY: True}
+    if isinstance(error, RequestError):
+        return 422, {"error": site.said(str(error))}
+    if isinstance(error, MemoryError):
+        return 422, {"error": "not enough memory: a shorter text"}
+    warnings.warn("".join(traceback.format_exception(error)), RuntimeWarning, stacklevel=2)  # which --debug shows
+    return 500, {"error": MISTAKE}
+
+
+def pieces(answer: Answer) -> list[bytes]:
+    """An answer in parts that are small enough to be sent one by one, and large enough to be few."""
+    whole = b"".join((answer.line, *answer.parts))
+    return [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
+
+
+async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
+    """How far it is, again and again, and then the answer, or what went wrong, which a status can't say any more."""
+    try:
+        while not await working.wait(STEP):
+            yield orjson.dumps({"share": round(working.share, 3)}) + b"\n"
+        error = working.future.exception()
+        if error is None:
+            for piece in pieces(working.future.result()):
+                yield piece
+        else:
+            yield orjson.dumps(told(error, site)[1]) + b"\n"
+    finally:
+        working.drop()
+
+
+# --- the app -------------------------------------------------------------------------------------------
+
 
 BYTES = "application/octet-stream"
 
@@ -27,32 +377,32 @@ class Answers:
         self.site, self.page = site, page
         self.answered = 0  # at once
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: HttpRequest) -> Response:
         """The page."""
         return Response(self.page.text, media_type="text/html", headers={POLICY: self.page.policy})
 
-    async def look(self, request: Request) -> Response:
-        """A text: lines of JSON, of which the last is followed by bytes (`answers.Answer`)."""
-        return await self.answer(request, wish_of, partial(answers.answer, self.site), BYTES)
+    async def look(self, request: HttpRequest) -> Response:
+        """A text: lines of JSON, of which the last is followed by bytes (`Answer`)."""
+        return await self.answer(request, wish_of, partial(answer, self.site), BYTES)
 
-    async def save(self, request: Request) -> Response:
+    async def save(self, request: HttpRequest) -> Response:
         """The page of what is on the screen."""
-        return await self.answer(request, saving_of, partial(answers.saved, self.site), "text/html")
+        return await self.answer(request, saving_of, partial(saved, self.site), "text/html")
 
     async def answer(
         self,
-        request: Request,
+        request: HttpRequest,
         read: Callable[[bytes, Site], Any],
         work: Callable[[Any, Watch], Any],
         kind: str,
     ) -> Response:
         """400: it is not what a page asks; 409: something newer was asked; 422: it can't be met, and why."""
-        body = await limits.body_of(request)
+        body = await guard.body_of(request)
         try:
             asked = read(body, self.site)
         except ValueError as error:
             return JSONResponse({"error": f"asked for otherwise than a page does: {error}"}, 400)
-        if self.answered >= limits.ANSWERS:
+        if self.answered >= guard.ANSWERS:
             return JSONResponse({BUSY: True}, 409)
         wish = asked if isinstance(asked, Wish) else asked.wish
         self.answered += 1
@@ -97,7 +447,7 @@ async def aiter_of(parts: list[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-async def refused(request: Request, error: Exception) -> Response:
+async def refused(request: HttpRequest, error: Exception) -> Response:
     """What Starlette refuses, and what nobody foresaw, in as few words."""
     status = getattr(error, "status_code", 500)
     said = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"

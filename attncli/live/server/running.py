@@ -7,11 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
-from attncli.live.newest import Watch
-from attncli.live.server.site import Site
-from attncli.live.session import settle
+from attncli.base.errors import RequestError, install_hint
+from attncli.live.server.app import Site
+from attncli.live.session import Watch, settle
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -74,7 +72,7 @@ def server_of(site: Site, lock: "Lock") -> "Server":
     """The server, with its page made and its model warm. Raises RequestError as `serve` does."""
     import uvicorn
 
-    from attncli.live.server import limits
+    from attncli.live.server import guard as limits
     from attncli.live.server.app import make_app
 
     page = first_page(site)
@@ -111,8 +109,8 @@ async def run(server: "Server", listening: socket.socket, ready: Callable[[], No
 
 def first_page(site: Site) -> "LivePage":
     """The page as it is opened, with the first text. Raises RequestError as `Session.records` does."""
-    from attncli.live.server import answers
-    from attncli.live.server.asking import Wish
+    from attncli.live.server import app as answers
+    from attncli.live.server.app import Wish
     from attncli.render.page import Start
     from attncli.render.page.live import live_page
 
@@ -128,8 +126,8 @@ def first_page(site: Site) -> "LivePage":
 
 def warm(site: Site) -> None:
     """What is done once is done before somebody waits for it: with q and k, in the thread that will do it again."""
-    from attncli.live.server import answers
-    from attncli.live.server.asking import Wish
+    from attncli.live.server import app as answers
+    from attncli.live.server.app import Wish
     from attncli.models.tapped import tapped
 
     model = site.session.models[0]

@@ -5,8 +5,8 @@ from itertools import groupby
 
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.record.prediction import LIKELY, NOTHING, Answer, Said
-from attncli.text.words import text_between, word_groups
+from attncli.record.parts import LIKELY, NOTHING, Answer, Said
+from attncli.text.tokens import text_between, word_groups
 
 SOME = 4  # labels of a text that are named
 WORDS = 12  # words with a label that are named

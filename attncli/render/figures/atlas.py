@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
 from attncli.base.arrays import Doubles
-from attncli.base.errors import RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import RequestError, install_hint
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
 from attncli.render.figures.colours import COLOURS

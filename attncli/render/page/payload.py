@@ -18,8 +18,7 @@ from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pick_scale
 from attncli.render.page.vectors import store
 from attncli.render.palette import HEAD_COLOURS, WEIGHTS
-from attncli.text.tokens import Tokens
-from attncli.text.words import word_groups, word_texts
+from attncli.text.tokens import Tokens, word_groups, word_texts
 
 LONGEST_TITLE = 60
 LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may

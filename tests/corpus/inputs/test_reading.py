@@ -12,7 +12,7 @@ from attncli.corpus.inputs import lines, reading
 from attncli.corpus.inputs.files import whole
 from attncli.corpus.inputs.finding import find_inputs
 from attncli.corpus.inputs.reading import Reading
-from attncli.text import stretches
+from attncli.text import tokenizer as stretches
 
 
 def pieces(*paths):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
-from attncli.base.installing import install_hint
+from attncli.base.errors import install_hint
 from attncli.corpus.inputs.treebank import cycle
 
 

@@ -13,9 +13,8 @@ from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.shares import row_shares
 from attncli.analysis.words import merge_words
-from attncli.live.explorer.look import Look
-from attncli.live.explorer.messages import Failed
-from attncli.live.explorer.panes import HeadsPane, MapPane, TokensPane
+from attncli.live.explorer.app import Failed
+from attncli.live.explorer.panes import HeadsPane, Look, MapPane, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.request import Input
 

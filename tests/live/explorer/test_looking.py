@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.analysis.telling import telling_head
-from attncli.live.explorer.look import Look
-from attncli.live.explorer.panes import CellPane, HeadsPane, MapPane, Pane, TokensPane
+from attncli.live.explorer.panes import CellPane, HeadsPane, Look, MapPane, Pane, TokensPane
 from attncli.record.request import Input, Request
 from attncli.record.selection import numbered_names
 from attncli.render.terminal.one_head import in_width, strongest_keys

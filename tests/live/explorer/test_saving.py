@@ -11,8 +11,8 @@ from exploring import PATIENCE, TEXT, explore
 from PIL import Image
 
 from attncli.base.errors import RequestError
-from attncli.live.explorer.look import Look
-from attncli.live.explorer.saving import command
+from attncli.live.explorer.app import command
+from attncli.live.explorer.panes import Look
 from attncli.models.opening import Opening
 from attncli.record import load_record
 from attncli.record.request import Input
@@ -167,7 +167,7 @@ def test_no_command_has_what_could_command_a_terminal():
 
 
 def test_a_wrong_suffix_is_refused_before_anything_runs(session, tmp_path, monkeypatch):
-    from attncli.live.explorer.saving import save
+    from attncli.live.explorer.app import save
 
     monkeypatch.setattr(type(session), "records", None)
     with pytest.raises(RequestError, match="a picture, a page or a record"):

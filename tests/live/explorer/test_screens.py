@@ -9,7 +9,7 @@ from exploring import Exploring, session_of
 
 from attncli.live import Session
 from attncli.live.explorer.app import Explorer
-from attncli.live.explorer.look import Look
+from attncli.live.explorer.panes import Look
 from attncli.record import ModelInfo, record_of
 from attncli.record.request import Input
 

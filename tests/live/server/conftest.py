@@ -4,7 +4,7 @@ import pytest
 from serving import TEXT, serving
 
 from attncli.live import Session
-from attncli.live.server.site import Site
+from attncli.live.server.app import Site
 from attncli.models.opening import Opening
 from attncli.record.request import Input
 

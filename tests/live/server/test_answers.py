@@ -10,7 +10,7 @@ import pytest
 from serving import serving
 
 from attncli.live import Session
-from attncli.live.server.site import Site
+from attncli.live.server.app import Site
 from attncli.models.opening import Opening
 from attncli.models.tapped import under_masks
 from attncli.record.request import Grouping, Input, Request

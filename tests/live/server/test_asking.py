@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving import LOOK, STATE, read
 
-from attncli.live.server import limits
-from attncli.live.server.asking import saving_of, wish_of
+from attncli.live.server import guard as limits
+from attncli.live.server.app import saving_of, wish_of
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from serving import LOOK
 
-from attncli.live.server import limits
+from attncli.live.server import guard as limits
 
 MOST_GROWTH = 150  # MB, of a process in which 1,000 clients ask at once
 

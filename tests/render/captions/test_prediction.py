@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from records import record_of
 
-from attncli.record.prediction import Answer, Said
+from attncli.record.parts import Answer, Said
 from attncli.render.captions.prediction import prediction_lines
 
 

@@ -40,7 +40,7 @@ def test_matrix_hatches_what_the_layer_hides(opened, record, layer, words):
 
 
 def groups(record):
-    from attncli.text.words import word_groups
+    from attncli.text.tokens import word_groups
 
     return word_groups(record.tokens)
 
