@@ -12,9 +12,13 @@ Or import them: `from attncli.testing import assert_attention, assert_no_leak`. 
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
+
+if TYPE_CHECKING:
+    from attncli.checks.behaviour.subject import Subject
 
 LAWS = ("look-ahead", "padding on the right", "padding on the left")
 
@@ -53,15 +57,39 @@ def assert_no_leak(
     Raises AssertionError with position, layer, head and size of the leak; RequestError where nothing can be checked.
     """
     __tracebackhide__ = True
-    from attncli.checks.behaviour.examine import examine
-    from attncli.checks.behaviour.opening import subject_of_model
+    from attncli.checks.behaviour.laws import examine
 
-    subject = subject_of_model(model, call, causal, vocab_size, width)
-    found = examine(type(model).__name__, "model", lambda _: subject, ("as it is",), LAWS)
-    if found.broken:
-        raise AssertionError(str(found))
-    if not found.right:
-        raise RequestError(f"nothing of {found.name} could be checked: {'; '.join(map(str, found.outcomes))}")
+    subject = open_model(model, call, causal, vocab_size, width)
+    result = examine(type(model).__name__, "model", lambda _: subject, ("",), LAWS)
+    if result.broken:
+        raise AssertionError(str(result))
+    if not result.right:
+        raise RequestError(f"nothing of {result.name} could be checked: {'; '.join(map(str, result.outcomes))}")
+
+
+def open_model(
+    model: Any, call: Callable[..., Any] | None, causal: bool | None, vocab_size: int | None, width: int | None
+) -> "Subject":
+    """Make a subject of the caller's model. Raises RequestError where nothing says what the model reads."""
+    import torch
+    from transformers import PreTrainedModel
+
+    from attncli.checks.behaviour.opening import make_subject
+    from attncli.checks.behaviour.subject import Subject
+
+    if isinstance(model, PreTrainedModel) and call is None:
+        return make_subject(deepcopy(model), causal)
+    if (vocab_size is None) == (width is None):
+        raise RequestError("Say what the model reads: vocab_size= for ids, or width= for vectors.")
+    if getattr(model, "training", False):
+        raise RequestError("The model is in training mode, where dropout changes every output. Call its .eval() first.")
+    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
+    dtype = next((one.dtype for one in parameters), torch.float32)
+    subject = Subject(model, call or (lambda texts, _: model(texts)), causal is not False, vocab_size, width, dtype)
+    subject.takes_padding = call is not None
+    with torch.no_grad():
+        subject.find_places()
+    return subject
 
 
 if "pytest" in sys.modules:

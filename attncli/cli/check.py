@@ -8,9 +8,8 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
-from attncli.checks.behaviour.naming import names_model
 from attncli.cli import completion, options, output
-from attncli.cli.check_models import check_model
+from attncli.cli.check_models import check_model, names_model
 from attncli.cli.given import refuse
 
 WRONG = 1
