@@ -5,7 +5,7 @@
 
 
     def test_no_leak(assert_no_leak):
-        assert_no_leak(MyModel(), vocab_size=100)
+        assert_no_leak(MyModel().eval(), vocab_size=100)
 
 Or import them: `from attncli.testing import assert_attention, assert_no_leak`. Importing this module imports no torch.
 """
@@ -31,9 +31,9 @@ def assert_attention(module: Any, **options: Any) -> None:
     __tracebackhide__ = True
     from attncli.checks.theirs.checking import check
 
-    found = check(module, **options)
-    if not found.right:
-        raise AssertionError(str(found))
+    result = check(module, **options)
+    if not result.right:
+        raise AssertionError(str(result))
 
 
 def assert_no_leak(
@@ -44,15 +44,15 @@ def assert_no_leak(
     vocab_size: int | None = None,
     width: int | None = None,
 ) -> None:
-    """Assert that a model shows no token what follows it, and that [PAD] moves nothing. It is not changed.
+    """Assert that no token of a model sees a later one, and that [PAD] moves nothing. The model is not changed.
 
         assert_no_leak(network)                            # a model of transformers
-        assert_no_leak(MyGPT(), vocab_size=100)            # ids `[text, token]` in, vectors or logits out
-        assert_no_leak(MyLayer(64), width=64)              # vectors `[text, token, width]` in and out
+        assert_no_leak(MyGPT(), vocab_size=100)            # reads ids `[text, token]`, returns vectors or logits
+        assert_no_leak(MyLayer(64), width=64)              # reads and returns vectors `[text, token, width]`
         assert_no_leak(MyBERT(), vocab_size=100, causal=False, call=lambda ids, real: bert(ids, key_padding_mask=~real))
 
-    call: runs it on texts and on which tokens are real, bool `[text, token]`, or None for all; without it a model that
-    is not of transformers is asked about the future alone. causal: by default what the configuration says, else True.
+    call: runs the model on texts and a mask of the real tokens, bool `[text, token]`, or None if all are real. Without
+    it, [PAD] is checked only in models of transformers. causal: by default what the configuration says, else True.
 
     Raises AssertionError with position, layer, head and size of the leak; RequestError where nothing can be checked.
     """

@@ -33,7 +33,7 @@ SHORT = {"eager": "eager", "sdpa": "sdpa", "flex_attention": "flex", "flash_atte
 CELLS = {True: "yes", False: "**NO**", None: "-"}
 KNOWN = {("mamba", "cached steps"), ("jamba", "cached steps")}  # limitations that transformers' source names
 HEAD = """{count} model types, transformers {transformers}, torch {torch}.
-"-": the law does not apply, or the backend is the first one. "note": transformers does not promise it (see above).
+"-": the law does not apply, the backend is the first one, or the model fails. "note": transformers does not promise it.
 "known": a limitation that transformers' source names (see above). A backend without a row is not available there. Flash
 attention was never checked.
 """

@@ -2,8 +2,8 @@
 
 Every law compares vectors that must be equal. They may differ by rounding: by 32 eps x layers x their size, as in
 `attncli.checks.tolerance`. The eps is that of float32 even in float64, as most models compute softmax, norms and angles
-in float32; where a model does not run in float64, the tolerance is 32 times as large. A difference is
-named by the first layer whose heads moved, as no earlier layer can have moved it.
+in float32. Where a model does not run in float64, the tolerance is 32 times as large. A difference is named by the
+first layer whose heads moved, as no earlier layer can have moved it.
 
 transformers does not promise everything that a law compares. Such a difference is a note ("not promised: ...").
 """
@@ -11,6 +11,7 @@ transformers does not promise everything that a law compares. Such a difference 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from functools import partial
 from operator import itemgetter
 from typing import Any
 from unittest.mock import patch
@@ -141,7 +142,8 @@ def compare_gradients(subject: Subject) -> Outcome:
             if gradient is not None:
                 size = gradient.abs().amax(-1)[0].double().nan_to_num(nan=torch.inf)
                 later = token + 1 + int(size[token + 1 :].argmax())
-                difference, tolerance = float(size[later]), torch.finfo(torch.float32).eps * float(size.max())
+                largest = float(size.nan_to_num(posinf=0.0).max())
+                difference, tolerance = float(size[later]), torch.finfo(torch.float32).eps * largest
                 outcomes.append(Outcome(difference <= tolerance, "", difference, tolerance, token, cause=later))
     return worst(outcomes)
 
@@ -176,7 +178,7 @@ def padding(subject: Subject, lengths: Sequence[int], sides: Sequence[str]) -> O
                 mine = run.map(itemgetter((slice(row, row + 1), slice(None) if equal is None else real[row])))
                 outcome = compare(alone, mine)
                 if side == "left" and not subject.takes_positions and not outcome.holds:
-                    note = f"{NOT_PROMISED}equality with the text alone, as the model takes no position_ids"
+                    note = f"{NOT_PROMISED}equality with the text alone, as positions count [PAD]"
                 else:
                     outcomes[f"text {row} with [PAD] on the {side} differs from the text alone"] = outcome
     return judge(outcomes, note)
@@ -191,27 +193,25 @@ def cached_steps(subject: Subject) -> Outcome:
         return Outcome(None, "the model has no cache" if subject.causal else "an encoder has no cache")
     length, half, note = subject.length, subject.length // 2, ""
     single = [1] * length
-    outcomes = {}
     with torch.no_grad():
         text = subject.texts()
+        steps = partial(run_in_steps, subject, text)
         expected = subject.run(text).decoder()
         real = real_tokens([length]) if subject.takes_positions and subject.takes_padding else None
-        outcomes["one token at a time"] = compare(expected, run_in_steps(subject, text, single, real))
-        outcomes["in chunks"] = compare(expected, run_in_steps(subject, text, [3, 1, 5, length - 9], real))
-        outcomes["twice from one cache"] = compare(
-            expected, run_in_steps(subject, text, [half, length - half], real, 2)
-        )
+        outcomes = {
+            "one token at a time": compare(expected, steps(single, real)),
+            "in chunks": compare(expected, steps([3, 1, 5, length - 9], real)),
+            "twice from one cache": compare(expected, steps([half, length - half], real, times=2)),
+        }
         if real is not None:
-            alone = run_in_steps(subject, text, single, None)
-            outcome = compare(expected, alone)
-            if not outcome.holds and compare(run_in_steps(subject, text, single, None, count=False), alone).holds:
-                note = f"{NOT_PROMISED}steps without position_ids, which the model counts from 0; `generate` gives them"
-            else:
+            outcome = compare(expected, steps(single, None))
+            if outcome.holds or not compare(steps(single, None, count=False), steps(single, None)).holds:
                 outcomes["without position_ids"] = outcome
+            else:
+                note = f"{NOT_PROMISED}steps without position_ids, which the model counts from 0; `generate` gives them"
             real = real_tokens([length - PADS], "left", length)
-            steps = run_in_steps(subject, text, [PADS + 1, *single[PADS + 1 :]], real)
-            padded = compare(subject.run(text, real), steps, real)
-            outcomes["one token at a time, with [PAD] on the left"] = padded
+            padded = steps([PADS + 1, *single[PADS + 1 :]], real)
+            outcomes["one token at a time, with [PAD] on the left"] = compare(subject.run(text, real), padded, real)
     return judge(outcomes, note)
 
 
@@ -266,15 +266,17 @@ def packed(subject: Subject) -> Outcome:
 
 
 def why_not_promised(config: Any, mask_gets_positions: bool) -> str:
-    """Return why transformers does not promise to keep documents apart by position_ids; "" if it does.
+    """Return why transformers does not promise to keep documents apart by position_ids; "" if it promises it.
 
-    See docs/source/en/padding_free.md of transformers, and its pull request 39194 for eager, sdpa and flex.
+    See docs/source/en/padding_free.md of transformers, and its pull request 39194 for eager, sdpa and flex attention.
     """
-    kinds = getattr(config, "layer_types", None) or ()
-    if others := ", ".join({kind: 0 for kind in kinds if kind not in ATTENTION_KINDS}):
-        return f"layers without attention ({others}) do not tell documents apart by position_ids"
+    kinds = dict.fromkeys(getattr(config, "layer_types", None) or ())
+    others = ", ".join(kind for kind in kinds if kind not in ATTENTION_KINDS)
     backend = getattr(config, "_attn_implementation", "")
-    return "" if mask_gets_positions or "flash" in backend else f"{backend} attention of this model does not tell documents apart by position_ids"
+    if not others and (mask_gets_positions or "flash" in backend):
+        return ""
+    reason = f"layers without attention ({others}) do" if others else f"{backend} attention of this model does"
+    return f"{reason} not tell documents apart by position_ids"
 
 
 ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention")

@@ -39,23 +39,23 @@ def open_named(name: str) -> Opened:
     if name.startswith(PREFIX):
         return open_config(name, small_config_of_type(member))
     try:
-        found = getattr(importlib.import_module(module), member)
+        named = getattr(importlib.import_module(module), member)
     except (ImportError, AttributeError) as error:
         raise RequestError(f"there is no {quoted(name)}: {first_line(error)}") from error
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+    if not (isinstance(named, type) and issubclass(named, nn.Module)):
         raise RequestError(f"{quoted(name)} is no class of modules")
-    config_class = getattr(found, "config_class", None)
+    config_class = getattr(named, "config_class", None)
     if config_class is None:  # a module of a model: it is checked inside the smallest model
         model_type = module.split(".")[2] if module.startswith("transformers.models.") else ""
         opened = open_config(name, small_config_of_type(model_type))
-        if not any(isinstance(one, found) for one in opened.make("eager").model.modules()):
+        if not any(isinstance(one, named) for one in opened.make("eager").model.modules()):
             raise RequestError(f"no small {model_type} has a {member}: check transformers:{model_type}")
         return opened._replace(kind=f"{opened.kind} with this module")
     if module.split(".")[0] == "transformers":
-        return open_config(name, small_config_of_type(config_class.model_type), found)
+        return open_config(name, small_config_of_type(config_class.model_type), named)
     default = config_class()
     known = {*default.to_dict(), *type(default).attribute_map}
-    return open_config(name, config_class(**{key: value for key, value in SMALL.items() if key in known}), found)
+    return open_config(name, config_class(**{key: value for key, value in SMALL.items() if key in known}), named)
 
 
 def small_config_of_type(model_type: str) -> Any:

@@ -31,10 +31,12 @@ def laws_lines(document: dict[str, Any], canvas: Canvas) -> list[Prose]:
     """Return the verdict, the place of each leak, what is not promised, and what was not checked and why."""
     lines = [document["verdict"]]
     lines += [f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False]
+    checked = {one["name"] for one in document["checks"] if one["holds"] is not None}
     for one in document["checks"]:
         if one["note"].startswith(NOTE):
             lines.append(f"{one['name']}: {one['note']}")
         elif one["holds"] is None:
-            lines.append(f"not checked: {one['name']} ({one['note']})")
+            law = f"{one['name']} with {one['backend']}" if one["name"] in checked else one["name"]
+            lines.append(f"not checked: {law} ({one['note']})")
     lines += [f"not checked: {one['name']} ({one['note']})" for one in document["backends"] if not one["available"]]
     return [Prose(printable(line), "" if number else canvas.strong) for number, line in enumerate(dict.fromkeys(lines))]
