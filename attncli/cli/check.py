@@ -8,11 +8,10 @@ import typer
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
-from attncli.checks.behaviour.naming import names_model
 from attncli.cli import options, output
-from attncli.cli.check_models import check_model
+from attncli.cli.check_models import check_model, names_model
 from attncli.cli.given import refuse
-from attncli.features import completion
+from attncli.features import completion as completion
 
 WRONG = 1
 SECONDS, GIGABYTES = 60.0, 4.0

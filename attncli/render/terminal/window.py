@@ -1,6 +1,6 @@
 """One head in a window: its map with what is held marked, and its tokens with their strongest keys.
 
-A map that has no room is a picture of all of it (`attncli.render.terminal.panels.picture`) until something is held;
+A map that has no room is a picture of all of it (`attncli.report.terminal.picture`) until something is held;
 then it is the part around that.
 """
 
