@@ -76,30 +76,23 @@ class Case(NamedTuple):
 
 # --- small programs ---------------------------------------------------------------------------------------
 
-RIGHT = tuple(
-    Case(name, f"right_{file}.py", name)
-    for file, names in {
-        "functions": "plain annotated with_torch_einsum tokens_before_heads keys_third batched batched_added "
-        "one_matrix in_loops online_softmax by_logsumexp fused_kernel fused_kernel_of_tokens_before_heads "
-        "flex weights_first as_dict blocked added key_padding broadcast_padding valid_lengths two_masks scaled_on_both_sides "
-        "softmax_by_hand causal causal_or_not grouped a_head_at_a_time backward_by_hand DotProduct",
-        "numpy": "matrices with_mask with_einsum one_query_at_a_time causal_matrices NumpyAttention NumpyHead",
-        "modules": "MultiHeadAttention ProjAttention EncoderSelfAttention DimHeadAttention CrossAttention ListOfLinears "
-        "LinearQ QLinear FullyConnected Projections UnifyHeads ValuesFirst Interleaved GroupedQuery MultiQuery "
-        "ThreeHeadsDim HeadsThreeDim HeadsDimThree InProjection CausalSelfAttention CausalOfContext CausalColumns "
-        "Inherits Wraps MultiheadAttention make_attention MatricesBehind MatricesBefore HeadMatrices HeadByHead "
-        "SelfAttention OneHeadOfMatrix TokenFirst RearrangeLayers",
-    }.items()
-    for name in names.split()
+HELPERS = {"HandBackward", "softmax", "GPTConfig", "Head"}
+
+
+def definitions(file: str) -> list[str]:
+    """Return the functions and classes of a file, without helpers."""
+    found = re.findall(r"^(?:def|class) (\w+)", (CASES / file).read_text(encoding="utf-8"), re.MULTILINE)
+    return [name for name in found if name not in HELPERS]
+
+
+RIGHT = (
+    *(Case(name, "right_functions.py", name) for name in definitions("right_functions.py")),
+    *(Case(name, "right_numpy.py", name) for name in definitions("right_numpy.py")),
+    *(Case(name, "right_modules.py", name) for name in (*definitions("right_modules.py"), "MultiheadAttention")),
 )
 TUTORIALS = tuple(
     Case(name, "tutorials.py", name, mistakes=("mask never used",) if name.startswith("First") else ())
-    for name in (
-        "FirstMultiHeadAttention",
-        "FirstSelfAttention",
-        "CompleteMultiHeadAttention",
-        "CompleteSelfAttention",
-    )
+    for name in definitions("tutorials.py")
 )
 # What each part of bases.py and bases_numpy.py defines.
 BASES = {
@@ -262,11 +255,12 @@ STYLES = RIGHT_STYLES + WRONG_STYLES
 
 
 class Result(NamedTuple):
-    """The verdict on a case: "right", "wrong" or "refused". names: the mistakes that were named. said: the reason."""
+    """The verdict on a case: "right", "wrong" or "refused". names, line: the mistakes that were named, and the line."""
 
     verdict: str
-    names: tuple[str, ...]
     said: str
+    names: tuple[str, ...] = ()
+    line: int | None = None
 
 
 @cache
@@ -278,8 +272,9 @@ def result_of(title: str) -> Result:
         try:
             found = attncli.check(case.load(Path(folder)), **case.options)
         except attncli.RequestError as error:
-            return Result("refused", (), str(error))
-    return Result("right" if found.right else "wrong", tuple(one.mistake for one in found.diagnosis), str(found))
+            return Result("refused", str(error))
+    line = next((one.line for one in found.diagnosis if one.line), None)
+    return Result("right" if found.right else "wrong", str(found), tuple(x.mistake for x in found.diagnosis), line)
 
 
 EVERY = {case.title: case for case in (*RIGHT, *TUTORIALS, *PLANTED, *PAIRS, *STYLES)}
