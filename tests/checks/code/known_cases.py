@@ -1,7 +1,7 @@
-"""Attention on which `attncli check` is judged, as data in `cases/`. `test_proofs.py` proves each with torch alone.
+"""Attention on which `attncli check` is judged, as data in `cases/`.
 
-`RIGHT` and `PLANTED` with `PAIRS` are small programs, and `STYLES` is code as people ship it. A wrong case is a
-right one with some lines replaced, as the two files mistakes.txt say.
+`RIGHT`, `PLANTED` and `PAIRS` are small programs. `STYLES` is code as people ship it, which `test_proofs.py` proves by
+torch alone to be what it says. A wrong case is a right one with some lines replaced, as the two files mistakes.txt say.
 
     python tests/checks/code/known_cases.py             what check says of all of them, some minutes
     python tests/checks/code/known_cases.py "no scale"  of those with these words in their title
@@ -17,13 +17,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from checks.code.composed import program, style_of
+
 import attncli
 
 CASES = Path(__file__).parent / "cases"
 
 
 class Case(NamedTuple):
-    """`name` in `file`, or in its part `part`, where each `old` of edits is replaced by its `new`.
+    """`name` in `file` (or in its part `part`, or in `text`), where each `old` of edits is replaced by its `new`.
 
     options: the options of `check`. adapter: code that follows the file. mistakes: what is wrong, empty if nothing is.
     These are the names that `check` has for them, or plain words for a style. twin: the title of the same style
@@ -35,6 +40,7 @@ class Case(NamedTuple):
     name: str
     options: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
     part: str = ""
+    text: str = ""
     adapter: str = ""
     mistakes: tuple[str, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
@@ -48,7 +54,7 @@ class Case(NamedTuple):
     @property
     def base(self) -> str:
         """The program without the mistakes."""
-        text = (CASES / self.file).read_text(encoding="utf-8")
+        text = self.text or (CASES / self.file).read_text(encoding="utf-8")
         if not self.part:
             return text
         imports, *parts = re.split(r"^# --- (\w+)\n", text, flags=re.MULTILINE)
@@ -76,49 +82,66 @@ class Case(NamedTuple):
 
 # --- small programs ---------------------------------------------------------------------------------------
 
-HELPERS = {"HandBackward", "softmax", "GPTConfig", "Head"}
+COMPOSED = {
+    "with_torch_einsum": {"core": "einsum", "mask": True},
+    "tokens_before_heads": {"tokens first": True, "core": "einsum", "mask": True},
+    "fused_kernel_of_tokens_before_heads": {"tokens first": True, "core": "sdpa"},
+    "blocked": {"mask": True, "means": "forbidden"},
+    "added": {"mask": True, "means": "added"},
+    "key_padding": {"padding": True, "means": "forbidden"},
+    "two_masks": {"mask": True, "padding": True, "core": "einsum"},
+    "scaled_queries": {"mask": True, "scale": "query"},
+    "causal": {"causal": True},
+    "MultiHeadAttention": {"inputs": "q k v", "names": "W_q W_k W_v W_o", "mask": True, "dropout": True},
+    "ProjAttention": {"bias": True, "mask": True, "means": "added", "weights": True, "scale": "query"},
+    "CrossAttention": {"inputs": "memory", "names": "wq wk wv wo", "core": "sdpa"},
+    "LinearQ": {"inputs": "q k v", "names": "linear_q linear_k linear_v linear_o", "bias": True},
+    "QLinear": {"inputs": "q k v", "names": "q_linear k_linear v_linear out", "mask": True, "weights": True},
+    "UnifyHeads": {"names": "toqueries tokeys tovalues unifyheads"},
+    "ValuesFirst": {"inputs": "v k q", "names": "queries keys values fc_out", "mask": True, "core": "einsum"},
+    "Interleaved": {"turns": True, "names": "lin_q lin_k lin_v lin_out"},
+    "MultiQuery": {"key_heads": 1, "names": "Wq Wk Wv Wo", "mask": True},
+    "HeadsThreeDim": {"fused": "h three d", "bias": True, "mask": True},
+    "HeadsDimThree": {"fused": "h d three", "mask": True},
+    "MatricesBehind": {"matrices": True, "names": "W_Q W_K W_V W_O"},
+    "TokenFirst": {"tokens first": True, "names": "q k v o", "mask": True, "means": "added"},
+}
 
 
-def definitions(file: str) -> list[str]:
-    """Return the functions and classes of a file, without helpers."""
+def composed(title: str, chosen: dict[str, Any]) -> Case:
+    module = title[0].isupper()
+    style = style_of(kind="module" if module else "function", **chosen)
+    return Case(title, "composed.py", "Attention" if module else "attention", text=program(style))
+
+
+def definitions(file: str) -> Iterator[Case]:
+    """Return a right case for each function and class of a file, without helpers."""
     found = re.findall(r"^(?:def|class) (\w+)", (CASES / file).read_text(encoding="utf-8"), re.MULTILINE)
-    return [name for name in found if name not in HELPERS]
+    return (Case(name, file, name) for name in found if name not in ("HandBackward", "softmax"))
 
 
-RIGHT = (
-    *(Case(name, "right_functions.py", name) for name in definitions("right_functions.py")),
-    *(Case(name, "right_numpy.py", name) for name in definitions("right_numpy.py")),
-    *(Case(name, "right_modules.py", name) for name in (*definitions("right_modules.py"), "MultiheadAttention")),
-)
 TUTORIALS = tuple(
-    Case(name, "tutorials.py", name, mistakes=("mask never used",) if name.startswith("First") else ())
-    for name in definitions("tutorials.py")
+    case._replace(mistakes=("mask never used",) if case.title.startswith("First") else ())
+    for case in definitions("tutorials.py")
 )
-# What each part of bases.py and bases_numpy.py defines.
+# The parts of bases.py and bases_numpy.py, and what they define.
+BASE_NAMES = """
+separate:MultiHeadAttention einsums:EinsumAttention fused:FusedAttention function:attention padded:masked_attention
+arrays:attention array_class:NumpyAttention head_by_head:HeadByHead rearranged:Attention
+causal_buffer:CausalSelfAttention causal_function:causal_attention causal_arrays:masked_attention causal_loop:decode
+causal_places:MaskedSelfAttention grouped_module:GroupedQueryAttention grouped_function:grouped_attention
+grouped_arrays:grouped_query_attention grouped_loop:GroupedHeads grouped_einsum:attend_in_groups
+"""
 BASES = {
     part: Case(part, "bases_numpy.py" if "array" in part else "bases.py", name, part=part)
-    for part, name in {
-        "separate": "MultiHeadAttention",
-        "einsums": "EinsumAttention",
-        "fused": "FusedAttention",
-        "function": "attention",
-        "padded": "masked_attention",
-        "arrays": "attention",
-        "array_class": "NumpyAttention",
-        "head_by_head": "HeadByHead",
-        "rearranged": "Attention",
-        "causal_buffer": "CausalSelfAttention",
-        "causal_function": "causal_attention",
-        "causal_arrays": "masked_attention",
-        "causal_loop": "decode",
-        "causal_places": "MaskedSelfAttention",
-        "grouped_module": "GroupedQueryAttention",
-        "grouped_function": "grouped_attention",
-        "grouped_arrays": "grouped_query_attention",
-        "grouped_loop": "GroupedHeads",
-        "grouped_einsum": "attend_in_groups",
-    }.items()
+    for part, name in re.findall(r"(\w+):(\w+)", BASE_NAMES)
 }
+RIGHT = (
+    *(case for file in ("functions", "numpy", "modules") for case in definitions(f"right_{file}.py")),
+    Case("MultiheadAttention", "right_modules.py", "MultiheadAttention"),
+    *(composed(title, chosen) for title, chosen in COMPOSED.items()),
+    *BASES.values(),
+)
 # These are mistakes only if the user says what is meant.
 SAID = {
     "mask inverted": {"means": "allowed"},
@@ -129,11 +152,12 @@ SAID = {
 
 def planted() -> Iterator[Case]:
     """Read the mistakes in `BASES`."""
-    _, *blocks = (CASES / "mistakes.txt").read_text(encoding="utf-8").split("\n\n")
-    for block in blocks:
-        mistake, edits = block.split("\n", 1)
-        for part, *edit in re.findall(r"^  (\w+): `(.*)`\s+→ `(.*)`$", edits, re.MULTILINE):
-            old, new = (text.replace("\\n", "\n") for text in edit)
+    for line in (CASES / "mistakes.txt").read_text(encoding="utf-8").splitlines()[2:]:
+        edit = re.fullmatch(r"  (\w+): `(.*)` → `(.*)`", line)
+        if edit is None:
+            mistake = line
+        else:
+            part, old, new = (text.replace("\\n", "\n") for text in edit.groups())
             yield BASES[part]._replace(
                 title=f"{mistake}, {part}", options=SAID.get(mistake, {}), mistakes=(mistake,), edits=((old, new),)
             )
@@ -142,27 +166,34 @@ def planted() -> Iterator[Case]:
 PLANTED = tuple(planted())
 
 
-def pair(part: str, first: str, second: str) -> Case:
-    one, other = (next(case for case in PLANTED if case.title == f"{name}, {part}") for name in (first, second))
-    return one._replace(title=f"{first} and {second}, {part}", mistakes=(first, second), edits=one.edits + other.edits)
+def pairs() -> Iterator[Case]:
+    """Join two mistakes in one program."""
+    by_title = {case.title: case for case in PLANTED}
+    for line in PAIRED.strip().splitlines():
+        part, names = line.split(": ")
+        one, other = (by_title[f"{name}, {part}"] for name in names.split(" + "))
+        title, mistakes = f"{names}, {part}", one.mistakes + other.mistakes
+        yield one._replace(title=title, mistakes=mistakes, edits=one.edits + other.edits)
 
 
-PAIRS = (
-    pair("separate", "no scale", "no W_O"),
-    pair("separate", "no scale", "mask never used"),
-    pair("separate", "scale by d_model", "heads joined in the wrong order"),
-    pair("separate", "q and k swapped", "bias left out"),
-    pair("einsums", "no scale", "softmax over queries"),
-    pair("einsums", "transposed W", "heads joined in the wrong order"),
-    pair("fused", "scale by d_model", "[PAD] hidden as query"),
-    pair("function", "no scale", "q and k swapped"),
-    pair("function", "no scale", "mask after softmax"),
-    pair("arrays", "keys as values", "softmax over heads"),
-    pair("arrays", "no scale", "mask multiplied"),
-    pair("head_by_head", "keys as values", "no W_O"),
-    pair("rearranged", "heads split by view", "heads joined in the wrong order"),
-    pair("array_class", "values not projected", "no W_O"),
-)
+# The part of the bases, and two mistakes in it.
+PAIRED = """
+separate: no scale + no W_O
+separate: no scale + mask never used
+separate: scale by d_model + heads joined in the wrong order
+separate: q and k swapped + bias left out
+einsums: no scale + softmax over queries
+einsums: transposed W + heads joined in the wrong order
+fused: scale by d_model + [PAD] hidden as query
+function: no scale + q and k swapped
+function: no scale + mask after softmax
+arrays: keys as values + softmax over heads
+arrays: no scale + mask multiplied
+head_by_head: keys as values + no W_O
+rearranged: heads split by view + heads joined in the wrong order
+array_class: values not projected + no W_O
+"""
+PAIRS = tuple(pairs())
 
 # --- code as people ship it -------------------------------------------------------------------------------
 
@@ -190,47 +221,28 @@ OPTIONS = {
     "BART cached memory": {"means": "added"},
     "TensorFlow-like numpy": {"means": "forbidden"},
 }
+# File: title = name; title = name.
+STYLE_NAMES = """
+annotated_transformer: annotated attention = attention; annotated heads = MultiHeadedAttention
+d2l: d2l additive = AdditiveAttention; d2l dot product = DotProductAttention; d2l heads, lazy = MultiHeadAttention
+x_transformers: lucidrains context = Attention; lucidrains null key = CrossAttention
+gpt: minGPT buffer = CausalSelfAttention; GPT-2 cache = GPT2Attention; GPT-J float32 scale = GPTJAttention
+gpt: causal and padding = PaddedCausalAttention
+llama: Llama freqs_cis = LlamaReferenceAttention; Llama rotary and cache = LlamaAttention
+llama: Mistral window = MistralAttention; Gemma 2 softcap = Gemma2Attention; gpt-oss sinks = GptOssAttention
+llama: Qwen3 norms = Qwen3Attention
+biases: ALiBi = AlibiAttention; T5 bias = T5Attention
+encoders: BERT head_mask = BertSelfAttention; two masks, NaN = MultiheadAttention; xformers layout = MemEffAttention
+encoders: einsum with bias = EinsumDenseAttention; flex_attention = FlexAttention
+seq2seq: Bahdanau = BahdanauAttention; BART cached memory = BartAttention
+seq2seq: memory with its own mask = DecoderCrossAttention
+kernels: flash in blocks = flash_attention; tokens in columns = ColumnSelfAttention
+tensorflow_like: TensorFlow-like numpy = scaled_dot_product_attention
+"""
 RIGHT_STYLES = tuple(
     Case(title, f"styles/{file}.py", name, OPTIONS.get(title, {}), adapter=ADAPTERS.get(title, ""))
-    for file, styles in {
-        "annotated_transformer": {"annotated attention": "attention", "annotated heads": "MultiHeadedAttention"},
-        "d2l": {
-            "d2l additive": "AdditiveAttention",
-            "d2l dot product": "DotProductAttention",
-            "d2l heads, lazy": "MultiHeadAttention",
-        },
-        "x_transformers": {"lucidrains context": "Attention", "lucidrains null key": "CrossAttention"},
-        "gpt": {
-            "minGPT buffer": "CausalSelfAttention",
-            "GPT-2 cache": "GPT2Attention",
-            "GPT-J float32 scale": "GPTJAttention",
-            "causal and padding": "PaddedCausalAttention",
-        },
-        "llama": {
-            "Llama freqs_cis": "LlamaReferenceAttention",
-            "Llama rotary and cache": "LlamaAttention",
-            "Mistral window": "MistralAttention",
-            "Gemma 2 softcap": "Gemma2Attention",
-            "gpt-oss sinks": "GptOssAttention",
-            "Qwen3 norms": "Qwen3Attention",
-        },
-        "biases": {"ALiBi": "AlibiAttention", "T5 bias": "T5Attention"},
-        "encoders": {
-            "BERT head_mask": "BertSelfAttention",
-            "two masks, NaN": "MultiheadAttention",
-            "xformers layout": "MemEffAttention",
-            "einsum with bias": "EinsumDenseAttention",
-            "flex_attention": "FlexAttention",
-        },
-        "seq2seq": {
-            "Bahdanau": "BahdanauAttention",
-            "BART cached memory": "BartAttention",
-            "memory with its own mask": "DecoderCrossAttention",
-        },
-        "kernels": {"flash in blocks": "flash_attention", "tokens in columns": "ColumnSelfAttention"},
-        "tensorflow_like": {"TensorFlow-like numpy": "scaled_dot_product_attention"},
-    }.items()
-    for title, name in styles.items()
+    for file, styles in (line.split(": ") for line in STYLE_NAMES.strip().splitlines())
+    for title, name in (style.split(" = ") for style in styles.split("; "))
 )
 
 

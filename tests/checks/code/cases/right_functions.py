@@ -4,42 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from einops import einsum
 from torch.nn.attention.flex_attention import flex_attention
-
-
-def plain(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if mask is not None:
-        scores = scores.masked_fill(mask == 0, float("-inf"))
-    return torch.softmax(scores, dim=-1) @ v
-
-
-def annotated(query, key, value, mask=None, dropout=None):
-    """mask: 1 where a query may look."""
-    d_k = query.size(-1)
-    scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
-    if mask is not None:
-        scores = scores.masked_fill(mask == 0, -math.inf)
-    p_attn = scores.softmax(dim=-1)
-    if dropout is not None:
-        p_attn = dropout(p_attn)
-    return torch.matmul(p_attn, value), p_attn
-
-
-def with_torch_einsum(q, k, v, mask=None):
-    logits = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
-    if mask is not None:
-        logits = torch.where(mask, logits, -torch.inf)
-    return torch.einsum("bhij,bhjd->bhid", logits.softmax(-1), v)
-
-
-def tokens_before_heads(query, key, value, mask=None):
-    """[batch, token, head, head_dim]; mask [query, key], True = look."""
-    scores = einsum(query, key, "b i h d, b j h d -> b h i j") / query.shape[-1] ** 0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return einsum(scores.softmax(dim=-1), value, "b h i j, b j h d -> b i h d")
 
 
 def keys_third(q, k, v):
@@ -114,12 +79,6 @@ def fused_kernel(query, key, value, attn_mask=None, is_causal=False, scale=None)
     return F.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
-def fused_kernel_of_tokens_before_heads(q, k, v):
-    """[batch, token, head, head_dim]"""
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-
-
 def flex(q, k, v, mask=None):
     """[batch, head, token, dim]; forward only, on a CPU."""
     if mask is None:
@@ -144,62 +103,11 @@ def as_dict(query, key, value, mask=None):
     return {"output": weights @ value, "attention": weights}
 
 
-def blocked(q, k, v, mask=None):
-    """mask: True where a query must not look."""
-    scores = torch.matmul(q, k.transpose(-2, -1)).div(math.sqrt(q.size(-1)))
-    if mask is not None:
-        scores = scores.masked_fill(mask, -1 * math.inf)
-    return scores.softmax(-1).matmul(v)
-
-
-def added(q, k, v, mask=None):
-    """mask: added to the scores; 0 or -inf."""
-    scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(k.size(-1)))
-    if mask is not None:
-        scores = scores + mask
-    return F.softmax(scores, dim=-1) @ v
-
-
-def key_padding(q, k, v, key_padding_mask=None):
-    """[batch, head, token, dim]; key_padding_mask [batch, key], True = [PAD]."""
-    scores = q @ k.transpose(2, 3) / q.size(3) ** 0.5
-    if key_padding_mask is not None:
-        scores = scores.masked_fill(key_padding_mask[:, None, None, :], -torch.inf)
-    return F.softmax(scores, dim=3) @ v
-
-
 def broadcast_padding(query, key, value, mask):
     """mask [batch, 1, 1, key] of 1 and 0. A row that may see nothing is 0."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     scores = scores.masked_fill(mask == 0, -torch.inf)
     return torch.nan_to_num(scores.softmax(-1)) @ value
-
-
-def valid_lengths(queries, keys, values, valid_lens=None):
-    """[batch, token, dim]; valid_lens [batch]: so many keys are real."""
-    scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
-    if valid_lens is not None:
-        real = torch.arange(keys.shape[1])[None, None, :] < valid_lens[:, None, None]
-        scores = scores.masked_fill(~real, float("-inf"))
-    return torch.bmm(F.softmax(scores, dim=-1), values)
-
-
-def two_masks(q, k, v, padding_mask=None, attention_mask=None):
-    """padding_mask [batch, key], attention_mask [query, key]; 1 = look."""
-    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
-    if attention_mask is not None:
-        scores = scores.masked_fill(attention_mask[None, None] == 0, float("-inf"))
-    if padding_mask is not None:
-        scores = scores.masked_fill(padding_mask[:, None, None] == 0, float("-inf"))
-    return torch.einsum("bhqk,bhkd->bhqd", scores.softmax(dim=-1), v)
-
-
-def scaled_on_both_sides(q, k, v, *, mask=None):
-    root = q.shape[-1] ** 0.25
-    scores = (q / root) @ (k / root).transpose(-1, -2)
-    if mask is not None:
-        scores = torch.where(mask.bool(), scores, torch.tensor(float("-inf"), dtype=scores.dtype))
-    return scores.softmax(-1) @ v
 
 
 def softmax_by_hand(q, k, v, mask=None):
@@ -213,26 +121,12 @@ def softmax_by_hand(q, k, v, mask=None):
     return (exps / torch.where(sums > 0, sums, 1)) @ v
 
 
-def causal(q, k, v):
-    """A query sees itself and what is before it."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    future = torch.triu(torch.ones(q.size(-2), k.size(-2), dtype=torch.bool), diagonal=1)
-    return scores.masked_fill(future, -torch.inf).softmax(-1) @ v
-
-
 def causal_or_not(query, key, value, is_causal=False, scale=None):
     scale = query.size(-1) ** -0.5 if scale is None else scale
     scores = query @ key.transpose(-2, -1) * scale
     if is_causal:
         scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
     return scores.softmax(-1) @ value
-
-
-def grouped(q, k, v):
-    """q [batch, head, token, dim]; k and v have fewer heads, each for as many neighbouring heads of q."""
-    groups = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(groups, dim=1) for x in (k, v))
-    return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, dim=-1) @ v
 
 
 def a_head_at_a_time(q, k, v):

@@ -16,15 +16,6 @@ def matrices(Q, K, V):
     return softmax(Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1]).astype(Q.dtype)) @ V
 
 
-def with_mask(q, k, v, mask=None):
-    """mask: True where a query may look."""
-    scores = np.matmul(q, k.swapaxes(-2, -1)) / q.shape[-1] ** 0.5
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
-    weights = softmax(scores)
-    return weights @ v, weights
-
-
 def with_einsum(query, key, value, mask=None):
     """[batch, token, head, dim]; mask is added to the scores."""
     scores = np.einsum("bihd,bjhd->bhij", query, key) * query.shape[-1] ** -0.5
@@ -41,34 +32,6 @@ def one_query_at_a_time(q, k, v):
         scores = np.exp(scores - scores.max())
         rows.append(sum(weight * value for weight, value in zip(scores / scores.sum(), v, strict=True)))
     return np.stack(rows)
-
-
-def causal_matrices(q, k, v):
-    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-    scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
-    return softmax(scores) @ v
-
-
-class NumpyAttention:
-    """Multi-head self-attention: W_q, W_k, W_v and W_o stand to the right of x."""
-
-    def __init__(self, d_model, num_heads, seed=0):
-        draw = np.random.default_rng(seed)
-        self.num_heads = num_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = draw.normal(size=(4, d_model, d_model)) / np.sqrt(d_model)
-        self.b_o = np.zeros(d_model)
-
-    def split(self, x):
-        batch, length, width = x.shape
-        return x.reshape(batch, length, self.num_heads, width // self.num_heads).transpose(0, 2, 1, 3)
-
-    def __call__(self, x, mask=None):
-        q, k, v = self.split(x @ self.W_q), self.split(x @ self.W_k), self.split(x @ self.W_v)
-        scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = np.where(mask, scores, -np.inf)
-        heads = softmax(scores) @ v
-        return heads.transpose(0, 2, 1, 3).reshape(x.shape) @ self.W_o + self.b_o
 
 
 class NumpyHead:
