@@ -192,12 +192,8 @@ def program(style, mistake=None):
         lines = [f"def attention(q, k, v{masks}):", *(f"    {one}" for one in (*swap, *core, *back, result))]
         return HEAD + "\n".join(lines) + "\n"
     names = style["names"].split()
-    widths = ["d_model"] * 4
-    widths = (
-        ["d_model"] * 4
-        if style["key_heads"] == 4
-        else [x.replace("key_heads", str(style["key_heads"]), 1) for x in widths]
-    )
+    shared = f"d_model // num_heads * min({style['key_heads']}, num_heads)"
+    widths = ["d_model", *["d_model" if style["key_heads"] == 4 else shared] * 2, "d_model"]
     if style["matrices"]:
         layer, apply = "nn.Parameter(torch.randn(d_model, {}) / d_model**0.5)", "{1} @ self.{0}"
     else:

@@ -2,13 +2,11 @@
 # ruff: noqa: N802 - a proof is named after the class that it is about
 
 import sys
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 B, T, S, D, H, K = 2, 5, 7, 16, 4, 2
 LOWER = torch.ones(S, S, dtype=torch.bool).tril()
@@ -51,7 +49,7 @@ def attend(q, k, v, allowed=None, bias=0.0, cap=None, sinks=None, factors=None):
     return out if factors is None else out * factors[:, None, None]
 
 
-def attend_additively(q, k, v, score: Callable[[Tensor], Tensor], real):
+def attend_additively(q, k, v, score, real):
     """The score of a query and a key is that of tanh of their sum."""
     out = q.new_zeros(*q.shape[:2], v.shape[-1])
     for b in range(q.shape[0]):
@@ -83,7 +81,7 @@ def lower(x):
 
 def over(mask):
     """[batch, key] for all heads and queries."""
-    return mask[:, None, None, :]
+    return None if mask is None else mask[:, None, None, :]
 
 
 def ready(module, *dry, **named):
@@ -96,7 +94,7 @@ def ready(module, *dry, **named):
     return module
 
 
-def in_steps(call: Callable[[slice, Any], tuple[Tensor, Any]], *stops):
+def in_steps(call, *stops):
     """Return the outputs of steps that hand on a cache; `call` takes which tokens to run, and the cache."""
     cache, outputs = None, []
     for start, stop in pairwise((0, *stops)):
@@ -153,7 +151,7 @@ def Attention(thing, given):
     ):
         seen = given.x if other is None else other
         k, v = it.to_kv(seen).chunk(2, -1)
-        out = attend(split(it.to_q(given.x), H), split(k, H), split(v, H), None if real is None else over(real))
+        out = attend(split(it.to_q(given.x), H), split(k, H), split(v, H), over(real))
         rows = torch.ones_like(given.real) if mask is None else mask  # rows of padding see nothing
         context = {"context_mask": real} if other is not None else {}
         yield it(given.x, other, mask, **context)[rows], it.to_out(merge(out))[rows]
@@ -169,23 +167,11 @@ def CrossAttention(thing, given):
         yield it(given.x, given.memory, mask), expected
 
 
-def CausalSelfAttention(thing, given):
-    config = sys.modules[thing.__module__].GPTConfig(block_size=S, n_head=H, n_embd=D)
-    it = ready(thing(config))
-    for x in (given.x, given.memory):
-        yield it(x), it.c_proj(merge(attend(*of_fused(it.c_attn(x)), lower(x))))
-
-
 def GPT2Attention(thing, given):
     it, x = ready(thing(D, H)), given.memory
     expected = it.c_proj(merge(attend(*of_fused(it.c_attn(x)), lower(x))))
     yield it(x)[0], expected
     yield in_steps(lambda some, past: it(x[:, some], past, use_cache=True), 3, 4, 7), expected
-
-
-def GPTJAttention(thing, given):
-    it, x = ready(thing(D, H)), given.memory
-    yield it(x), it.out_proj(merge(attend(*of_projections(it, x, H), LOWER)))
 
 
 def PaddedCausalAttention(thing, given):
@@ -208,11 +194,41 @@ def turned(x, neighbours):
     return out
 
 
-def LlamaReferenceAttention(thing, given):
-    it = ready(thing(sys.modules[thing.__module__].ModelArgs(D, H, K)))
-    for x in (given.x, given.memory):
-        q, k, v = split(it.wq(x), H), split(it.wk(x), K), split(it.wv(x), K)
-        yield it(x), it.wo(merge(attend(turned(q, True), turned(k, True), v, lower(x))))
+def of_llama(it, x):
+    q, k, v = split(it.wq(x), H), split(it.wk(x), K), split(it.wv(x), K)
+    return attend(turned(q, True), turned(k, True), v, LOWER)
+
+
+def of_qwen(it, x):
+    q, k, v = of_projections(it, x)
+    q, k = (F.rms_norm(one, (D // H,), norm.weight, 1e-6) for one, norm in ((q, it.q_norm), (k, it.k_norm)))
+    return attend(q, k, v, LOWER)
+
+
+NEAR = torch.tensor([[i - 2 <= j <= i for j in range(S)] for i in range(S)])
+SLOPES = 1 / 4, 1 / 16, 1 / 64, 1 / 256  # of four heads, as the paper says
+FAR = torch.tensor([[[-slope * (i - j) for j in range(S)] for i in range(S)] for slope in SLOPES])
+# Causal attention of one text: the arguments, or the config, of the constructor; the last layer; what comes before it.
+CAUSAL = {
+    "CausalSelfAttention": ("GPTConfig", (S + 2, H, D), "c_proj", lambda it, x: attend(*of_fused(it.c_attn(x)), LOWER)),
+    "LlamaReferenceAttention": ("ModelArgs", (D, H, K), "wo", of_llama),
+    "GPTJAttention": ("", (D, H), "out_proj", lambda it, x: attend(*of_projections(it, x, H), LOWER)),
+    "MistralAttention": ("", (D, H, K, 3), "o_proj", lambda it, x: attend(*of_projections(it, x), NEAR)),
+    "Gemma2Attention": ("", (D, H, K, 2.0), "o_proj", lambda it, x: attend(*of_projections(it, x), LOWER, cap=2.0)),
+    "GptOssAttention": ("", (D, H, K), "o_proj", lambda it, x: attend(*of_projections(it, x), LOWER, sinks=it.sinks)),
+    "Qwen3Attention": ("", (D, H, K), "o_proj", of_qwen),
+    "AlibiAttention": ("", (D, H), "out_proj", lambda it, x: attend(*of_fused(it.Wqkv(x)), LOWER, FAR)),
+}
+
+
+def prove(name, thing, given):
+    """Yield what the style gives, and what it has to."""
+    if name not in CAUSAL:
+        yield from globals()[name](thing, given)
+        return
+    config, arguments, last, before = CAUSAL[name]
+    it = ready(thing(getattr(sys.modules[thing.__module__], config)(*arguments)) if config else thing(*arguments))
+    yield it(given.memory), getattr(it, last)(merge(before(it, given.memory)))
 
 
 def LlamaAttention(thing, given):
@@ -229,45 +245,14 @@ def LlamaAttention(thing, given):
         yield in_steps(step, 3, 4, 7), expected
 
 
-def MistralAttention(thing, given):
-    it, x = ready(thing(D, H, K, 3)), given.memory
-    near = torch.tensor([[i - 2 <= j <= i for j in range(S)] for i in range(S)])
-    yield it(x), it.o_proj(merge(attend(*of_projections(it, x), near)))
-
-
-def Gemma2Attention(thing, given):
-    it, x = ready(thing(D, H, K, 2.0)), given.memory
-    yield it(x), it.o_proj(merge(attend(*of_projections(it, x), LOWER, cap=2.0)))
-
-
-def GptOssAttention(thing, given):
-    it, x = ready(thing(D, H, K)), given.memory
-    yield it(x), it.o_proj(merge(attend(*of_projections(it, x), LOWER, sinks=it.sinks)))
-
-
-def Qwen3Attention(thing, given):
-    it, x = ready(thing(D, H, K)), given.memory
-    q, k, v = of_projections(it, x)
-    q, k = (F.rms_norm(one, (D // H,), norm.weight, 1e-6) for one, norm in ((q, it.q_norm), (k, it.k_norm)))
-    yield it(x), it.o_proj(merge(attend(q, k, v, LOWER)))
-
-
-def AlibiAttention(thing, given):
-    it, x = ready(thing(D, H)), given.memory
-    slopes = [1 / 4, 1 / 16, 1 / 64, 1 / 256]  # of four heads, as the paper says
-    bias = torch.tensor([[[-slope * (i - j) for j in range(S)] for i in range(S)] for slope in slopes])
-    yield it(x), it.out_proj(merge(attend(*of_fused(it.Wqkv(x)), LOWER, bias)))
-
-
 def T5Attention(thing, given):
     it, x = ready(thing(D, H, 3)), given.memory
     table = it.relative_attention_bias.weight
     rows = [[table[min(max(j - i, -3), 3) + 3] for j in range(S)] for i in range(S)]
     bias = torch.stack([torch.stack(row) for row in rows]).permute(2, 0, 1)
     for mask in (None, given.real_memory):
-        allowed = None if mask is None else over(mask)
         q, k, v = split(it.q(x), H), split(it.k(x), H), split(it.v(x), H)
-        yield it(x, mask), it.o(merge(attend(q, k, v, allowed, bias)))
+        yield it(x, mask), it.o(merge(attend(q, k, v, over(mask), bias)))
 
 
 def BertSelfAttention(thing, given):
@@ -328,7 +313,7 @@ def BartAttention(thing, given):
     it, x, memory = ready(thing(D, H)), given.x, given.memory
     q, k, v = split(it.q_proj(x), H), split(it.k_proj(memory), H), split(it.v_proj(memory), H)
     for mask in (None, given.real_memory):
-        expected = it.out_proj(merge(attend(q, k, v, None if mask is None else over(mask))))
+        expected = it.out_proj(merge(attend(q, k, v, over(mask))))
         added = None if mask is None else over(~mask).double() * torch.finfo(torch.float64).min
         yield in_steps(lambda some, past, added=added: it(x[:, some], memory, past, added)[::2], 1, 2, 5), expected
         yield it(x, memory, attention_mask=added)[0], expected

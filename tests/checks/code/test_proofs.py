@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 import torch
 import torch.nn.functional as F
-from checks.code import proofs_of_styles
 from checks.code.known_cases import PAIRS, PLANTED, RIGHT, RIGHT_STYLES, STYLES, WRONG_STYLES
-from checks.code.proofs_of_styles import LOWER, Given, attend, random
+from checks.code.proofs_of_styles import LOWER, Given, attend, prove, random
 
 
 def test_there_are_77_right_programs_150_mistakes_14_pairs_and_30_styles_of_each_kind():
@@ -29,7 +28,7 @@ def differences(style, folder):
     torch.manual_seed(0)
     given, found = Given(), []
     try:
-        for got, expected in getattr(proofs_of_styles, style.name)(style.load(folder, style.name), given):
+        for got, expected in prove(style.name, style.load(folder, style.name), given):
             assert got.shape == expected.shape and expected.isfinite().all()
             found.append((got - expected).abs().max().nan_to_num(torch.inf).item())
     except RuntimeError:  # some mistakes do not fit texts of other lengths; before that they have to show in numbers
