@@ -101,6 +101,8 @@ COMPOSED = {
     "ValuesFirst": {"inputs": "v k q", "names": "queries keys values fc_out", "mask": True, "core": "einsum"},
     "Interleaved": {"turns": True, "names": "lin_q lin_k lin_v lin_out"},
     "MultiQuery": {"key_heads": 1, "names": "Wq Wk Wv Wo", "mask": True},
+    "EncoderSelfAttention": {"names": "query key value dense", "bias": True, "padding": True},
+    "ThreeHeadsDim": {"fused": "three h d", "bias": True, "scale": "query"},
     "HeadsThreeDim": {"fused": "h three d", "bias": True, "mask": True},
     "HeadsDimThree": {"fused": "h d three", "mask": True},
     "MatricesBehind": {"matrices": True, "names": "W_Q W_K W_V W_O"},

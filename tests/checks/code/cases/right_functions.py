@@ -4,7 +4,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.flex_attention import flex_attention
 
 
 def keys_third(q, k, v):
@@ -77,17 +76,6 @@ def by_logsumexp(q, k, v, mask=None):
 
 def fused_kernel(query, key, value, attn_mask=None, is_causal=False, scale=None):
     return F.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
-
-
-def flex(q, k, v, mask=None):
-    """[batch, head, token, dim]; forward only, on a CPU."""
-    if mask is None:
-        return flex_attention(q, k, v)
-
-    def hide(score, batch, head, i, j):
-        return torch.where(mask[i, j], score, -torch.inf)
-
-    return flex_attention(q, k, v, score_mod=hide)
 
 
 def weights_first(q, k, v):

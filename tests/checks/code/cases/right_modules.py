@@ -9,51 +9,6 @@ from torch import nn
 from torch.nn import MultiheadAttention  # noqa: F401  checked as it is
 
 
-class EncoderSelfAttention(nn.Module):
-    """As in BERT, with query, key and value in a part of its own. attention_mask [batch, token], 1 = real."""
-
-    class Heads(nn.Module):
-        def __init__(self, hidden_size, num_attention_heads):
-            super().__init__()
-            self.num_attention_heads = num_attention_heads
-            self.query, self.key, self.value = (nn.Linear(hidden_size, hidden_size) for _ in range(3))
-
-        def forward(self, x, mask):
-            layers = self.query, self.key, self.value
-            q, k, v = (layer(x).unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2) for layer in layers)
-            scores = q @ k.mT / math.sqrt(q.size(-1))
-            if mask is not None:
-                scores = scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf)
-            return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-
-    def __init__(self, hidden_size, num_attention_heads):
-        super().__init__()
-        self.self = self.Heads(hidden_size, num_attention_heads)
-        self.dense = nn.Linear(hidden_size, hidden_size)
-
-    def forward(self, hidden_states, attention_mask=None):
-        return self.dense(self.self(hidden_states, attention_mask))
-
-
-class FullyConnected(nn.Module):
-    """Inputs may have several widths. valid_lens [batch]: so many keys are real."""
-
-    def __init__(self, query_size, key_size, value_size, num_hiddens, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.fc_q, self.fc_k = nn.Linear(query_size, num_hiddens), nn.Linear(key_size, num_hiddens)
-        self.fc_v, self.fc_o = nn.Linear(value_size, num_hiddens), nn.Linear(num_hiddens, num_hiddens)
-
-    def forward(self, queries, keys, values, valid_lens=None):
-        projected = self.fc_q(queries), self.fc_k(keys), self.fc_v(values)
-        q, k, v = (x.unflatten(2, (self.num_heads, -1)).transpose(1, 2) for x in projected)
-        scores = q @ k.mT / math.sqrt(q.shape[-1])
-        if valid_lens is not None:
-            real = torch.arange(keys.shape[1]) < valid_lens[:, None]
-            scores = scores.masked_fill(~real[:, None, None], -torch.inf)
-        return self.fc_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-
 class Projections(nn.Module):
     """Keys and values may be narrower than the model."""
 
@@ -73,23 +28,6 @@ class Projections(nn.Module):
         values = self.value_projection(values).view(B, S, H, -1)
         A = torch.softmax(queries.shape[-1] ** -0.5 * torch.einsum("blhe,bshe->bhls", queries, keys), dim=-1)
         return self.out_projection(torch.einsum("bhls,bshd->blhd", A, values).reshape(B, L, -1))
-
-
-class ThreeHeadsDim(nn.Module):
-    """The rows of qkv are [3, heads, dim], as in vision transformers."""
-
-    def __init__(self, dim, num_heads=8, qkv_bias=True, attn_drop=0.0):
-        super().__init__()
-        self.num_heads, self.scale = num_heads, (dim // num_heads) ** -0.5
-        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
-        self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        B, N, C = x.shape
-        q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, C // self.num_heads).permute(2, 0, 3, 1, 4).unbind(0)
-        attn = ((q * self.scale) @ k.transpose(-2, -1)).softmax(dim=-1)
-        return self.proj((self.attn_drop(attn) @ v).transpose(1, 2).reshape(B, N, C))
 
 
 class CausalOfContext(nn.Module):
@@ -154,11 +92,6 @@ class Wraps(nn.Module):
 
     def forward(self, x, padding_mask=None):
         return self.attention(x, x, x, key_padding_mask=None if padding_mask is None else ~padding_mask)
-
-
-def make_attention():
-    """Takes nothing and returns a module."""
-    return ThreeHeadsDim(dim=24, num_heads=3)
 
 
 class MatricesBefore(nn.Module):

@@ -51,10 +51,7 @@ class T5Attention(nn.Module):
         self.n_heads = num_heads
         self.key_value_proj_dim = d_model // num_heads
         self.max_distance = max_distance
-        self.q = nn.Linear(d_model, d_model, bias=False)
-        self.k = nn.Linear(d_model, d_model, bias=False)
-        self.v = nn.Linear(d_model, d_model, bias=False)
-        self.o = nn.Linear(d_model, d_model, bias=False)
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
         self.relative_attention_bias = nn.Embedding(2 * max_distance + 1, num_heads)
 
     def compute_bias(self, length):

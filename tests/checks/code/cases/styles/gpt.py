@@ -89,10 +89,9 @@ class GPTJAttention(nn.Module):
         self.num_attention_heads = num_attention_heads
         self.head_dim = hidden_size // num_attention_heads
         self.scale_attn = torch.sqrt(torch.tensor(self.head_dim, dtype=torch.float32))
-        self.k_proj = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.v_proj = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.q_proj = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.out_proj = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
+            nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(4)
+        )
 
     def forward(self, hidden_states):
         batch, length, _ = hidden_states.shape

@@ -29,10 +29,9 @@ class BartAttention(nn.Module):
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.scaling = self.head_dim**-0.5
-        self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
+            nn.Linear(embed_dim, embed_dim, bias=bias) for _ in range(4)
+        )
 
     def _shape(self, tensor):
         return tensor.view(tensor.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2).contiguous()
