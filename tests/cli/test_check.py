@@ -166,7 +166,7 @@ STEP = """b'{"step": "made"}\\n'"""
 LIE = """b'{"found": {"right": true}}\\n'"""
 ROOM = "takes more than 1 GB of memory: --memory-limit GB gives it more"
 TOO_DEEP = "class attention:\n  def forward(self, x): return x\n  def __init__(self, depth): pass"
-# What a function does, and the end of it. CALLED: while it was being called.
+# An act of a function, and a part of the line that follows. CALLED: while it was being called.
 ACTS = {
     "import ctypes; ctypes.string_at(0)": "attention crashed with SIGSEGV (line 6, CALLED): mend that first.",
     "os.abort()": "attention crashed with SIGABRT (line 6, CALLED): mend that first.",
@@ -188,7 +188,7 @@ ACTS = {
     "[bytearray(10**6) for _ in range(10**5)]": ROOM,
     "return torch.zeros(1).expand(10**12)": "none of what it gives has the output's shape: [1000000000000];",
     "return q.to('meta')": "it can't be run: NotImplementedError: Cannot copy out of meta tensor;",
-    "return 'weights'": "none of what it gives has the output's shape: nothing; is it called otherwise? --map, --layout",
+    "return 'weights'": "the output's shape: nothing; is it called otherwise? --map, --layout",
 }
 TEXTS = {
     "raise ImportError('no jax\\nand more')": "mine.py can't be run: ImportError: no jax (line 1)",
@@ -198,7 +198,7 @@ TEXTS = {
     "\nimport ctypes; ctypes.string_at(0)": "crashed with SIGSEGV (line 2, while it was being opened)",
     "\n\nexit()": "run: it ends itself by sys.exit() (line 3)",
     "def other(): pass": "mine.py has no 'attention': it has other",
-    "class attention:\n  def __init__(self): raise ValueError('odd')\n  __call__ = print": "can't be made: ValueError: odd",
+    "class attention:\n  def __init__(self): raise ValueError('odd')\n  __call__ = print": "made: ValueError: odd",
     "import torch\nx = torch.ones(25 * 10**9)": f"mine.py can't be run: it {ROOM} (line 2)",
     "def attention(one, two, three, four, five):\n    return one": "--map one=query (or key, value, x, ",
     TOO_DEEP: "--give depth=VALUE, or an adapter: attncli check --help",
@@ -218,7 +218,7 @@ def test_harm_ends_in_a_line(mine, refused, text):
 LOOPS = {
     "while True: pass": "line 1, while it was being opened",
     "def attention():\n    while True: pass": "line 2, while it was being opened",
-    "class attention:\n  def __init__(self):\n    while True: pass\n  __call__ = print": "line 3, while it was being made",
+    "class attention:\n  __call__ = print\n  def __init__(self):\n    while 1: pass": "line 4, while it was being made",
     attention_that("while True: print('x' * 1000)"): "line 6, while it was being called",
     attention_that("__import__('re').match('(a+)+$', 'a' * 60 + 'b')"): "line 6, while it was being called",
     attention_that("import faulthandler; faulthandler.cancel_dump_traceback_later()\n    while True: pass"): "called",

@@ -39,7 +39,7 @@ def is_module(style):
     return style["kind"] == "module"
 
 
-# When a mistake is one.
+# The mistakes, and the styles in which each changes something.
 MISTAKES = {
     **dict.fromkeys(ALWAYS, lambda style: True),
     "scale by d_model": is_module,

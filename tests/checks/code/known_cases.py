@@ -305,7 +305,8 @@ def main(words: Sequence[str]) -> None:
     for right in (True, False):
         some = [it.verdict for title, it in results.items() if EVERY[title].right == right]
         print(f"{len(some)} {'right' if right else 'wrong'}: {', '.join(f'{some.count(x)} {x}' for x in set(some))}")
-    named = [sorted(it.names) == sorted(EVERY[title].mistakes) for title, it in results.items() if EVERY[title].part]
+    found = [(it, EVERY[title]) for title, it in results.items() if EVERY[title].part and not EVERY[title].right]
+    named = [sorted(it.names) == sorted(case.mistakes) for it, case in found]
     print(f"{sum(named)} of {len(named)} planted mistakes are named, and nothing else with them")
 
 

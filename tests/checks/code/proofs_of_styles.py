@@ -1,4 +1,4 @@
-"""What each style has to give, in plain loops over queries and keys, in float64."""
+"""Prove each style: plain loops over queries and keys, in float64, give the output that it has to have."""
 # ruff: noqa: N802 - a proof is named after the class that it is about
 
 import sys
@@ -222,7 +222,7 @@ CAUSAL = {
 
 
 def prove(name, thing, given):
-    """Yield what the style gives, and what it has to."""
+    """Yield pairs: an output of the style, and the right output."""
     if name not in CAUSAL:
         yield from globals()[name](thing, given)
         return

@@ -1,4 +1,4 @@
-"""What `check` finds out about code and says of it, and that it changes nothing."""
+"""Verdicts of `check`: their words, conventions, mistakes and refusals. Nothing that is checked changes."""
 
 import json
 import pickle
