@@ -56,7 +56,7 @@ KNOWN = {
             and mistake in ("one mask or the other", "padding of the first text", "padding of the query")
         )
     ),
-    "matrices x @ W with fewer key heads end `check` with an error of torch": (
+    "matrices x @ W with fewer key heads and a softmax in float32 end `check` with an error of torch": (
         lambda style, mistake: style["matrices"] and style["key_heads"] != 4
     ),
 }
