@@ -18,8 +18,8 @@ from checks.theirs.right import RIGHT, Right
 from checks.theirs.wrong import NAME, PAIRS, PLANTED, Planted, source
 
 from attncli.base.errors import RequestError
-from attncli.checks.theirs.checking import check
-from attncli.checks.theirs.found import Found
+from attncli.checks.code.check import check
+from attncli.checks.code.result import Result
 
 FIELDS = {"--mask-means": "means", "--nowhere": "nowhere"}
 ALONE = tuple((one,) for one in PLANTED)
@@ -57,7 +57,7 @@ def found_in(*planted: Planted) -> Named:
     return Named(planted, not found.right, tuple(one.mistake for one in found.diagnosis), found.verdict)
 
 
-def found_right(right: Right) -> Found:
+def found_right(right: Right) -> Result:
     assert not right.options
     return check(getattr(importlib.import_module(f"checks.theirs.{right.path.stem}"), right.name))
 

@@ -7,12 +7,13 @@ Whoever's attention equals a variant, on inputs of every kind, has made that mis
 """
 
 from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Projections, Result, Seen, Sizes
-from attncli.attention.mistakes.known import MISTAKES, Mistake
+from attncli.attention.mistakes.known import MISTAKES, Change, Mistake
 from attncli.attention.mistakes.variants import changed, with_mistakes
 
 __all__ = [
     "MISTAKES",
     "RIGHT",
+    "Change",
     "Formula",
     "Inputs",
     "Linear",

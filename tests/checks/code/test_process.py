@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import shorten_start
 from attncli.checks.code import process
 from attncli.checks.code.process import Checking, file_of, line_in, read_message
-from attncli.checks.theirs.found import Check, Diagnosed, Found
+from attncli.checks.code.result import Check, Diagnosis, Result
 
 SEES_PROCESSES = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are seen in /proc")
 RIGHT = "return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v"
@@ -41,7 +42,7 @@ def outcome(folder: Path, text: str, seconds: float = 120.0, gigabytes: float = 
     except RequestError as error:
         said = str(error)
         assert len(said) <= 320 and said.isprintable()
-        return said.replace(process.shown(f"{file}:attention"), "it").replace(f"{folder}/", "")
+        return said.replace(shorten_start(f"{file}:attention"), "it").replace(f"{folder}/", "")
 
 
 def is_gone(number: int) -> bool:
@@ -247,7 +248,7 @@ def test_nothing_of_the_current_folder_is_run(tmp_path, monkeypatch):
 # --- what it sends ----------------------------------------------------------------------------------------
 
 CHECKS = (Check("masks", False, math.inf), Check("float32", None, note="no"))
-DOCUMENT = Found("f", "mine.py", "attention", CHECKS, ("c",), (Diagnosed("m", "s", "r", 3, "t"),), "x", "h").document()
+DOCUMENT = Result("f", "attention", CHECKS, ("c",), (Diagnosis("m", "s", "r", 3, "t"),), "x", "h").document()
 MAPS = {"layer": 0, "head": 1, "tokens": ["a"], "shown": ["a"], "theirs": [[math.nan]], "ours": [[1.0]]}
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attncli.checks.theirs.checking import check
+from attncli.checks.code.check import check
 
 pytestmark = pytest.mark.slow
 

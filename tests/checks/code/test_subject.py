@@ -15,8 +15,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from attncli.base.errors import RequestError
-from attncli.checks.code.failing import NO_ROOM, in_words, shown
-from attncli.checks.code.subject import Call, Parameter, Subject, Weight, called, opened, parameters, speaks, split
+from attncli.base.printable import shorten_start
+from attncli.checks.code.subject import (
+    OUT_OF_MEMORY,
+    Call,
+    Subject,
+    Weight,
+    called_function,
+    describe_error,
+    library_of,
+    open_code,
+    parameters_of,
+)
 
 X = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 DTYPES = ["bfloat16", "float32", "float64", "float16", "float64"]
@@ -29,7 +39,7 @@ def call_of(*arguments, dtype="float64", **how) -> Call:
 def output(subject, *arguments, **how) -> torch.Tensor:
     answer = subject.call(call_of(*arguments or (X,), **how))
     assert answer.error is None, answer
-    return answer.outputs[0]
+    return answer.arrays[0]
 
 
 class Linear(nn.Module):
@@ -86,7 +96,7 @@ def test_every_call_is_the_first(kind):
         subject.make({})
     for dtype in DTYPES if kind != "a method" else ["float32"] * 2:
         rounded = copy.deepcopy(module)
-        for tensor in (*rounded.parameters(), rounded.table):
+        for tensor in (*rounded.parameters_of(), rounded.table):
             tensor.data = tensor.to(getattr(torch, dtype))
         rounded.phases = module.phases.to(torch.complex128 if dtype == "float64" else torch.complex64)
         x = X.to(getattr(torch, dtype))
@@ -102,14 +112,14 @@ def test_a_module_that_is_handed_in_stays_bit_for_bit(dtype):
     module.phases = torch.polar(torch.ones(4), torch.arange(4.0))
     module.inner.weight.requires_grad_(False)
     module.inner.bias.grad = torch.ones(4, dtype=dtype)
-    before = pickle.dumps(module), module.inner.bias.grad, list(map(id, module.parameters()))
+    before = pickle.dumps(module), module.inner.bias.grad, list(map(id, module.parameters_of()))
     subject = Subject(module)
-    made = subject.make({})
-    subject.fill({name: torch.zeros(weight.shape) for name, weight in made.weights.items()})
+    subject.make({})
+    subject.fill({name: torch.zeros(weight.shape) for name, weight in subject.weights.items()})
     for one in DTYPES:
         assert (output(subject, dtype=one) == 0).all()
         subject.call(call_of(X, dtype=one, cotangent=X))
-    assert (pickle.dumps(module), module.inner.bias.grad, list(map(id, module.parameters()))) == before
+    assert (pickle.dumps(module), module.inner.bias.grad, list(map(id, module.parameters_of()))) == before
     assert module.training
 
 
@@ -166,14 +176,14 @@ def test_parameters_that_are_made_late_are_known_once_it_has_run():
         "first.bias": Weight((4,), "linear"),
         "inner.0.weight": Weight((4, 4), "linear"),
     }
-    subject.fill({name: torch.ones(weight.shape) for name, weight in made.weights.items()})
+    subject.fill({name: torch.ones(weight.shape) for name, weight in subject.weights.items()})
     expected = 2 * 4 * (X.sum(-1, keepdim=True) + 1).expand(X.shape)  # runs is 2, as one run made it
     assert torch.allclose(output(subject), expected) and torch.allclose(output(subject), expected)
 
 
 def test_a_run_that_makes_no_parameter_changes_nothing():
     subject = Subject(Careless())
-    made = subject.make({})
+    subject.make({})
     assert made.weights and subject.settle(call_of(X)) == made and torch.equal(output(subject), output(subject))
 
 
@@ -182,7 +192,7 @@ def test_calls_in_turn_find_what_the_one_before_has_left():
     subject.settle(call_of(X))
     again = call_of(X, dropout=False)
     one, other = subject.call(again), subject.call(again._replace(earlier=(again,)))
-    assert torch.allclose(other.outputs[0], 1.5 * one.outputs[0]) and torch.equal(output(subject), one.outputs[0])
+    assert torch.allclose(other.arrays[0], 1.5 * one.arrays[0]) and torch.equal(output(subject), one.arrays[0])
 
 
 # --- inspected and made ------------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ class Called:
 
 def test_a_class_is_described_and_made():
     subject = Subject(Layer)
-    told = subject.describe()
+    told = subject
     assert (told.name, told.kind, told.speaks, told.file) == ("Layer", "class", "torch", __file__)
     lines = Path(__file__).read_text(encoding="utf-8").splitlines(keepends=True)
     assert told.source == "".join(lines[told.first - 1 :][: told.source.count("\n")])
@@ -241,13 +251,13 @@ def test_weights_of_an_object_are_found_and_filled():
     )
     thing.me = thing  # is followed three levels deep
     subject = Subject(thing)
-    made = subject.make({})
-    assert {name: one for name, one in made.weights.items() if not name.startswith("me.")} == {
+    subject.make({})
+    assert {name: one for name, one in subject.weights.items() if not name.startswith("me.")} == {
         "W": Weight((4, 4), ""),
         "heads.0.W_v": Weight((4, 5), ""),
         "parts.out.weight": Weight((2, 2), "linear"),
     }
-    assert "me.me.me.W" in made.weights and "me.me.me.me.W" not in made.weights
+    assert "me.me.me.W" in subject.weights and "me.me.me.me.W" not in subject.weights
     subject.fill({"W": 2 * torch.eye(4, dtype=torch.float64)})
     assert torch.equal(output(subject), 2 * X) and (thing.W == 0).all()
 
@@ -256,22 +266,22 @@ def test_kinds_of_parameters():
     def attention(q, /, k, v=None, *rest, mask=0.5, causal, dtype=torch.float32, **more):
         pass
 
-    told = [f"{one.name}{'' if one.required else f'={one.default}'} {one.kind}" for one in parameters(attention)]
+    told = [f"{one.name}{'' if one.required else f'={one.default}'} {one.kind}" for one in parameters_of(attention)]
     expected = (
         "q positional|k positional|v=None positional|rest many|mask=0.5 keyword|causal keyword|dtype=None keyword"
     )
     assert told == [*expected.split("|"), "more many"]
-    assert parameters(torch.softmax) == () and [one.name for one in parameters(called(Called))] == ["x"]
+    assert parameters_of(torch.softmax) == () and [one.name for one in parameters_of(called_function(Called))] == ["x"]
 
 
 def test_libraries():
     made = {}
     for text in ("import numpy as np", "import numpy, torch", "from numpy import exp, ndarray", "import math"):
         exec(f"{text}\ndef attention(q): pass", space := {})
-        made[text] = speaks(space["attention"])
+        made[text] = library_of(space["attention"])
     assert list(made.values()) == ["numpy", "torch", "numpy", "torch"]
     exec("import numpy as np\nimport torch\ndef one(q): return np.exp(q)\ndef other(q): return torch.exp(q)\n", space)
-    assert [speaks(space[name]) for name in ("one", "other")] == ["numpy", "torch"]
+    assert [library_of(space[name]) for name in ("one", "other")] == ["numpy", "torch"]
 
 
 def test_a_function_without_parameters_makes_the_subject_and_a_config_is_read_in_three_ways():
@@ -284,7 +294,7 @@ def test_a_function_without_parameters_makes_the_subject_and_a_config_is_read_in
     subject = Subject(Configured)
     subject.make({"config": {"size": 8}})
     assert torch.equal(output(subject), X @ (8 * torch.eye(4).double() + 23))
-    assert Subject(lambda: Linear(4)).describe().name == "Linear"
+    assert Subject(lambda: Linear(4)).name == "Linear"
     with pytest.raises(RequestError, match=r"the config has no size: --give config.size=VALUE"):
         subject.make({"config": {}})
 
@@ -317,7 +327,7 @@ ERRORS = {
 @pytest.mark.parametrize(("said", "error"), ERRORS.items())
 def test_an_error_is_a_line_with_its_place(said, error):
     answer = Subject(lambda x: raising(error)).call(call_of(X))
-    assert (answer.error, answer.at, answer.outputs) == (said, LINE, ())
+    assert (answer.error, answer.line, answer.arrays) == (said, LINE, ())
 
     class Broken:
         def __init__(self):
@@ -332,14 +342,14 @@ def test_an_error_is_a_line_with_its_place(said, error):
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes")])
 def test_what_has_no_room_is_called_no_more(error):
-    with pytest.raises(RequestError, match=f"^<lambda> stops: {NO_ROOM}$"):
+    with pytest.raises(RequestError, match=f"^<lambda> stops: {OUT_OF_MEMORY}$"):
         Subject(lambda x: raising(error)).call(call_of(X))
 
 
 def test_names_are_shown_without_harm():
-    assert shown("a/" * 50 + "mine.py:Attention").endswith("a/a/mine.py:Attention")
-    assert len(shown("a" * 100)) == 60 and shown("\x1b[31m.py") == r"\x1b[31m.py"
-    assert in_words(ValueError("odd"), "other.py") == "ValueError: odd"
+    assert shorten_start("a/" * 50 + "mine.py:Attention").endswith("a/a/mine.py:Attention")
+    assert len(shorten_start("a" * 100)) == 60 and shorten_start("\x1b[31m.py") == r"\x1b[31m.py"
+    assert describe_error(ValueError("odd"), "other.py") == "ValueError: odd"
 
 
 def test_everything_that_holds_numbers_is_an_output_in_its_order():
@@ -347,7 +357,7 @@ def test_everything_that_holds_numbers_is_an_output_in_its_order():
         out = types.SimpleNamespace(hidden=x + 2, flag="no")
         return x, {"a": x + 1, "b": None}, [out], np.ones(2), x.to(torch.complex128), x.to_sparse()
 
-    outputs = Subject(attention).call(call_of(X)).outputs
+    outputs = Subject(attention).call(call_of(X)).arrays
     assert all(torch.equal(one, other) for one, other in zip(outputs, (X, X + 1, X + 2, torch.ones(2), X), strict=True))
 
 
@@ -367,7 +377,7 @@ def test_inputs_are_copies_and_may_be_strided():
     assert Subject(lambda x: x.mul_(2)).call(call_of(X)).changed and torch.equal(X, before)
     exec("import numpy as np\ndef f(x):\n    assert type(x) is np.ndarray\n    x[0] = 0\n    return x", space := {})
     answer = Subject(space["f"]).call(call_of(X))
-    assert answer.changed and answer.outputs[0].dtype == torch.float64 and torch.equal(X, before)
+    assert answer.changed and answer.arrays[0].dtype == torch.float64 and torch.equal(X, before)
 
 
 def test_gradients_are_those_of_the_inputs():
@@ -377,7 +387,7 @@ def test_gradients_are_those_of_the_inputs():
     answer = Subject(attention).call(call_of(X, X + 1, X, cotangent=2 * X))
     expected = (2 * X * (X + 1), 2 * X * X, 0 * X)
     assert all(torch.equal(one, other) for one, other in zip(answer.gradients, expected, strict=True))
-    assert not answer.outputs[1].requires_grad
+    assert not answer.arrays[1].requires_grad
     assert Subject(lambda x: x.detach()).call(call_of(X, cotangent=X)).gradients == ()
     assert Subject(lambda x: x).call(call_of(X)).gradients is None
 
@@ -452,22 +462,22 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_what_a_file_or_a_module_has(folder):
-    attention = opened("deep/mine.py:attention")
+    attention = open_code("deep/mine.py:attention")
     name, arguments, first, file = attention.__globals__["SAID"]
     assert (name, arguments, first) == ("mine", ["deep/mine.py"], str(folder / "deep"))
     assert file == str(folder / "deep/mine.py") and Path.cwd() == folder
-    assert Subject(attention).describe().source == "def attention(q, k, v):\n    return q\n"
+    assert Subject(attention).source == "def attention(q, k, v):\n    return q\n"
     assert not list(folder.glob("deep/__pycache__/mine*"))  # nothing of ours is left beside it
-    assert opened("package.module").__name__ == opened("package.module:attention").__name__ == "attention"
+    assert open_code("package.module").__name__ == open_code("package.module:attention").__name__ == "attention"
     random = sys.modules["random"]
-    assert opened("random.py").__module__ == "random_" and sys.modules["random"] is random
+    assert open_code("random.py").__module__ == "random_" and sys.modules["random"] is random
 
 
 def test_what_is_opened_is_a_module_for_everybody(folder):
-    made = opened("deep/mine.py:Sizes")(2)
+    made = open_code("deep/mine.py:Sizes")(2)
     assert pickle.loads(pickle.dumps(made)) == made and dataclasses.asdict(made) == {"heads": 2}
     del sys.modules["mine"]
-    assert opened("deep/mine.py:Outer.Inner").__qualname__ == "Outer.Inner"
+    assert open_code("deep/mine.py:Outer.Inner").__qualname__ == "Outer.Inner"
 
 
 REFUSED = {
@@ -492,7 +502,7 @@ REFUSED = {
 def test_what_cannot_be_opened(folder, what):
     (folder / "folder.py").mkdir()
     with pytest.raises(RequestError) as refused:
-        opened(what)
+        open_code(what)
     said = str(refused.value)
     assert said.startswith(REFUSED[what]) and len(said) <= 300 and said.isprintable()
 
@@ -514,11 +524,11 @@ BROKEN = {
 def test_a_file_that_cannot_be_run(folder, text):
     (folder / "package/module.py").write_text(text, errors="surrogateescape")
     with pytest.raises(RequestError) as refused:
-        opened("package/module.py:f")
+        open_code("package/module.py:f")
     assert str(refused.value).startswith(f"package/module.py can't be {BROKEN[text]}")
     if "\0" not in text and "\udcff" not in text:
         with pytest.raises(RequestError) as refused:
-            opened("package.module:f")
+            open_code("package.module:f")
         assert str(refused.value).startswith(f"package.module can't be {BROKEN[text]}")
 
 
@@ -534,4 +544,4 @@ def test_a_file_that_cannot_be_run(folder, text):
     ],
 )
 def test_where_a_name_begins(what, parts):
-    assert split(what) == parts
+    assert split_name(what) == parts

@@ -14,7 +14,7 @@ from checks.theirs.wrong import PAIRS, PLANTED
 import attncli
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
-from attncli.checks.theirs.checking import check
+from attncli.checks.code.check import check
 
 NAMES = sorted({one.mistake for [one] in ALONE})
 QUICK = ("batched", "added", "with_mask", "fused_kernel", "LinearQ", "MatricesBefore")
