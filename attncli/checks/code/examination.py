@@ -12,7 +12,6 @@ from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Result, Seen
 from attncli.checks.code.calling import (
     VECTORS,
-    Encoding,
     Form,
     Trial,
     difference,
@@ -189,19 +188,9 @@ class Examination:
         yield self.compare("a mask for each text, as many as heads", with_pairs(texts, masks))
         yield self.compare("[PAD], as many texts as heads", self.padded(texts))
         yield self.compare("large scores, masked", self.masked_somehow(enlarged(self.draw(seed=5))))
-        for role, encoding in self.fit.silent:
-            yield self.check_silent(role, encoding)
         if "mask" in self.fit.accepted and {"padding", "lengths"} & self.fit.accepted.keys():
             yield self.compare("both masks together", self.padded(with_pairs(texts, masks)))
         yield self.check_nowhere(NOWHERE)
-
-    def check_silent(self, role: str, encoding: Encoding) -> Check:
-        """Check a mask that it accepts and gets wrong, in a shape like those that it understands."""
-        form = self.fit.form._replace(encodings={**self.fit.form.encodings, role: encoding})
-        inputs = self.draw(crosses=False, seed=2)
-        tokens = inputs.key.shape[-2]
-        inputs = with_pairs(inputs, random_pairs(inputs.query.shape[0], tokens, tokens, diagonal=True))
-        return self.judge(f"a mask as {encoding.dimensions}", self.run(inputs, form=form))
 
     def check_nowhere(self, name: str) -> Check:
         """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""

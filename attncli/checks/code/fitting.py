@@ -58,7 +58,6 @@ class Fit:
     crosses: it takes keys of another length. formula: what it should compute, with its conventions. variant: what it
     computes as far as known, which is the formula with its mistakes. known: False if no variant explains it.
     precision: of its computation when everything is float64. accepted: the encodings that it understands, by role.
-    silent: encodings of a mask for each text that it accepts and does not understand.
     """
 
     form: Form
@@ -72,7 +71,6 @@ class Fit:
     known: bool = True
     precision: str = "float64"
     accepted: Mapping[str, tuple[Encoding, ...]] = field(default_factory=dict)
-    silent: tuple[tuple[str, Encoding], ...] = ()
 
     @property
     def heads(self) -> int:
@@ -257,29 +255,24 @@ class Attention:
     # --- masks --------------------------------------------------------------------------------------------
 
     def fit_masks(self, fit: Fit) -> Fit:
-        """Find the encodings of masks that the subject understands."""
+        """Find the shapes of masks that the subject understands, and what True, 1 or 0 means in them."""
         for role in self.roles.masks:
             # A mask of keys has a parameter of its own, if there is one.
             own = role != "mask" or not self.roles.has("padding", "lengths")
             known = [one for one in encodings(role, self.options.means) if own or "query" in one.shape]
             taken: list[Trial] = []
-            right: list[Trial] = []
-            for usual in (True, False):  # 1 and 0 instead of True and False only if those are not understood
-                some = [one for one in known if ((one.means, one.dtype) in USUAL) == usual]
-                tried = [trial for encoding in some for trial in self.try_mask(fit, role, encoding)]
-                if not usual and not taken and all(trial.result is None for trial in tried):
-                    # It may take as many texts as heads.
-                    tried = [trial for encoding in known for trial in self.try_mask(fit, role, encoding, fit.heads)]
-                taken += [trial for trial in tried if trial.result is not None]
-                right = [trial for trial in taken if trial.fits(fit.variant, padded=False)]
-                if right:
+            right: list[Encoding] = []
+            # Some take only as many texts as heads. Few take 1 and 0 instead of True and False.
+            for texts, usual in product((Shape().batch, fit.heads), (True, False)):
+                if right or (taken and texts == fit.heads):
                     break
+                some = [one for one in known if ((one.means, one.dtype) in USUAL) == usual]
+                tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts)]
+                taken += [trial for trial in tried if trial.result is not None]
+                right = [one.form.encodings[role] for one in taken if one.fits(fit.variant, padded=False)]
             if right:
-                understood = [one.form.encodings[role] for one in right]
-                understood.sort(key=lambda one: one.means != right[0].form.encodings[role].means)
-                others = [one.form.encodings[role] for one in taken if one not in right]
-                silent = tuple((role, one) for one in others if should_be_understood(one, understood))
-                fit = fit.with_encodings(role, understood, silent=fit.silent + silent)
+                same = [one for one in right if (one.means, one.dtype) == (right[0].means, right[0].dtype)]
+                fit = fit.with_encodings(role, same)
             elif taken:
                 fit = self.fit_wrong_mask(fit, role, taken)
         return fit
@@ -295,7 +288,7 @@ class Attention:
                         return fit.with_encodings(role, accepted, mistakes=mistakes, variant=formula)
         return fit.with_encodings(role, [taken[0].form.encodings[role]], known=False)
 
-    def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int = Shape().batch) -> Iterator[Trial]:
+    def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int) -> Iterator[Trial]:
         """Yield a trial with a random mask, if this encoding can express it."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
         crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
@@ -334,15 +327,6 @@ def makes_needless(trial: Trial, form: Form, reading: Reading | None) -> bool:
     layout = trial.form.layout
     has_more = reading is None and layout.batch + layout.heads > form.layout.batch + form.layout.heads
     return has_more or (layout == form.layout and trial.reading is reading)
-
-
-def should_be_understood(encoding: Encoding, understood: Sequence[Encoding]) -> bool:
-    """Return whether this is a mask for each text, and one with as many dimensions and this meaning is understood."""
-    dimensions = encoding.shape.split()
-    return {"batch", "query"} <= set(dimensions) and any(
-        (one.means, one.dtype, len(one.shape.split())) == (encoding.means, encoding.dtype, len(dimensions))
-        for one in understood
-    )
 
 
 # --- mistakes that explain all trials ---------------------------------------------------------------------
