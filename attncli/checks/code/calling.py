@@ -203,17 +203,11 @@ def random_mask(encoding: Encoding, batch: int, queries: int, keys: int) -> Tens
     return some_padding(batch, keys)
 
 
-def describe_encodings(role: str, understood: Sequence[Encoding]) -> list[str]:
-    """Describe each meaning that a mask may have, with some of the shapes in which it is understood."""
-    shapes: dict[str, list[str]] = {}
-    for one in understood:
-        shapes.setdefault(one.meaning, []).append(one.dimensions)
-    lines = []
-    for meaning, names in shapes.items():
-        more = len(names) - LISTED
-        others = f" or {more} other way{'s' if more > 1 else ''}" if more > 0 else ""
-        lines.append(f"{role}: {meaning}, as {' or '.join(names[:LISTED])}{others}")
-    return lines
+def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
+    """Return "mask: True = allowed, as [query, key] or [batch, key] or 2 other ways"."""
+    shapes, more = [one.dimensions for one in understood[:LISTED]], len(understood) - LISTED
+    others = f" or {more} other way{'s' if more > 1 else ''}" if more > 0 else ""
+    return f"{role}: {understood[0].meaning}, as {' or '.join(shapes)}{others}"
 
 
 # --- calls ------------------------------------------------------------------------------------------------

@@ -146,8 +146,7 @@ def describe_conventions(fit: Fit, checks: Sequence[Check]) -> list[str]:
     """Describe how it is called, and where it is right in another way than the formula here."""
     lines = [*fit.conventions, f"arrays are [{', '.join(fit.form.layout.name.split())}]"]
     lines += [fit.reading.note] if fit.reading is not None and fit.reading.note else []
-    for role, encodings in fit.accepted.items():
-        lines += describe_encodings(role, encodings)
+    lines += [describe_encodings(role, encodings) for role, encodings in fit.accepted.items()]
     notes = [check.note for check in checks if check.name == NOWHERE and check.holds and check.note != GIVES_ZERO]
     return [*lines, *(f"{NOWHERE}: {note} (--nowhere zero makes that wrong)" for note in notes)]
 

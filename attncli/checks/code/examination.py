@@ -10,18 +10,8 @@ from torch import Tensor
 
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Result, Seen
-from attncli.checks.code.calling import (
-    VECTORS,
-    Form,
-    Trial,
-    difference,
-    random_pairs,
-    select_tokens,
-    some_padding,
-    unread_queries,
-    vectors_by_role,
-    with_vectors,
-)
+from attncli.checks.code import calling
+from attncli.checks.code.calling import VECTORS, Form, Trial, difference
 from attncli.checks.code.conventions import is_causal, is_ordered
 from attncli.checks.code.fitting import Attention, Fit, describe_failure
 from attncli.checks.code.result import Check
@@ -65,7 +55,7 @@ class Examination:
         return self.attention.draw(self.fit.form, self.fit.reading, crosses, seed, **sizes)
 
     def padded(self, inputs: Inputs) -> Inputs:
-        padding = some_padding(inputs.query.shape[0], inputs.key.shape[-2])
+        padding = calling.some_padding(inputs.query.shape[0], inputs.key.shape[-2])
         return inputs._replace(seen=inputs.seen._replace(padding=padding))
 
     def masked(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
@@ -77,7 +67,7 @@ class Examination:
         return made if self.form_for(made) is not None else None
 
     def masked_somehow(self, inputs: Inputs) -> Inputs | None:
-        mask = random_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
+        mask = calling.random_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
         return self.masked(inputs, mask) or self.masked(inputs, mask[:1].expand_as(mask))
 
     def form_for(self, inputs: Inputs) -> Form | None:
@@ -111,7 +101,7 @@ class Examination:
         if trial.result is None:
             return Check(name, False, note=describe_failure(trial.returned))
         ours = self.expected(trial.inputs)
-        gap = difference(trial.result.output, ours.output, ignored=unread_queries(trial.inputs, ours))
+        gap = difference(trial.result.output, ours.output, ignored=calling.unread_queries(trial.inputs, ours))
         return Check(name, gap <= trial.tolerance, gap)
 
     # --- shapes -------------------------------------------------------------------------------------------
@@ -156,7 +146,7 @@ class Examination:
         form, outputs = self.fit.form, []
         calls: list[Call] = []
         for step, (start, end) in enumerate(pairwise(ends)):
-            now = select_tokens(inputs, range(start, end))
+            now = calling.select_tokens(inputs, range(start, end))
             mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
             call = form.call(now, self.fit.dtype, step, mask, dropout=self.attention.dropout)
             returned = self.attention.subject.call(call._replace(earlier=tuple(calls)))
@@ -181,10 +171,10 @@ class Examination:
         yield self.compare("causal mask", with_pairs(inputs, causal_mask(keys)))
         yield self.compare("padding mask", self.padded(inputs))
         if queries != keys:
-            yield self.compare("memory mask", with_pairs(cross, random_pairs(1, queries, keys, seed=4)))
+            yield self.compare("memory mask", with_pairs(cross, calling.random_pairs(1, queries, keys, seed=4)))
             yield self.compare("padding of the memory", self.padded(cross))
         texts = self.draw(batch=self.fit.heads, crosses=False, seed=14)
-        masks = random_pairs(texts.query.shape[0], keys, keys, seed=15, diagonal=True)
+        masks = calling.random_pairs(texts.query.shape[0], keys, keys, seed=15, diagonal=True)
         yield self.compare("a mask for each text, as many as heads", with_pairs(texts, masks))
         yield self.compare("[PAD], as many texts as heads", self.padded(texts))
         yield self.compare("large scores, masked", self.masked_somehow(enlarged(self.draw(seed=5))))
@@ -244,14 +234,14 @@ class Examination:
     def check_gradients(self) -> Check:
         """Compare the gradients of Σ output · c, with c random, for all inputs."""
         name, inputs, layout = "gradients", self.draw(seed=30), self.fit.form.layout
-        given = [role for _, role in self.roles.places if role in vectors_by_role(inputs)]
+        given = [role for _, role in self.roles.places if role in calling.vectors_by_role(inputs)]
         leaves = {id(x): x.clone().requires_grad_() for x in (inputs.query, inputs.key, inputs.value)}
         learned = inputs._replace(
             query=leaves[id(inputs.query)], key=leaves[id(inputs.key)], value=leaves[id(inputs.value)]
         )
         expected = self.expected(learned).output
         cotangent = torch.randn(expected.shape, generator=torch.Generator().manual_seed(31), dtype=torch.float64)
-        by_role = vectors_by_role(learned)
+        by_role = calling.vectors_by_role(learned)
         ours = torch.autograd.grad((expected * cotangent).sum(), [by_role[role] for role in given])
         trial = self.run(inputs, cotangent=layout.put(cotangent))
         if trial.returned.error is not None:
@@ -280,10 +270,10 @@ class Examination:
             yield Check(name, None, note="the places of its tokens matter by themselves")
         else:
             order = random_order(inputs.key.shape[-2])
-            yield self.compare_runs(name, inputs, select_tokens(inputs, order), order)
+            yield self.compare_runs(name, inputs, calling.select_tokens(inputs, order), order)
         inputs = self.draw(crosses=False, seed=23)
         tokens = inputs.query.shape[-2] - APPENDED
-        prefix = select_tokens(inputs, range(tokens))
+        prefix = calling.select_tokens(inputs, range(tokens))
         if not self.causal:
             inputs, prefix = (with_pairs(x, causal_mask(x.query.shape[-2])) for x in (inputs, prefix))
         yield self.compare_runs("the future changes no prefix", inputs, prefix, slice(tokens))
@@ -291,7 +281,7 @@ class Examination:
         real = torch.arange(tokens + APPENDED) < tokens
         padded = inputs._replace(seen=Seen(padding=real.expand(inputs.query.shape[0], -1)))
         yield self.compare_runs(
-            "appended [PAD] changes nothing", padded, select_tokens(inputs, range(tokens)), slice(tokens)
+            "appended [PAD] changes nothing", padded, calling.select_tokens(inputs, range(tokens)), slice(tokens)
         )
 
     def check_sums(self, name: str) -> Check:
@@ -345,7 +335,7 @@ class Examination:
         """Return the first of ever larger inputs whose output differs, with both outputs; "" if none does."""
         for (queries, keys), masked in product(SMALL, (False, True)):
             inputs = self.draw(batch=1, heads=1, queries=queries, keys=keys, d_k=2, d_v=2, crosses=queries != keys)
-            inputs = with_vectors(inputs, lambda x: (x * 10).round() / 10)
+            inputs = calling.with_vectors(inputs, lambda x: (x * 10).round() / 10)
             lengths = inputs.query.shape[-2], inputs.key.shape[-2]
             made = self.masked(inputs, causal_mask(*lengths)) if masked else inputs
             if made is None:
@@ -366,7 +356,7 @@ def with_pairs(inputs: Inputs, mask: Tensor) -> Inputs:
 
 
 def enlarged(inputs: Inputs) -> Inputs:
-    return with_vectors(inputs, lambda x: x * LARGE, ("query", "key"))
+    return calling.with_vectors(inputs, lambda x: x * LARGE, ("query", "key"))
 
 
 def random_order(tokens: int) -> Tensor:

@@ -19,31 +19,10 @@ from torch import Tensor
 
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Mistake, Seen, changed, with_mistakes
 from attncli.base.errors import RequestError
-from attncli.checks.code import conventions
-from attncli.checks.code.calling import (
-    BY_HEADS,
-    PROJECTED,
-    USUAL,
-    Encoding,
-    Form,
-    Shape,
-    Trial,
-    draw,
-    encodings,
-    layouts_named,
-    random_mask,
-)
-from attncli.checks.code.conventions import FEW, MASK_STEPS, Part, bases, candidates, is_causal
-from attncli.checks.code.names import (
-    NeedsAdapterError,
-    Options,
-    Sizes,
-    arguments_for,
-    numbers_by_role,
-    refuse_mask_options,
-    refuse_unknown,
-    roles_of,
-)
+from attncli.checks.code import calling, conventions, names
+from attncli.checks.code.calling import Encoding, Form, Shape, Trial
+from attncli.checks.code.conventions import MASK_STEPS, Part, bases, is_causal
+from attncli.checks.code.names import NeedsAdapterError, Options, Sizes
 from attncli.checks.code.subject import Returned, Subject
 from attncli.checks.code.weights import Reading, readings, unread_weights
 
@@ -93,16 +72,16 @@ class Attention:
     def __init__(self, subject: Subject, options: Options, sizes: Sizes) -> None:
         self.subject, self.options = subject, options
         self.dropout, self.precision = True, "float64"
-        self.roles = roles_of(subject.parameters, options.map)
-        given = arguments_for(subject, sizes, options.give)
+        self.roles = names.roles_of(subject.parameters, options.map)
+        given = names.arguments_for(subject, sizes, options.give)
         subject.make(given)
         self.settle(sizes)
-        refuse_unknown(options.map, [one.name for one in subject.parameters], subject.weights)
+        names.refuse_unknown(options.map, [one.name for one in subject.parameters], subject.weights)
         if not self.roles.masks:
-            refuse_mask_options(subject, options)
+            names.refuse_mask_options(subject, options)
         self.weights = random_weights(subject.weights)
         subject.fill(self.weights)
-        numbers = numbers_by_role(subject, given)
+        numbers = names.numbers_by_role(subject, given)
         heads = numbers.get("heads")
         self.readings: Sequence[Reading | None] = [None]
         if subject.weights:
@@ -120,9 +99,9 @@ class Attention:
         if self.subject.kind == "function" or (shapes and all(shape and 0 not in shape for shape in shapes)):
             return
         for crosses in (True, False):
-            inputs = draw(Shape(heads=1, d_k=sizes.d_model, d_v=sizes.d_model), None, self.roles, crosses)
+            inputs = calling.draw(Shape(heads=1, d_k=sizes.d_model, d_v=sizes.d_model), None, self.roles, crosses)
             inputs = Inputs(inputs.query[:, 0], inputs.key[:, 0], inputs.value[:, 0], 1)
-            form = Form(self.roles if crosses else self.roles.without_memory(), PROJECTED[0])
+            form = Form(self.roles if crosses else self.roles.without_memory(), calling.PROJECTED[0])
             self.subject.settle(form.call(inputs, "float32"))
 
     def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[Part], list[str]]:
@@ -156,7 +135,7 @@ class Attention:
         shape = shape if form.layout.heads else shape._replace(heads=1)
         if reading is not None:
             shape = shape._replace(heads=reading.heads)
-        return draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
+        return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
 
     def call(self, form: Form, inputs: Inputs, dtype: str, **how: Any) -> Returned:
         return self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
@@ -164,11 +143,11 @@ class Attention:
     # --- without masks ------------------------------------------------------------------------------------
 
     def forms(self, layout: str | None) -> Iterator[Form]:
-        layouts = layouts_named(BY_HEADS if self.readings[0] is None else PROJECTED, layout)
+        layouts = calling.layouts_named(calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED, layout)
         yield from (Form(roles, layout) for roles in (self.roles, self.roles.without_memory()) for layout in layouts)
         for role in self.roles.needed:
-            for layout_, encoding in product(layouts, encodings(role, self.options.means)):
-                yield Form(self.roles, layout_, {role: encoding})
+            for known, encoding in product(layouts, calling.encodings(role, self.options.means)):
+                yield Form(self.roles, known, {role: encoding})
 
     def trials(self, layout: str | None = None) -> list[list[Trial]]:
         """Return trials with two inputs for each form and reading whose output has the right shape.
@@ -203,15 +182,15 @@ class Attention:
         """
         for self.precision in DTYPES:
             tried = [[replace(one, precision=self.precision) for one in trials] for trials in tried]
-            for (names, base), trials in product(bases(self.parts), tried):
+            for (under, base), trials in product(bases(self.parts), tried):
                 if all(one.fits(base) for one in trials):
-                    return self.make_fit(trials[0], (), names, base, base)
-        for mistakes, names, formula, base in candidates(tried[0], self.parts):
+                    return self.make_fit(trials[0], (), under, base, base)
+        for mistakes, under, formula, base in conventions.candidates(tried[0], self.parts):
             for trials in tried if len(mistakes) < 2 else tried[:2]:
                 if all(one.fits(formula) for one in trials):
                     if all(replace(one, precision="float64").fits(formula) for one in trials):
                         self.precision = "float64"
-                    return self.make_fit(trials[0], mistakes, names, formula, base)
+                    return self.make_fit(trials[0], mistakes, under, formula, base)
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(
@@ -222,22 +201,13 @@ class Attention:
         return replace(self.make_fit(tried[0][0], (), (), RIGHT, RIGHT), known=False)
 
     def make_fit(
-        self, trial: Trial, mistakes: tuple[Mistake, ...], names: tuple[str, ...], variant: Formula, base: Formula
+        self, trial: Trial, mistakes: tuple[Mistake, ...], under: tuple[str, ...], variant: Formula, base: Formula
     ) -> Fit:
         self.roles = trial.form.roles
+        under += ("float32 inside",) if self.precision == "float32" else ()
         mistakes = (*self.implied(trial.reading), *mistakes)
-        names += ("float32 inside",) if self.precision == "float32" else ()
-        return Fit(
-            trial.form,
-            trial.reading,
-            trial.dtype,
-            trial.crosses,
-            base,
-            names,
-            mistakes,
-            variant,
-            precision=self.precision,
-        )
+        fit = Fit(trial.form, trial.reading, trial.dtype, trial.crosses, base, under, mistakes, variant)
+        return replace(fit, precision=self.precision)
 
     def implied(self, reading: Reading | None) -> tuple[Mistake, ...]:
         """Return the mistakes that show in the weights alone."""
@@ -259,14 +229,14 @@ class Attention:
         for role in self.roles.masks:
             # A mask of keys has a parameter of its own, if there is one.
             own = role != "mask" or not self.roles.has("padding", "lengths")
-            known = [one for one in encodings(role, self.options.means) if own or "query" in one.shape]
+            known = [one for one in calling.encodings(role, self.options.means) if own or "query" in one.shape]
             taken: list[Trial] = []
             right: list[Encoding] = []
             # Some take only as many texts as heads. Few take 1 and 0 instead of True and False.
             for texts, usual in product((Shape().batch, fit.heads), (True, False)):
                 if right or (taken and texts == fit.heads):
                     break
-                some = [one for one in known if ((one.means, one.dtype) in USUAL) == usual]
+                some = [one for one in known if ((one.means, one.dtype) in calling.USUAL) == usual]
                 tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts)]
                 taken += [trial for trial in tried if trial.result is not None]
                 right = [one.form.encodings[role] for one in taken if one.fits(fit.variant, padded=False)]
@@ -293,7 +263,7 @@ class Attention:
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
         crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
-        mask = random_mask(encoding, inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2])
+        mask = calling.random_mask(encoding, inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2])
         if mask.dim() == 4:
             mask[..., 0] |= is_causal(fit.conventions)  # so that each query sees something
         inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
@@ -353,7 +323,7 @@ def suspects(fit: Fit) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
             if mistake not in fit.mistakes:
                 yield from (((*fit.mistakes, mistake), made) for made in with_mistakes(fit.variant, (mistake,)))
     for mistakes in (*combinations(MISTAKES, 1), *combinations(MISTAKES, 2)):
-        few = FEW if len(mistakes) > 1 else None
+        few = conventions.FEW if len(mistakes) > 1 else None
         yield from ((mistakes, made) for made in with_mistakes(fit.formula, mistakes, few))
 
 

@@ -14,42 +14,33 @@ LISTED = 150  # characters of the names that a message offers
 INPUTS = ("query", "key", "value", "memory")
 MASKS = ("mask", "padding", "lengths", "memory_padding")
 NAMES = {
-    "query": "q query queries x_q xq q_x q_in query_states target tgt decoder_state x1",
-    "key": "k key keys x_k xk k_x k_in key_states",
-    "value": "v value values val x_v xv v_x v_in value_states",
-    "memory": "memory mem context ctx cond encoder_output encoder_outputs enc_output enc_outputs encoder_out enc_out "
-    "encoder_hidden_states enc kv x_kv kv_x key_value key_value_states y z other source cross x2 encoded",
+    "query": "q query queries x_q xq q_x query_states target tgt decoder_state x1",
+    "key": "k key keys x_k xk k_x key_states",
+    "value": "v value values x_v xv v_x value_states",
+    "memory": "memory context ctx encoder_output enc_output encoder_out encoder_hidden_states kv x_kv other cross x2 y z",
     "x": "x input inputs hidden_states hidden embeddings embedded embeds src tokens sequence seq xs h features",
-    "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask valid_mask attn_bias "
-    "look_ahead_mask combined_mask allowed forbidden",
+    "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask valid_mask attn_bias",
     "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad",
-    "memory_padding": "context_mask memory_mask encoder_attention_mask memory_key_padding_mask memory_padding_mask "
-    "enc_mask cross_mask context_padding_mask",
+    "memory_padding": "context_mask memory_mask encoder_attention_mask memory_key_padding_mask memory_padding_mask",
     "cache": "past_key_value past_key_values past_kv layer_past kv_cache cache past",
     "keeps": "use_cache",
     "lengths": "lengths lens valid_lens valid_len valid_length valid_lengths seq_lens seq_lengths key_lengths",
-    "causal": "is_causal causal use_causal_mask",
-    "returns": "need_weights return_weights return_attention return_attn output_attentions return_attention_weights "
-    "return_attn_weights",
-    "average": "average_attn_weights average_weights",
+    "causal": "is_causal causal",
+    "returns": "need_weights return_weights return_attention return_attn output_attentions return_attention_weights",
+    "average": "average_attn_weights",
     "dropout": "dropout dropout_p p_dropout p drop attn_dropout attention_dropout drop_p dropout_rate proj_drop "
-    "attn_drop resid_dropout dropout_prob attn_pdrop resid_pdrop embd_pdrop attention_probs_dropout_prob "
-    "hidden_dropout_prob",
-    "d_model": "d_model dmodel model_dim dim embed_dim embed_size embedding_dim emb_size emb_dim n_embd hidden_size "
-    "hidden_dim hidden d_hidden units size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim "
-    "d_emb dim_model num_hiddens query_size key_size value_size model_size n_embed d_embed n_state c channels width "
-    "dim_in dim_out emb kdim vdim d_query d_memory context_dim memory_dim query_dim",
-    "heads": "heads num_heads n_heads head_count h nhead n_head nheads num_attention_heads head attention_heads "
-    "num_head head_num attn_heads",
-    "key_heads": "key_heads kv_heads num_kv_heads n_kv_heads num_key_value_heads n_kv_head groups num_groups "
-    "num_kv_groups",
-    "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v d_q d_key d_value key_dim value_dim",
-    "length": "max_len max_length maxlen block_size context_length seq_len seq_length max_seq_len n_ctx "
-    "max_position_embeddings max_positions length n_positions T",
-    "window": "window window_size sliding_window attention_window local_window",
-    "softcap": "softcap soft_cap logit_cap attn_logit_softcapping attn_logit_softcap",
-    "config": "config cfg args conf hparams configuration params opt options",
-    "index": "layer_idx layer_id layer_index",
+    "attn_drop resid_dropout dropout_prob attn_pdrop resid_pdrop embd_pdrop attention_probs_dropout_prob",
+    "d_model": "d_model dim embed_dim embed_size embedding_dim emb_size emb_dim n_embd hidden_size hidden_dim hidden "
+    "size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens query_size "
+    "key_size value_size n_embed dim_in dim_out emb query_dim context_dim kdim vdim width channels",
+    "heads": "heads num_heads n_heads head_count h nhead n_head num_attention_heads head attn_heads head_num",
+    "key_heads": "key_heads kv_heads num_kv_heads n_kv_heads num_key_value_heads n_kv_head groups num_groups",
+    "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v key_dim value_dim",
+    "length": "max_len max_length block_size context_length seq_len max_seq_len n_ctx max_position_embeddings T",
+    "window": "window window_size sliding_window attention_window",
+    "softcap": "softcap soft_cap logit_cap attn_logit_softcapping",
+    "config": "config cfg args conf configuration",
+    "index": "layer_idx layer_id",
 }
 CALLED_WITH = ("x", *INPUTS, *MASKS, "causal", "returns", "average", "cache", "keeps")
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}

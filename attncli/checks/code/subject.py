@@ -244,21 +244,17 @@ def construct(maker: Any, arguments: dict[str, Any]) -> Any:
         raise RequestError(f"{name_of(maker)} can't be made: {reason}") from error
 
 
-class Config(types.SimpleNamespace):
-    """The config that some constructors take."""
+class Config(dict[str, Any]):
+    """The config that some constructors take: with attributes, items, or `get`."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the config has no {name}: --give config.{name}=VALUE")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
+        if name not in self:
+            raise AttributeError(f"the config has no {name}: --give config.{name}=VALUE")
+        return self[name]
 
 
 def as_config(value: Any) -> Any:
-    return Config(**value) if isinstance(value, dict) else value
+    return Config(value) if isinstance(value, dict) else value
 
 
 def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
