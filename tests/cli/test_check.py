@@ -29,8 +29,6 @@ HOSTILE = {
     "raise ImportError('no jax')": "mine.py can't be run: ImportError: no jax (line 1)",
     "def attention(q, k, v):\n    return 'weights'": "none of what it gives has the output's shape: nothing; is "
     "it called otherwise? --map, --layout",
-    "def attention(one, two, three, four, five):\n    return one": "--map one=query (or key, value, x, ",
-    TOO_DEEP: "--give depth=VALUE, or an adapter: attncli check --help",
 }
 
 
@@ -112,7 +110,7 @@ def test_what_is_said_of_names_layouts_and_constructors(mine, attncli, refused):
         "check", "mine.py:unscaled", "--give", "n=1"
     )
     mine(MINE.replace("self.q,", "self.first,").replace("self.q(", "self.first("))
-    assert "--map NAME=query says which it is" in refused("check", "mine.py:WithDepth", "--give", "depth=3")
+    assert "--map NAME=query says which it is" in attncli("check", "mine.py:WithDepth", "--give", "depth=3").err
     mapped = ["check", "mine.py:WithDepth", "--give", "depth=3", "--map"]
     assert attncli(*mapped, "first=query").code == 0
     assert "--map 'other': nothing has this name; there is x, first, k, v" in refused(*mapped, "other=query")
@@ -168,6 +166,29 @@ def test_harm_ends_in_a_line(mine, refused, text):
     mine(text)
     line = refused("check", "mine.py:attention" if "def" in text else "mine.py")
     assert HOSTILE[text] in line and len(line) <= 320 and line.isprintable()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "reason", "adapter"),
+    [
+        (
+            "def attention(one, two, three, four, five):\n    return one",
+            "--map one=query (or key, value, x, ",
+            "    return attention(one=..., two=..., three=..., four=..., five=...)",
+        ),
+        (
+            TOO_DEEP,
+            "--give depth=VALUE, or an adapter at the end of the file",
+            "    def __init__(self, d_model, heads): super().__init__(depth=...)",
+        ),
+    ],
+)
+def test_an_adapter_is_printed_above_the_reason(mine, attncli, text, reason, adapter):
+    mine(text)
+    done = attncli("check", "mine.py:attention")
+    *lines, last = done.err.splitlines()
+    assert (done.code, done.out, len(lines)) == (2, "", 3) and adapter in lines and reason in last
 
 
 @pytest.mark.slow

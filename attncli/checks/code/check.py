@@ -54,7 +54,7 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
         with one_thread():
             return check_attention(subject, options, layers)
     except NeedsAdapterError as error:
-        remedy = "or paste an adapter at the end of the file, with each ... filled in:"
+        remedy = "or an adapter at the end of the file, with each ... filled in:"
         raise RequestError(f"{error}, {remedy}\n{adapter(subject)}") from error
 
 

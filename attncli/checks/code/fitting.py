@@ -172,7 +172,8 @@ class Attention:
                     runs_once(returned)
                 failed.append(trials[0].returned)
         if not found and failed:
-            raise NeedsAdapterError(f"{describe_failure(failed[0])}; is it called otherwise? --map, --layout")
+            remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
+            raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
         return found
 
     def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:

@@ -17,7 +17,7 @@ NAMES = {
     "query": "q query queries x_q xq q_x query_states target tgt decoder_state x1",
     "key": "k key keys x_k xk k_x key_states",
     "value": "v value values x_v xv v_x value_states",
-    "memory": "memory context ctx encoder_output enc_output encoder_out encoder_hidden_states kv x_kv other cross x2 y z",
+    "memory": "memory context ctx encoder_output enc_output encoder_out encoder_hidden_states kv x_kv other x2 y z",
     "x": "x input inputs hidden_states hidden embeddings embedded embeds src tokens sequence seq xs h features",
     "mask": "mask masks attn_mask attention_mask att_mask src_mask tgt_mask m causal_mask valid_mask attn_bias",
     "padding": "key_padding_mask padding_mask pad_mask src_key_padding_mask src_padding_mask key_mask kv_mask pad",
@@ -31,8 +31,8 @@ NAMES = {
     "dropout": "dropout dropout_p p_dropout p drop attn_dropout attention_dropout drop_p dropout_rate proj_drop "
     "attn_drop resid_dropout dropout_prob attn_pdrop resid_pdrop embd_pdrop attention_probs_dropout_prob",
     "d_model": "d_model dim embed_dim embed_size embedding_dim emb_size emb_dim n_embd hidden_size hidden_dim hidden "
-    "size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens query_size "
-    "key_size value_size n_embed dim_in dim_out emb query_dim context_dim kdim vdim width channels",
+    "units size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens n_embed "
+    "query_size key_size value_size dim_in dim_out emb query_dim context_dim kdim vdim width channels",
     "heads": "heads num_heads n_heads head_count h nhead n_head num_attention_heads head attn_heads head_num",
     "key_heads": "key_heads kv_heads num_kv_heads n_kv_heads num_key_value_heads n_kv_head groups num_groups",
     "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v key_dim value_dim",

@@ -212,7 +212,7 @@ class Subject:
             return copy.deepcopy(instance, computed)
         except Exception as error:
             reason = describe_error(error, self.file)
-            remedy = "hand in a class, or a function without parameters, that makes it without that"
+            remedy = "hand in its class, or a function without parameters, that makes it without that"
             raise RequestError(f"{self.name} can't be copied ({reason}): {remedy}") from error
 
     @contextmanager
