@@ -369,8 +369,11 @@ class Trial:
         rounded = RIGHT(as_dtype(self.inputs, getattr(torch, dtype))).output
         return 4 * difference(rounded, ours) + HALF_STEPS * epsilon * largest
 
-    def fits(self, formula: Formula, padded: bool = True) -> bool:
-        """Return whether the formula gives the same, or fails as well. padded: compare queries that are [PAD] too."""
+    def fits(self, formula: Formula, padded: bool = True, nowhere: bool = True) -> bool:
+        """Return whether the formula gives the same, or fails as well.
+
+        padded: compare queries that are [PAD] too. nowhere: compare queries that may see nothing too.
+        """
         inputs = as_dtype(self.inputs, getattr(torch, self.dtype))
         try:
             ours = formula(inputs)
@@ -380,6 +383,8 @@ class Trial:
         if output is None:
             return False
         ignored = None if padded else padded_queries(self.inputs)
+        if not nowhere and ours.nowhere is not None:
+            ignored = ours.nowhere.any(1) if ignored is None else ignored | ours.nowhere.any(1)
         if difference(output, ours.output, ours.nowhere, ignored) <= self.tolerance:
             return True
         # A fully masked row that is NaN can carry that into other rows.

@@ -82,7 +82,7 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
     is_wrong = any(check.holds is False for check in checks)
     mistakes = [*implied, *(one for one in MISTAKES if random and one.name == DROPOUT)]
     if is_wrong:
-        mistakes += [one for one in diagnose(fit, examination.trials) if one not in mistakes]
+        mistakes += [one for one in diagnose(fit, examination.trials, options.nowhere != "any") if one not in mistakes]
     return Result(
         subject.name,
         "attention",

@@ -201,7 +201,7 @@ def softcap_part(cap: float) -> Part:
         "whose scores are capped after the mask, which then hides nothing",
         "",
         "cap the scores, and then hide",
-        "hide",
+        "cap",
         ({"add": cap_scores, "hide": lambda scores, mask: scores.masked_fill(~mask, -cap), "forbid": keep},),
     )
     return Part({f"scores capped at {cap:g}": {"add": cap_scores}}, mistakes=(late,))

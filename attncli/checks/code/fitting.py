@@ -303,8 +303,11 @@ def makes_needless(trial: Trial, form: Form, reading: Reading | None) -> bool:
 # --- mistakes that explain all trials ---------------------------------------------------------------------
 
 
-def diagnose(fit: Fit, trials: Sequence[Trial]) -> tuple[Mistake, ...]:
-    """Return the fewest mistakes that explain all trials, beginning with those that are known. May be empty."""
+def diagnose(fit: Fit, trials: Sequence[Trial], nowhere: bool) -> tuple[Mistake, ...]:
+    """Return the fewest mistakes that explain all trials, beginning with those that are known. May be empty.
+
+    nowhere: explain queries that may see nothing too.
+    """
     if all(trial.fits(fit.formula, padded=False) for trial in trials):
         return ()
     if not any(array.isfinite().any() for trial in trials for array in trial.returned.arrays[:1]):
@@ -312,7 +315,7 @@ def diagnose(fit: Fit, trials: Sequence[Trial]) -> tuple[Mistake, ...]:
     # Trials that dismiss a variant soonest come first.
     difficult = sorted(trials, key=lambda trial: (trial.fits(fit.variant), trial.inputs.query.numel()))
     for mistakes, formula in suspects(fit):
-        if mistakes and all(trial.fits(formula) for trial in difficult):
+        if mistakes and all(trial.fits(formula, nowhere=nowhere) for trial in difficult):
             return mistakes
     return ()
 

@@ -156,6 +156,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "projections": (r"\.weight\b|F\.linear|\blinear\(|@\s*self\.",),
     "turn": (r"sin|conj|polar|freqs_cis|rotate",),
     "dropout": (r"dropout",),
+    "cap": (r"tanh",),
 }
 
 
