@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attncli.effects.trust.evidence import trust
     from attncli.features.cut import cut, cut_each
     from attncli.features.find import find
+    from attncli.features.flow import flow
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -48,6 +49,7 @@ HOMES = {
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
     "find": "attncli.features.find",
+    "flow": "attncli.features.flow",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "similar": "attncli.effects.similarity",
@@ -74,6 +76,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "cut",
     "cut_each",
     "find",
+    "flow",
     "patch",
     "trust",
     "similar",
