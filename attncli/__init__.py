@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
     from attncli.features.cut import cut, cut_each
+    from attncli.features.find import find
+    from attncli.features.flow import flow
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -46,6 +48,8 @@ HOMES = {
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "find": "attncli.features.find",
+    "flow": "attncli.features.flow",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "similar": "attncli.effects.similarity",
@@ -71,6 +75,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "find",
+    "flow",
     "patch",
     "trust",
     "similar",

@@ -64,7 +64,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     if path is not None:
         report.save(path)
         output.file(path, json)
-    if report.next is not None:
+    if report.next is not None and not (path and "output_path" in report.next.options):
         hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)

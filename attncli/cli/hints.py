@@ -11,7 +11,7 @@ from attncli.cli.given import given
 from attncli.cli.texts import STDIN
 
 if TYPE_CHECKING:
-    from attncli.text.tokens import Tokens
+    pass
 
 # What says which maps a command is about: where another can't take one of these, it would be about others.
 SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
@@ -29,14 +29,6 @@ def offer(context: Context, what: str, command: str, **options: Any) -> None:
     if not context.params.get("json"):
         lines = typed(context, command, options)
         output.hint(*(f"{begin}: {line}" for line in lines for begin in (what, "next")))
-
-
-def last_word(tokens: "Tokens") -> str:
-    """The last word of a text as --query takes it: a token to look at that is surely there."""
-    words = [place for place, special in enumerate(tokens.special) if not special and tokens.text[place].isalnum()]
-    place = words[-1] if words else 0
-    token = tokens.text[place]
-    return token if token.isalpha() and tokens.text.index(token) == place else str(place)
 
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:

@@ -11,11 +11,9 @@ from pictures import maps, said
 from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference
-from attncli.analysis.following import follow
 from attncli.analysis.words import merge_words
 from attncli.render.figures.difference import difference_figure
-from attncli.render.figures.flow import flow_figure
-from attncli.render.hidden import drawn, drawn_map, followed_maps, hides, largest_weight
+from attncli.render.hidden import drawn, drawn_map, hides, largest_weight
 from attncli.render.pooling import pool
 from attncli.render.terminal.one_head import one_head
 from attncli.render.terminal.overview import overview
@@ -144,15 +142,3 @@ def test_a_difference_is_hidden_where_neither_may_look():
     first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
     assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
     assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1
-
-
-def test_of_what_is_followed_only_what_no_path_leads_to_is_hidden():
-    one = long_record(1, length=7)
-    record = replace(one, weights=one.weights.repeat(3, axis=0), layers=[0, 1, 2], masks=one.mask)
-    record = replace(record, model=replace(record.model, layers=3))
-    found = follow(record, [0, 2], methods=["raw", "rollout"])
-    reach = abs(np.arange(7)[:, None] - np.arange(7))
-    for name, reaches in (("raw", (1, 1)), ("rollout", (1, 3))):
-        for place, far in enumerate(reaches):
-            assert np.array_equal(np.isnan(followed_maps(found)[name][place]), reach > far)
-    assert said(flow_figure(found)).count("hidden") == 1

@@ -5,8 +5,19 @@ import json
 
 import numpy as np
 import pytest
+from records import record_of
+
+import attncli as package
+from attncli.analysis.finding import ANY, SINK
+from attncli.base.errors import RequestError
+from attncli.features.find import find_edges
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
+
+
+def heads_of(records, query=ANY, key=ANY, content=False):
+    """Return the heads of records; no other texts say what is usual."""
+    return find_edges(records, lambda words: None, query, key, content)["heads"]
 
 
 @pytest.fixture
@@ -110,8 +121,90 @@ def test_in_files_as_json_and_csv(attncli, found, tmp_path):
         (("it", "trophy", TEXT, "-l", "9"), "out of range"),
         (("it", "trophy", TEXT, "-o", "a.png"), ".json"),
         (("--by", "self", "--pair", "x", TEXT), "--pair has no effect"),
+        (("--by", "content", TEXT, "--from", "maps.npz"), "has no effect with --from"),
     ],
 )
 def test_what_can_not_be_found_is_refused_in_a_line(attncli, arguments, said):
     result = attncli("find", *arguments)
     assert (result.code, result.out) == (2, "") and said in result.err.splitlines()[-1]
+
+
+def test_as_a_function(found):
+    report = package.find("it", "trophy", TEXT, layer="3")
+    assert report.document() == found("it", "trophy", TEXT, "-l", "3")
+    assert "3.1     0.614" in str(report)
+
+
+def test_heads_stand_by_weight_and_of_content_by_what_is_above_the_usual():
+    high, edge = np.full((8, 8), 0.5), np.full((8, 8), 0.01)
+    edge[5, 2] = 0.4
+    record = record_of(np.stack([edge, high])[None])
+    by_weight, by_content = heads_of([record]), heads_of([record], content=True)
+    assert [one["head"] for one in by_weight] == [1, 0] and [one["head"] for one in by_content] == [0, 1]
+    assert (by_content[0]["query"]["index"], by_content[0]["key"]["index"]) == (5, 2)
+
+
+def test_content_is_the_edge_above_the_usual_and_not_the_largest():
+    """A head that looks at the token before, except for one token, which looks elsewhere."""
+    weights = np.eye(14, k=-1) * 0.9
+    weights[9, 3], weights[9, 8] = 0.8, 0.1
+    record = record_of(weights)
+    [largest], [content] = heads_of([record]), heads_of([record], content=True)
+    assert largest["query"]["index"] - largest["key"]["index"] == 1
+    assert (content["query"]["index"], content["key"]["index"]) == (9, 3)
+
+
+def test_sinks_are_named():
+    weights = np.full((8, 8), 0.02)
+    weights[:, 3] = SINK + 0.01
+    record = record_of(weights)
+    sinks = {key: heads_of([record], "the", key)[0]["sinks"] for key in ("[CLS]", "[SEP]", "3", "4")}
+    assert sinks == {"[CLS]": 1, "[SEP]": 1, "3": 1, "4": 0}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
+def test_the_first_token_of_a_decoder_is_a_sink_and_looks_at_nothing_but_itself(foreign, family):
+    record = foreign(family).attend("the cat sat on the mat")
+    for one in heads_of([record]):
+        query, key = one["query"]["index"], one["key"]["index"]
+        assert query > 0 and one["weight"] == record.map(one["layer"], one["head"])[1:].max()
+        assert one["sinks"] == 1 or key > 0
+    assert all(one["sinks"] == 1 and one["query"]["index"] > 0 for one in heads_of([record], ANY, "0"))
+    assert all(one["key"]["index"] > 0 for one in heads_of([record], content=True))
+    assert {one["weight"] for one in heads_of([record], "0", "0")} == {1}
+
+
+def test_several_texts_are_those_that_have_both(minilm):
+    texts = ["The movie was not good.", "It was good.", "Not all of it is good."]
+    records = list(minilm.attend_many(texts))
+    found = find_edges(records, lambda words: None, "not", "good")
+    assert (found["texts"], found["of"]) == (2, 3) and "query" not in found["heads"][0]
+    both = [(one.tokens.text.index("not"), one.tokens.text.index("good")) for one in (records[0], records[2])]
+    for one in found["heads"][:5]:
+        maps = [records[number].map(one["layer"], one["head"]) for number in (0, 2)]
+        assert one["weight"] == pytest.approx(np.mean([weights[at] for weights, at in zip(maps, both, strict=True)]))
+
+
+def test_a_word_in_pieces_is_found_as_a_word(minilm):
+    record = minilm.attend("The disambiguation sat.")
+    assert "disambiguation" not in record.tokens.text
+    entry = heads_of([record], "sat", "disambiguation")[0]
+    assert entry["key"]["token"] == "disambiguation"
+    start = record.tokens.text.index("sat")
+    pieces = [place for place, word in enumerate(record.tokens.words) if word == 1]
+    both = record.map(entry["layer"], entry["head"])[start, pieces].sum()
+    assert entry["weight"] == pytest.approx(float(both), abs=1e-6)
+
+
+def test_a_missing_token_is_refused_with_similar_ones(minilm):
+    text = "The cat sat on the unbelievable cat."
+    record = minilm.attend(text)
+    with pytest.raises(RequestError, match="no token 'catt' in the text: it has cat"):
+        heads_of([record], "catt", "sat")
+    with pytest.raises(RequestError, match="in none of 2 texts"):
+        heads_of([record, record], "dog", "sat")
+    with pytest.raises(RequestError, match="no text"):
+        heads_of([], "cat", "sat")
+    causal = minilm.attend(text, mask="causal")
+    with pytest.raises(RequestError, match="mask causal does not allow 'the#1' to look at 'sat'"):
+        heads_of([causal], "the#1", "sat")
