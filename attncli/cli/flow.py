@@ -67,9 +67,9 @@ def flow(
       attncli flow -l all -o flow.npz "The cat sat on the mat."
       attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
-    from attncli.analysis.long_texts import SINKS
     from attncli.cli.source import Source, Texts
     from attncli.record.files import SUFFIXES
+    from attncli.report.captions import SINKS
 
     methods = choices.several("method", method, choices.Method)
     if output_path is not None:
