@@ -25,8 +25,8 @@ from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, 
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select, select_token
-from attncli.render.captions.records import model_shown
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report.titles import model_shown
 
 if TYPE_CHECKING:
     from attncli.analysis.statistics import Statistics

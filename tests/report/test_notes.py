@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 from records import record_of
 
-from attncli.analysis.long_texts import notes
 from attncli.record import grouping
 from attncli.record.grouping import grouped
 from attncli.record.request import Grouping
+from attncli.report.captions import notes
 
 
 def test_how_much_of_their_weight_is_said():
@@ -27,6 +27,6 @@ def test_stretches_of_some_tokens_say_both(monkeypatch):
     first, second = notes(grouped(record_of(np.full((5, 5), 0.2)), Grouping("1-4", stretches=True)))
     assert first == "tokens 1-4 of 5, counted from 0 anew: they give each other 80% of their weight"
     assert second == (
-        "4 tokens are shown as 2 stretches of 2: weights to one add up, from one are averaged; "
+        "4 tokens are shown as 2 stretches of 2: weights to a stretch are summed, weights from it are averaged; "
         "--tokens 0-255 shows some one by one"
     )

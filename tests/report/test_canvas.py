@@ -9,13 +9,11 @@ from records import attention_records
 from rich.cells import cell_len
 from terminals import canvases
 
-from attncli.render.terminal.glyphs import glyph_table
-from attncli.render.terminal.one_head import one_head
-from attncli.render.terminal.overview import overview
 from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.heads import glyph_table, one_head, small_maps
 
 VIEWS = {
-    "overview": overview,
+    "small_maps": small_maps,
     "one_head": lambda record, canvas: one_head(record, record.layers[0], record.heads[0], canvas, top_k=1),
     "glyph_table": glyph_table,
 }

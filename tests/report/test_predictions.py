@@ -7,7 +7,7 @@ import pytest
 from records import record_of
 
 from attncli.record.parts import Answer, Said
-from attncli.render.captions.prediction import prediction_lines
+from attncli.report.captions import describe_prediction
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def lines():
     """`lines(said)` for [CLS] cat ##s 中 [SEP], the first two pieces of one word."""
     record = record_of(np.full((1, 1, 5, 5), 0.2))
     record = replace(record, tokens=replace(record.tokens, words=[None, 0, 0, 1, None], shown=[]))
-    return lambda said: prediction_lines(replace(record, prediction=said))
+    return lambda said: describe_prediction(replace(record, prediction=said))
 
 
 def classes(single: bool, *answers: tuple[str, float, float | None], output: str = "classes") -> Said:

@@ -11,15 +11,26 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
+from attncli.analysis.difference import Difference
 from attncli.analysis.filters import kept
+from attncli.analysis.telling import Edge
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map
-from attncli.render.terminal.one_head import GAP, LABEL_WIDTH, in_width, strongest_keys
 from attncli.report.canvas import Canvas, to_width
-from attncli.report.terminal import SIGNED_WIDTHS, VALUE_WIDTH, cell_text, largest, picture, signed_cell, signed_ground
+from attncli.report.heads import GAP, keys_within, strongest_keys
+from attncli.report.terminal import (
+    ROW_LABEL,
+    SIGNED_WIDTHS,
+    VALUE_WIDTH,
+    cell_text,
+    largest,
+    picture,
+    signed_cell,
+    signed_ground,
+)
 
 ROW_KEYS = 8  # of a query, that are named at most
 WIDTHS = (VALUE_WIDTH, 2, 1)
@@ -142,7 +153,7 @@ def around(places: Sequence[int], held: int | None, room: int) -> list[int]:
 def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> list[str]:
     """Their numbers and tokens, all of one width."""
     shown = [visible(record.tokens.shown[query]) for query in queries]
-    width = min(LABEL_WIDTH, max(map(cell_len, shown)), max(1, canvas.width // 3))
+    width = min(ROW_LABEL, max(map(cell_len, shown)), max(1, canvas.width // 3))
     return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
 
 
@@ -158,6 +169,41 @@ def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window
     for query in down:
         row = np.where(out, np.float32(0), record.map(held.layer, held.head)[query])
         room = max(1, canvas.width - cell_len(names[query]) - GAP)
-        named = in_width(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
+        named = keys_within(strongest_keys(key_names, row, ROW_KEYS), room, canvas.ellipsis)
         lines.append(Text(f"{names[query]}{' ' * GAP}{named}", MARKED if query == held.query else "", no_wrap=True))
     return Window(lines, down)
+
+
+# --- the numbers of what is held ------------------------------------------------------------------------
+
+
+def cell_lines(
+    record: AttentionRecord, head: tuple[int, int], query: int, key: int, edge: Edge | None, found: Difference | None
+) -> list[str]:
+    """Describe a cell of a head (layer, head) in a line, and its change in another where there is a difference.
+
+    edge: the cell as a strong edge, with its usual weight, if it is one.
+    """
+    row = record.map(*head)[query]
+    allowed = record.mask_of(head[0])[query]
+    names = visible(record.tokens.shown[query]), visible(record.keys.shown[key])
+    said = f"{query} {names[0]} → {key} {names[1]}: {record.measure} {row[key]:.4f}"
+    if not allowed[key]:
+        said += ", hidden by the mask"
+    else:
+        rank = int((row > row[key]).sum()) + 1
+        said += f", number {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
+    if edge is not None:
+        said += f"; usual {edge.usual:.2f}"
+    if found is None:
+        return [said]
+    one, other = (float(side.map(*head)[query, key]) for side in (found.first, found.second))
+    return [said, f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; of this head {found.of(*head):.3f} moved"]
+
+
+def row_line(record: AttentionRecord, head: tuple[int, int], query: int) -> str:
+    """Describe a query's row by its entropy."""
+    row = record.map(*head)[query].astype(np.float64)
+    entropy = float(-(row[row > 0] * np.log(row[row > 0])).sum())
+    most = float(np.log(max(int(record.mask_of(head[0])[query].sum()), 1)))
+    return f"{query} {visible(record.tokens.shown[query])}: entropy {abs(entropy):.2f} of at most {most:.2f} nats"
