@@ -22,9 +22,10 @@ class Report:
     """The result of a feature.
 
     title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
-    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files: how
-    it is saved in files of other kinds, such as records, by their suffixes.
-    holds: False where a check said no. partial: it was interrupted, and holds what there was by then.
+    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files:
+    how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
+    is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
+    was by then.
     """
 
     title: Sequence[str]
@@ -33,6 +34,7 @@ class Report:
     rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
     picture: Sequence[Part] | None = None
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    verbatim: str | None = None
     holds: bool | None = None
     partial: bool = False
     next: NextCommand | None = None
