@@ -15,11 +15,13 @@ from attncli.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
-    from attncli.checks.theirs.checking import check
+    from attncli.checks.code.check import check
     from attncli.corpus.statistics import corpus_statistics
     from attncli.effects.question import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
+    from attncli.features.find import find
+    from attncli.features.flow import flow
     from attncli.features.patch import patch
     from attncli.features.similar import similar
     from attncli.features.trust import trust
@@ -39,13 +41,15 @@ if TYPE_CHECKING:
 HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
-    "check": "attncli.checks.theirs.checking",
+    "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.statistics",
     "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
     "Asking": "attncli.effects.question",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "find": "attncli.features.find",
+    "flow": "attncli.features.flow",
     "patch": "attncli.features.patch",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
@@ -71,6 +75,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "find",
+    "flow",
     "patch",
     "trust",
     "similar",

@@ -35,8 +35,8 @@ from attncli.features.inputs import open_tapped
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.selection import Selection, name_of, number_list, select
-from attncli.render.captions.records import model_name
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.captions import model_name
 from attncli.text.tokens import Fed, Tokens
 
 if TYPE_CHECKING:

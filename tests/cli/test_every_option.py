@@ -209,8 +209,7 @@ WAYS = {
     "compare": [f"compare {M} @", f"compare {M} --against torch @", f"compare {M} --json @",
         f"compare {M} --weights random @", f"compare {M} -o a.csv @",
     ],
-    "models": ["models", "models --json"],
-    "models show": ["models show other"],
+    "models": ["models", "models --json", "models show other"],
     "samples": ["samples", "samples --json", "samples pair.txt", "samples --copy .", "samples --copy . --json"],
 }  # fmt: skip
 # Ways that are there for one option: without it they fail, or it would have nothing to do.
@@ -258,8 +257,7 @@ def commands() -> dict[str, Any]:
     """Every command by its name."""
     root: Any = typer.main.get_command(app)
     context = typer.Context(root)
-    found = {name: root.get_command(context, name) for name in root.list_commands(context)}
-    return {**found, **{f"models {name}": command for name, command in found["models"].commands.items()}}
+    return {name: root.get_command(context, name) for name in root.list_commands(context)}
 
 
 def is_flag(parameter: Any) -> bool:

@@ -28,11 +28,6 @@ CONTEXT = typer.Context(typer.main.get_command(app), info_name="attncli")
 COMMANDS = [(name,) for name in CONTEXT.command.list_commands(CONTEXT)]
 MINUTES = ("bench", "train-align")  # what takes them; tests of their own run it small
 HEAVY = ("torch", "transformers", "matplotlib", "rich")
-COMMANDS += [
-    (name, inner)
-    for (name,) in COMMANDS
-    for inner in getattr(CONTEXT.command.get_command(CONTEXT, name), "commands", ())
-]
 
 
 def examples(text: str) -> list[str]:

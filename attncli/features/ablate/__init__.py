@@ -36,8 +36,8 @@ from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
-from attncli.render.captions.records import model_name
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.captions import model_name
 
 if TYPE_CHECKING:
     from torch import Tensor

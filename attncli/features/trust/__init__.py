@@ -29,8 +29,8 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
-from attncli.render.captions.records import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report.captions import model_name, token_count
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -103,12 +103,10 @@ class Trust(Feature):
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: a picture shows nothing that is drawn at random."""
-        drawn = any(map(self.is_given, ("permutations", "rankings", "beam", "seed")))
-        return DOCUMENTS if drawn else self.saves
-
     def report(self, progress: Progress = silent) -> Report:
+        if self.path is not None and self.path.suffix.lower() in PICTURES:
+            why = "on a picture, which shows the rankings and nothing that is drawn at random"
+            self.refuse(why, "permutations", "rankings", "beam", "seed")
         inputs = read_inputs(self.text, self.pair, self.file)
         check_one(len(inputs), "give the one to ask about as TEXT")
         from attncli.effects.question import Asking
