@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
 from attncli.render.figures.options import What
 from attncli.render.figures.texts import NO_BREAK, cut
@@ -22,11 +22,6 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
         *(["words"] if what.words else []),
     ]
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
-
-
-def asked_of(model: ModelInfo, asked: str, mask: str) -> str:
-    """Model, what is asked of it, mask."""
-    return f"{short_name(model.shown)} · {asked} · mask {mask}"
 
 
 def numbered(what: str, numbers: Sequence[int]) -> str:
