@@ -39,8 +39,8 @@ SAVED = "with --from, which takes what was saved"
 class Find(Feature):
     """Find the heads that look from one token to another.
 
-    Each head has its largest weight from QUERY to KEY, and with several texts (-f) the mean of these. The usual weight
-    is the head's mean at that distance, or what other words give that key. The table says which keys are sinks.
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
+    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
 
     \b
     Examples:

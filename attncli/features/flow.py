@@ -54,11 +54,9 @@ UNIT = 2**29
 class Flow(Feature):
     """Follow attention down to the input tokens: rollout and flow.
 
-    Above layer 0 a token is a mixture, and its weights say little about the text. Both methods (Abnar and Zuidema 2020)
-    take the mean over heads (of norms before rows are made to sum to 1), and half of every step for the residual
-    connection. Rollout adds up all paths. Flow is the most that can flow when weights are capacities. Beside them stand
-    the raw weights, to the layer below. Without -l it starts at the last layer. In a saved record every method is a
-    head.
+    Above layer 0 a token is a mixture of tokens. Both methods (Abnar and Zuidema 2020) take the mean over heads, and
+    half of every step for the residual connection. Rollout adds up all paths; flow is the maximum flow with weights as
+    capacities. Beside them stand the raw weights to the layer below. Without -l it starts at the last layer.
 
     \b
     Examples:
