@@ -87,7 +87,7 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) ->
         axes=("layer", "head"),
         vmax=part.most,
     )
-    panels = wrap_panels([DrawnPanel(panel.about or panel.name, np.float32(panel.values)) for panel in part.panels])
+    panels = wrap_panels([DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels])
     if part.signed:
         return panel_grid(panels, grid, cmap=CHANGES, scale=part.scale, signed=True)
     return panel_grid(panels, grid, scale=part.scale)

@@ -4,12 +4,12 @@ import matplotlib
 import numpy as np
 import pytest
 from browsers import without_isolates
-from records import an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 from render.page.test_browser_safety import HOSTILE, of_tokens
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import ablation_page, difference_page
+from attncli.render.page.compare import difference_page
 
 pytestmark = pytest.mark.slow
 

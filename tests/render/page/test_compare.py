@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from records import an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
 from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import ablation_page, difference_page
+from attncli.render.page.compare import difference_page
 from attncli.render.page.pack import SCALES, unpack_layer
 from attncli.render.page.payload import scale_entry
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
@@ -75,7 +75,10 @@ def test_the_page_of_an_ablation_holds_every_effect(ablation):
         np.testing.assert_array_equal(floats(document, panel["chunk"]), effects.ravel().astype("<f4"))
     [text] = held["texts"]
     assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
-    assert held["heading"] == "made-up · cosine with <b> 0.5000" and "below 0 the head makes" in held["says"]
+    assert (
+        held["heading"] == "made-up · cosine with <b> 0.5000 · mask padding"
+        and "below 0 the head makes" in held["says"]
+    )
 
 
 def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
