@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
     from attncli.features.cut import cut, cut_each
+    from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.models.engine import Engine
@@ -48,6 +49,7 @@ HOMES = {
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "patch": "attncli.effects.patching",
@@ -75,6 +77,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "explain",
     "find",
     "flow",
     "patch",
