@@ -15,7 +15,7 @@ from attncli.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
-    from attncli.checks.theirs.checking import check
+    from attncli.checks.code.check import check
     from attncli.corpus.statistics import corpus_statistics
     from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
-    "check": "attncli.checks.theirs.checking",
+    "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.statistics",
     "Ways": "attncli.effects.ablation",
     "ablate": "attncli.effects.ablation",

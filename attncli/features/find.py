@@ -25,8 +25,8 @@ from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, 
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Selection, select, select_token
-from attncli.render.captions.records import model_shown
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from attncli.analysis.statistics import Statistics
@@ -122,9 +122,9 @@ class Find(Feature):
             from attncli.analysis.record_statistics import record_statistics
 
             return record_statistics(source.loaded)
-        from attncli.analysis.long_texts import SINKS
         from attncli.corpus.statistics import corpus_statistics
         from attncli.models.tapped import tapped
+        from attncli.report.captions import SINKS
 
         assert isinstance(source, Texts)
         why = f"with --by {self.by}, which is counted over texts as stats has it"

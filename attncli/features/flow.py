@@ -31,9 +31,9 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.files import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import drawn
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
+from attncli.report.captions import model_name, record_size
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Flow(Feature):
         methods = choices.several("method", self.method, choices.Method)
         record = self._record()
         if record.sinks and record.measure == "weight":
-            from attncli.analysis.long_texts import SINKS
+            from attncli.report.captions import SINKS
 
             notify(f"{SINKS}; flow divides each row of the mean by its sum")
         if self.words:

@@ -1,11 +1,11 @@
 """A report: the result of a feature as a title, parts that any medium can show, and a document."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncli.base.files import DOCUMENTS, PAGE, PICTURES, check_suffix, save_document
+from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_text, check_suffix, save_document
 from attncli.report.parts import Part
 
 
@@ -39,13 +39,17 @@ class Report:
 
     def __str__(self) -> str:
         """Return the report as a pipe gets it."""
-        from attncli.report.terminal import as_text
+        from attncli.report.terminal import text_of
 
-        return as_text(self.title, self.parts)
+        return text_of(self.title, self.parts)
 
     def __repr__(self) -> str:
         """<Report: minilm · cosine 0.8123>"""
         return f"<Report: {' · '.join(self.title)}>"
+
+    def json(self) -> Iterator[str]:
+        """Yield what --json prints, piece by piece."""
+        yield as_text(self.document())
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.

@@ -15,9 +15,8 @@ from attncli.analysis.words import merge_words
 from attncli.render.figures.difference import difference_figure
 from attncli.render.hidden import drawn, drawn_map, hides, largest_weight
 from attncli.render.pooling import pool
-from attncli.render.terminal.one_head import one_head
-from attncli.render.terminal.overview import overview
 from attncli.report.canvas import Canvas
+from attncli.report.heads import one_head, small_maps
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 WIDE = Canvas(200, colour=False, unicode=True)
@@ -80,7 +79,7 @@ def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, 
 @given(attention_records(), st.sampled_from(CANVASES))
 @settings(max_examples=8)
 def test_where_nothing_is_hidden_nothing_says_so(record, canvas):
-    for lines in (one_head(record, 0, 0, canvas), overview(record, canvas)):
+    for lines in (one_head(record, 0, 0, canvas), small_maps(record, canvas)):
         assert "hidden" not in " ".join(line.plain for line in lines)
         assert not any(GREY in str(span.style) for line in lines for span in line.spans)
 
@@ -99,7 +98,7 @@ def test_a_legend_says_it_once_a_layer_and_only_where_something_is_hidden():
     ones[1] = abs(np.arange(6)[:, None] - np.arange(6)) <= 1
     weights = ones / ones.sum(axis=-1, keepdims=True)
     record = record_of(weights, ones[:, 0])
-    lines = [line.plain for line in overview(record, Canvas(44, False, True)) if line.plain.startswith("weight 0")]
+    lines = [line.plain for line in small_maps(record, Canvas(44, False, True)) if line.plain.startswith("weight 0")]
     assert [("hidden" in line) for line in lines] == [False, True] and all(len(line) <= 44 for line in lines)
     assert said(record.figure()).count("hidden") == 1 and "hidden" not in said(record.figure(layers=0))
 
