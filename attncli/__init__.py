@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
     from attncli.features.cut import cut, cut_each
+    from attncli.features.diff import diff
     from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
@@ -49,6 +50,7 @@ HOMES = {
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "diff": "attncli.features.diff",
     "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
@@ -77,6 +79,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "diff",
     "explain",
     "find",
     "flow",

@@ -29,8 +29,8 @@ from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import select_one, select_token
-from attncli.render.captions.records import model_shown
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.effects import Ablation
 from attncli.render.captions.effects import WAYS, answered, which_way
-from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.colours import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.titles import asked_of

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.patches import Patch
 from attncli.render.captions.patches import CONTROL, SHARE, both, put_where, token_pair
-from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.colours import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.titles import asked_of

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.similarity import Cosines, Similarity
 from attncli.render.captions.similarity import HUNDREDTHS, UP, summed
-from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.colours import CHANGES
 from attncli.render.figures.grid import Grid
 from attncli.render.figures.matrix import Panel, panel_grid
 from attncli.render.figures.titles import asked_of, short_name
