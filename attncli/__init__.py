@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from attncli.effects.question import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
+    from attncli.features.diff import diff
+    from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.features.patch import patch
@@ -48,6 +50,8 @@ HOMES = {
     "Asking": "attncli.effects.question",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "diff": "attncli.features.diff",
+    "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "patch": "attncli.features.patch",
@@ -75,6 +79,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "diff",
+    "explain",
     "find",
     "flow",
     "patch",

@@ -18,7 +18,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
@@ -39,8 +39,8 @@ SAVED = "with --from, which takes what was saved"
 class Find(Feature):
     """Find the heads that look from one token to another.
 
-    Each head has its largest weight from QUERY to KEY, and with several texts (-f) the mean of these. The usual weight
-    is the head's mean at that distance, or what other words give that key. The table says which keys are sinks.
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
+    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
 
     \b
     Examples:
@@ -98,9 +98,8 @@ class Find(Feature):
         if self.by in FIGURES:
             document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
         else:
-            with progress(len(source), "texts") as advance:
-                records = _advancing(map(notify_about, source.records()), advance)
-                document = find_edges(records, source.usual, query, key, self.by == "content")
+            records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+            document = find_edges(records, source.usual, query, key, self.by == "content")
         return _report(document, text, self.top)
 
     def _source(self, text: str | None) -> Source:
@@ -257,12 +256,6 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Se
             for one in sorted(found, key=lambda one: -one.figures[name])
         ],
     }
-
-
-def _advancing(records: Iterable[AttentionRecord], advance: Callable[[], None]) -> Iterable[AttentionRecord]:
-    for record in records:
-        yield record
-        advance()
 
 
 # --- the report -----------------------------------------------------------------------------------------

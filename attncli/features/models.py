@@ -20,11 +20,11 @@ LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "glo
 
 @dataclass(eq=False)
 class Models(Feature):
-    """List the models with a short name, and which of them are here; or show one.
+    """List the models with a short name, or show one.
 
-    Here means on this machine; naming another model fetches it. A model without a short name is named by its Hub
-    repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets another default.
-    `show NAME` prints the configuration, files and hash of a model that is here, and what runs it.
+    The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
+    is named by its Hub repository (owner/name), its directory, or its address (s3://bucket/folder). ATTNCLI_MODEL sets
+    another default. `show NAME` prints the configuration, files and hash of a model that is here, and what runs it.
 
     \b
     Examples:
@@ -36,7 +36,9 @@ class Models(Feature):
     group = "The program itself"
     saves = ()
 
-    action: Annotated[Literal["show"] | None, options.argument("show", "Show one model in place of the list.")] = None
+    action: Annotated[
+        Literal["show"] | None, options.argument("show", "show NAME: one model in place of the list.")
+    ] = None
     name: Annotated[
         str | None,
         options.argument("NAME", "An alias, a Hub repository id, a directory or an address.", completion.model),

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.base.errors import RequestError
-from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.colours import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel as DrawnPanel
 from attncli.render.figures.matrix import panel_grid

@@ -29,6 +29,7 @@ GENERAL = {"help", "debug", "quiet", "install_completion", "show_completion"}
 
 # What is tried: something else than the default, that the texts and the model here have room for.
 VALUES: dict[str, tuple[str, ...]] = {
+    "action": ("show",),
     "text": ("the big cat",),
     "pair": PAIR[1:],
     "file": ("one.txt",),

@@ -2,14 +2,28 @@
 
 import json
 import re
+from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pytest
 from foreign_checkpoints import make_foreign
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from records import attention_records, cross_records, record_of
 
+import attncli as package
 from attncli import load_model
+from attncli.analysis.difference import difference
 from attncli.analysis.masking import total_variation
 from attncli.analysis.shares import row_shares
+from attncli.features.diff import difference_report, largest_cells
+from attncli.render.figures.colours import COLOURS
+from attncli.render.figures.drawing import INK
+from attncli.report import Table
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 
@@ -189,3 +203,144 @@ def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
     texts.write_text(f"{CAT}\n{DOG}\n")
     attncli("run", "-f", str(texts), "-o", str(path))
     assert "there are 2 texts and one is needed" in refused("diff", str(path), str(path))
+
+
+def test_as_a_function(attncli):
+    assert package.diff(CAT, DOG, layer="2", top=3).document() == asked(attncli, CAT, DOG, "-l", "2", "--top", "3")
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+
+def reversed_keys(record):
+    return replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
+
+
+@given(attention_records(), st.integers(1, 9))
+def test_cells_are_those_that_differ_most_with_both_numbers(record, top):
+    found = difference(record, reversed_keys(record))
+    tables = [part for part in difference_report(found, top).parts if isinstance(part, Table)]
+    rows = tables[0].rows if tables else []
+    for row, cell in zip(rows, largest_cells(found, top), strict=True):
+        assert row[0] == f"{cell.layer}.{cell.head}"
+        assert row[3:] == [f"{cell.first:.3f}", f"{cell.second:.3f}", f"{cell.change:+.3f}"]
+        assert row[1].startswith(f"{cell.query} ") and row[2].startswith(f"{cell.key} ")
+
+
+def test_equal_maps_are_the_same():
+    record = record_of(np.full((4, 4), 1 / 4))
+    assert str(difference_report(difference(record, record))).endswith("the maps are the same\n")
+
+
+def test_the_two_are_told_apart_and_a_long_text_is_cut():
+    long = record_of(np.full((60, 60), 1 / 60))
+    title, *lines = str(difference_report(difference(long, replace(long, mask_name="causal")))).splitlines()
+    assert title == "A: mask padding · B: mask causal"
+    assert lines[0].startswith("A  made-up · mask padding · 60 tokens · cat ##s")
+    assert lines[1].startswith("B  made-up · mask causal · 60 tokens")
+    assert all(line.endswith(" ...") and len(line) < 130 for line in lines[:2])
+
+
+def test_tokens_that_are_not_the_same_are_both_named():
+    first = record_of(np.full((4, 4), 1 / 4))
+    tokens = replace(first.tokens, shown=[], text=["[CLS]", "dog\x1b", "##s", "[SEP]"])
+    other = replace(first, tokens=tokens, weights=np.eye(4, dtype=np.float32)[None, None])
+    shown = str(difference_report(difference(first, other), 16))
+    assert "1 cat / dog" in shown and "2 ##s " in shown and "\x1b" not in shown
+
+
+# --- the picture ----------------------------------------------------------------------------------------
+
+
+def drawn_of(found, top=10):
+    return difference_report(found, top).parts[0].figure([])
+
+
+NUMBERS = np.random.default_rng(4)
+
+
+def two(layers=2, heads=3, tokens=5):
+    first = record_of(NUMBERS.dirichlet(np.ones(tokens), (layers, heads, tokens)))
+    return difference(first, record_of(NUMBERS.dirichlet(np.ones(tokens), (layers, heads, tokens))))
+
+
+def images(drawn):
+    return [one for one in drawn.axes[0].get_children() if isinstance(one, AxesImage)]
+
+
+def said(drawn):
+    return [text.get_text() for text in drawn.findobj(Text) if text.get_text()]
+
+
+def test_the_maps_are_those_of_the_heads_that_differ_most():
+    found = two()
+    drawn = images(drawn_of(found))
+    assert len(drawn) == 9
+    first = max(found.first.weights.max(), found.second.weights.max())
+    weights = matplotlib.colormaps[COLOURS]
+    for place, (layer, head) in enumerate(found.heads()[:3]):
+        for column, record in enumerate((found.first, found.second)):
+            colours = weights(record.map(layer, head) / first)
+            np.testing.assert_allclose(drawn[3 * place + column].get_array(), colours, atol=0.02)
+        change = found.second.map(layer, head) - found.first.map(layer, head)
+        picture = drawn[3 * place + 2].get_array()
+        red, blue = picture[..., 0], picture[..., 2]
+        assert ((red > blue) == (change > 0))[np.abs(change) > 0.05].all()
+
+
+def test_every_head_has_its_number_and_the_maps_their_names():
+    found = two()
+    words = said(drawn_of(found))
+    for moved in found.moved.flat:
+        assert f"{moved:.2f}" in words
+    layer, head = found.heads()[0]
+    assert f"A, head {layer}.{head}, moved {found.of(layer, head):.2f}" in words
+    assert any(text.startswith("A: made-up · mask padding · 5 tokens") for text in words)
+
+
+def test_the_cells_that_differ_most_have_frames_in_all_three_maps():
+    found = two(layers=1, heads=1, tokens=6)
+    drawn = drawn_of(found, 4)
+    left, right, _, top = images(drawn)[2].get_extent()
+    cell = (right - left) / 6
+    frames = {
+        (round((one.get_y() - top) / cell), round((one.get_x() - left) / cell))
+        for one in drawn.findobj(Rectangle)
+        if not one.get_fill()
+        and matplotlib.colors.same_color(one.get_edgecolor(), INK)
+        and one.get_width() == pytest.approx(cell)
+        and one.get_x() >= left - 1e-6
+    }
+    assert frames == {(one.query, one.key) for one in largest_cells(found, 4)}
+
+
+def test_the_same_maps_need_no_maps():
+    record = two().first
+    assert images(drawn_of(difference(record, record))) == []
+
+
+@pytest.mark.parametrize("tokens", [2, 40, 300])
+def test_it_is_drawn_at_any_length_and_nothing_reaches_out_of_it(tokens):
+    drawn = drawn_of(two(1, 2, tokens))
+    width, height = drawn.get_size_inches()
+    assert max(width, height) < 30
+    for image in images(drawn):
+        left, right, bottom, top = image.get_extent()
+        assert 0 < left < right < width and 0 < top < bottom < height
+
+
+def test_a_token_is_text_and_no_mathematics():
+    found = two(1, 1, 3)
+    odd = replace(found.first.tokens, shown=[], text=["[CLS]", "$x_1", "[SEP]"])
+    words = said(drawn_of(replace(found, first=replace(found.first, tokens=odd))))
+    assert "$x_1 / cat" in words
+
+
+@pytest.mark.slow
+@settings(max_examples=5)
+@given(cross_records())
+def test_queries_and_keys_may_be_other_texts(record):
+    other = replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
+    for image in images(drawn_of(difference(record, other))):
+        left, right, bottom, top = image.get_extent()
+        assert (right - left) / len(record.keys) == pytest.approx((bottom - top) / len(record.tokens))

@@ -1,7 +1,8 @@
-"""Two records beside each other as a picture: how much moved in every head, and the maps of those that differ most."""
+"""The picture of two records: how much weight moved in every head, and the maps of those that differ most."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,12 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from attncli.analysis.difference import Cell, Difference
+from attncli.analysis.difference import Difference
 from attncli.base.arrays import Floats
-from attncli.render.captions.difference import MEANING, about, token_pairs
 from attncli.render.figures import fonts
 from attncli.render.figures.bar import bar_at
-from attncli.render.figures.colours import COLOURS
+from attncli.render.figures.colours import CHANGES, COLOURS
 from attncli.render.figures.drawing import (
     FAINT,
     INK,
@@ -29,12 +29,13 @@ from attncli.render.figures.drawing import (
 )
 from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
 from attncli.render.figures.texts import clean, token_label, wrap_line
-from attncli.render.figures.titles import short_name
 from attncli.render.figures.wording import READABLE
 from attncli.render.hidden import drawn_map, hides
 
+if TYPE_CHECKING:
+    from attncli.features.diff import Cell
+
 SHOWN = 3  # heads whose maps are drawn
-CHANGES = "RdBu_r"  # blue is less, red is more
 MOVED = ScalarMappable(Normalize(0, 1), COLOURS)
 DARK = 0.4  # how much moved, from which on its number is white
 HEAD, NOTE, LABEL = 10.0, 9.0, 9.0  # points
@@ -77,19 +78,24 @@ class Plan:
         return self.left + column * (self.wide + GAP), self.maps + row * self.row + CAPTION
 
 
-def difference_figure(found: Difference, top: int = 10) -> Figure:
-    """Above a square a head with how much weight moved; below, for those where most did, map A, map B and B - A.
+def difference_figure(
+    found: Difference,
+    cells: "Sequence[Cell]",
+    sides: Sequence[str],
+    meaning: str,
+    queries: Sequence[str],
+    keys: Sequence[str],
+) -> Figure:
+    """Draw a square a head with how much weight moved and, for the heads where most did, map A, map B and B - A.
 
-    The `top` cells that differ most have frames. A Notice names characters that no font on this machine has.
+    cells: those that have frames. sides: the sentences about A and B; meaning: the sentence about the numbers.
+    A Notice names characters that no font on this machine has.
     """
-    queries, keys = ([token_label(text) for text in texts] for texts in token_pairs(found))
+    queries, keys = ([token_label(text) for text in texts] for texts in (queries, keys))
     shown = [(layer, head) for layer, head in found.heads()[:SHOWN] if found.of(layer, head) > 0]
-    about_both = [
-        clean(f"{name}: {' · '.join([short_name(one.model.shown), *about(one)])}")
-        for name, one in (("A", found.first), ("B", found.second))
-    ]
-    families = fonts.families([*queries, *keys, *about_both, MEANING])
-    plan = make_plan(found.moved.shape, len(shown), queries, keys, about_both, families)
+    about_both = [clean(side) for side in sides]
+    families = fonts.families([*queries, *keys, *about_both, meaning])
+    plan = make_plan(found.moved.shape, len(shown), queries, keys, about_both, meaning, families)
     weights, changes = scales(found)
     with drawing(families):
         figure, canvas = blank(plan.width, plan.height)
@@ -99,7 +105,6 @@ def difference_figure(found: Difference, top: int = 10) -> Figure:
         draw_heads(canvas, found, plan)
         tall = found.moved.shape[0] * HEAD_HIGH
         draw_bar(figure, (plan.left + found.moved.shape[1] * HEAD_WIDE + GAP, plan.squares), tall, "moved", MOVED)
-        cells = found.largest(top)
         hidden = False
         for row, (layer, head) in enumerate(shown):
             first, second = drawn_map(found.first, layer, head), drawn_map(found.second, layer, head)
@@ -127,6 +132,7 @@ def make_plan(
     queries: Sequence[str],
     keys: Sequence[str],
     about_both: Sequence[str],
+    meaning: str,
     families: Sequence[str],
 ) -> Plan:
     """Maps as large as their tokens need, within limits; heads: layers and heads, rows: of maps."""
@@ -138,7 +144,7 @@ def make_plan(
     left = MARGIN + max(beside, *fonts.widths(["layer 00"], LABEL, families)) + LABEL_GAP
     width = left + max(3 * wide + 2 * GAP, heads[1] * HEAD_WIDE) + BAR_ROOM + MARGIN
     lines = [line for text in about_both for line in wrap_line(text, NOTE, width - 2 * MARGIN, families)]
-    notes = wrap_line(MEANING, NOTE, width - 2 * MARGIN, families)
+    notes = wrap_line(meaning, NOTE, width - 2 * MARGIN, families)
     squares = MARGIN + LINE * NOTE * (len(lines) + len(notes)) + GAP + HEADING + LINE * LABEL
     row = CAPTION + high + GAP
     maps = squares + heads[0] * HEAD_HIGH + GAP + (HEADING if rows else 0.0)
@@ -177,7 +183,7 @@ def draw_map(
     caption: str,
     matrix: Floats,
     colours: ScalarMappable,
-    framed: Sequence[Cell],
+    framed: "Sequence[Cell]",
 ) -> None:
     """One map as it is drawn, with its caption, a frame around it, and frames around the cells that differ most."""
     x, y = plan.corner(*place)
