@@ -10,8 +10,9 @@ import numpy as np
 from attncli.analysis.flow import flow_shares, maximum_flows
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout, shares_record
 from attncli.base import choices
-from attncli.base.arrays import Bools, Doubles
+from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn
 from attncli.record.selection import Selection
 
 
@@ -145,3 +146,8 @@ def flows(way: Way) -> Doubles:
 
 # By name: what gives the rows `[layer, query, input token]`.
 METHODS: dict[str, Callable[[Way], Doubles]] = {"raw": raw, "rollout": rolled_out, "flow": flows}
+
+
+def followed_maps(found: "Followed") -> dict[str, Floats]:
+    """Return the shares as maps that are drawn, by method; what no path leads to is hidden."""
+    return {name: drawn(rows.astype(np.float32), found.masks[name]) for name, rows in found.shares.items()}

@@ -45,7 +45,7 @@ def flow(
     target: options.Target = None,
     output_path: Annotated[
         Path | None,
-        options.into(".png .svg .pdf .pgf .tex .safetensors .npz .json .csv."),
+        options.into(".png .svg .pdf .safetensors .npz .json .csv."),
     ] = None,
     json: options.Json = False,
     device: options.Device = "auto",
@@ -68,8 +68,8 @@ def flow(
       attncli run -l all -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
     from attncli.cli.source import Source, Texts
+    from attncli.record.captions import SINKS
     from attncli.record.files import SUFFIXES
-    from attncli.report.captions import SINKS
 
     methods = choices.several("method", method, choices.Method)
     if output_path is not None:
@@ -123,7 +123,7 @@ def draw_or_save(found: "Followed", held: int | None, words: bool, path: Path) -
     """A picture, what --json prints, or a record, by the suffix."""
     if path.suffix.lower() in PICTURES:
         from attncli.render.figures.flow import flow_figure
-        from attncli.render.figures.saving import save_figure
+        from attncli.report.figure.saving import save_figure
 
         save_figure(flow_figure(found, held, words), path)
     elif path.suffix.lower() == DOCUMENT:

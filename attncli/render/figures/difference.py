@@ -13,13 +13,13 @@ from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.difference import Cell, Difference
 from attncli.base.arrays import Floats
+from attncli.record.cells import drawn_map, hides
 from attncli.render.captions.difference import MEANING, about, token_pairs
-from attncli.render.figures import fonts
-from attncli.render.figures.bar import bar_at
-from attncli.render.figures.colours import COLOURS
-from attncli.render.figures.drawing import (
+from attncli.report.figure import fonts
+from attncli.report.figure.drawing import (
     FAINT,
     INK,
+    bar_at,
     blank,
     draw_hidden_sample,
     draw_lines,
@@ -27,11 +27,10 @@ from attncli.render.figures.drawing import (
     hatched,
     write,
 )
-from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
-from attncli.render.figures.texts import clean, token_label, wrap_line
-from attncli.render.figures.titles import short_name
-from attncli.render.figures.wording import READABLE
-from attncli.render.hidden import drawn_map, hides
+from attncli.report.figure.fonts import clean, token_label, wrap_line
+from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN, READABLE
+from attncli.report.figure.maps import COLOURS
+from attncli.report.figure.record import short_name
 
 SHOWN = 3  # heads whose maps are drawn
 CHANGES = "RdBu_r"  # blue is less, red is more

@@ -5,9 +5,9 @@ from matplotlib.figure import Figure
 from attncli.analysis.effects import Ablation
 from attncli.render.captions.effects import WAYS, answered, which_way
 from attncli.render.figures.difference import CHANGES
-from attncli.render.figures.grid import Grid, wrap_panels
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import asked_of
+from attncli.report.figure.layout import Grid, wrap_panels
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import asked_of
 
 
 def ablation_figure(found: Ablation) -> Figure:

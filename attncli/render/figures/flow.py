@@ -2,13 +2,12 @@
 
 from matplotlib.figure import Figure
 
-from attncli.analysis.following import Followed
+from attncli.analysis.following import Followed, followed_maps
+from attncli.record.cells import largest_weight
 from attncli.render.captions.flow import MEANING
-from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.options import What
-from attncli.render.figures.titles import describe
-from attncli.render.hidden import followed_maps, largest_weight
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import What, describe
 
 
 def flow_figure(found: Followed, held: int | None = None, words: bool = False) -> Figure:

@@ -4,12 +4,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.patches import Patch
+from attncli.record.cells import largest_weight
 from attncli.render.captions.patches import CONTROL, SHARE, both, put_where, token_pair
 from attncli.render.figures.difference import CHANGES
-from attncli.render.figures.grid import Grid, wrap_panels
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import asked_of
-from attncli.render.hidden import largest_weight
+from attncli.report.figure.layout import Grid, wrap_panels
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import asked_of
 
 
 def patch_figure(found: Patch) -> Figure:

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from attncli.analysis.similarity import Cosines, Similarity
 from attncli.render.captions.similarity import HUNDREDTHS, UP, summed
 from attncli.render.figures.difference import CHANGES
-from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import asked_of, short_name
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import asked_of, short_name
 
 
 def similarity_figure(found: Similarity) -> Figure:

@@ -7,9 +7,9 @@ from attncli.analysis.trust import Trust
 from attncli.base.arrays import Doubles, Floats
 from attncli.render.captions.effects import answered
 from attncli.render.captions.trust import WAYS
-from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.titles import asked_of
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import asked_of
 
 NOTE = "share of the other tokens that a ranking puts behind the token; below, by size, what erasing it alone changes"
 

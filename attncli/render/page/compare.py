@@ -7,19 +7,16 @@ from typing import Any
 from attncli.analysis.difference import Difference
 from attncli.analysis.effects import Ablation
 from attncli.base.arrays import Doubles
+from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
 from attncli.base.printable import printable
 from attncli.base.version import __version__
+from attncli.page.document import assembled, script
+from attncli.page.packing import TEXTS, Chunks, Scale, packed, pick_scale
+from attncli.page.payload import describe, text_entry
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name
 from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.effects import WAYS, answered, which_way
-from attncli.render.page.chunks import TEXTS, Chunks
-from attncli.render.page.document import assembled
-from attncli.render.page.levels import Scale
-from attncli.render.page.modules import script
-from attncli.render.page.pack import packed, pick_scale
-from attncli.render.page.payload import describe, text_entry
-from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
-from attncli.report.captions import model_name
 
 MAIN = "compare"
 TO = " → "  # between a query and a key

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from attncli.analysis.finding import SINK as LEAST_SINK
 from attncli.base.printable import printable, visible
+from attncli.record.captions import model_shown
 from attncli.report.canvas import Canvas
-from attncli.report.captions import model_shown
 from attncli.report.terminal import Prose, plain_table, title
 
 USUAL = (

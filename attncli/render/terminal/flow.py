@@ -9,14 +9,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from attncli.analysis.following import Followed
+from attncli.analysis.following import Followed, followed_maps
 from attncli.analysis.patterns import strongest
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list, numbered_names
 from attncli.render.captions.flow import MEANING
-from attncli.render.hidden import followed_maps
 from attncli.report.canvas import Canvas
 from attncli.report.terminal import (
     APART,

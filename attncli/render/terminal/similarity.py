@@ -9,11 +9,11 @@ from rich.text import Text
 from attncli.analysis.similarity import Cosines, Similarity
 from attncli.base.arrays import Doubles
 from attncli.base.printable import visible
+from attncli.record.captions import model_name
 from attncli.render.captions.effects import signed, which_way
 from attncli.render.captions.similarity import credited, summed
 from attncli.render.terminal.effects import heads_table
 from attncli.report.canvas import Canvas, to_width
-from attncli.report.captions import model_name
 from attncli.report.terminal import Prose, in_units, largest, legend, plain_table, signed_map, title, token_labels
 
 TEXT_WIDTH = 30  # columns of a text beside its cosines, at the most

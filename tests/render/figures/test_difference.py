@@ -12,8 +12,8 @@ from matplotlib.text import Text
 from records import cross_records, record_of
 
 from attncli.analysis.difference import difference
-from attncli.render.figures.colours import COLOURS
 from attncli.render.figures.difference import INK, difference_figure
+from attncli.report.figure.maps import COLOURS
 
 NUMBERS = np.random.default_rng(4)
 

@@ -12,9 +12,9 @@ from matplotlib.text import Text
 from pictures import check_nothing_overlaps, said
 
 from attncli.analysis import steps
-from attncli.render.figures.saving import save_figure
 from attncli.render.figures.steps import BAND, BAR, HIDDEN_BAR, MOST_ROWS, steps_figure, strongest_keys
 from attncli.render.terminal.steps import steps_table
+from attncli.report.figure.saving import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
