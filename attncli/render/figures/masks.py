@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
 from attncli.render.captions.masks import CAPTIONS, hidden_keys
-from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.hidden import drawn_map
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
 
 
 def masks_figure(records: Mapping[str, AttentionRecord], heads: Sequence[tuple[int, int]]) -> Figure:
