@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attncli.features.cut import cut, cut_each
     from attncli.features.find import find
     from attncli.features.flow import flow
+    from attncli.features.mask import mask
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -50,6 +51,7 @@ HOMES = {
     "cut_each": "attncli.features.cut",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
+    "mask": "attncli.features.mask",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "similar": "attncli.effects.similarity",
@@ -77,6 +79,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "cut_each",
     "find",
     "flow",
+    "mask",
     "patch",
     "trust",
     "similar",

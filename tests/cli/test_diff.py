@@ -8,7 +8,7 @@ import pytest
 from foreign_checkpoints import make_foreign
 
 from attncli import load_model
-from attncli.analysis.masking import total_variation
+from attncli.analysis.patterns import total_variation
 from attncli.analysis.shares import row_shares
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
