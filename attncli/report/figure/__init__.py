@@ -11,7 +11,7 @@ from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.maps import Panel as DrawnPanel
 from attncli.report.figure.maps import panel_grid
-from attncli.report.parts import HeadGrid, Maps, Part, Sentence
+from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 
@@ -43,6 +43,11 @@ def caption_of(parts: Sequence[Part]) -> str:
     return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
 
 
+def caption_lines(panel: Panel) -> str:
+    """Return the words above a map: its name, and below it the sentence about it."""
+    return "\n".join(filter(None, (panel.name, panel.about)))
+
+
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figure:
     """Draw maps of weights in their colours, or signed maps in colours around 0.
 
@@ -53,7 +58,8 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figu
             DrawnPanel(f"{panel.name}, 1 is {panel.largest:.3g}", np.float32(panel.values / (panel.largest or 1.0)))
             if part.signed and part.apart
             else DrawnPanel(
-                f"{panel.name}, up to {panel.largest:.2f}" if part.apart else panel.name, np.float32(panel.values)
+                f"{panel.name}, up to {panel.largest:.2f}" if part.apart else caption_lines(panel),
+                np.float32(panel.values),
             )
             for panel in row
         ]
