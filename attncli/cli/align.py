@@ -50,9 +50,7 @@ def align(
     ] = "cross",
     output_path: Annotated[
         Path | None,
-        options.into(
-            "Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf, .pgf, .tex."
-        ),
+        options.into("Save every map as .safetensors, .npz, .json, .csv or .html; or draw a .png, .svg, .pdf."),
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -144,13 +142,13 @@ def save(aligner: "Aligner", alignments: "list[Alignment]", which: str, path: Pa
     every = [record for found in by_text for record in found]
     suffix = path.suffix.lower()
     if suffix == PAGE:
-        from attncli.render.page import page, save_page
-        from attncli.render.page.advice import ALIGN
+        from attncli.page import page, save_page
+        from attncli.page.advice import ALIGN
 
         save_page(page(every, advice=ALIGN), path)
     elif suffix in PICTURES:
-        from attncli.render.figures.heatmap import heatmap
-        from attncli.render.figures.saving import save_figure
+        from attncli.report.figure.record import heatmap
+        from attncli.report.figure.saving import save_figure
 
         [chosen] = [record for record in by_text[0] if record.kind == which]
         save_figure(heatmap(chosen), path)
