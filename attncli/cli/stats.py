@@ -76,7 +76,7 @@ def stats(
     ] = False,
     output_paths: Annotated[
         list[Path] | None,
-        options.into(".csv .json .npz .png .svg .pdf .pgf .tex; or several -o."),
+        options.into(".csv .json .npz .png .svg .pdf; or several -o."),
     ] = None,
     state: corpora.State = None,
     shard_mb: corpora.ShardMb = None,
@@ -197,7 +197,7 @@ def save(statistics: "Statistics", path: Path, by: str) -> None:
 
     if path.suffix.lower() in PICTURES:
         from attncli.render.figures.atlas import atlas
-        from attncli.render.figures.saving import save_figure
+        from attncli.report.figure.saving import save_figure
 
         save_figure(atlas(statistics, by), path)
     else:

@@ -24,9 +24,9 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
 from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from attncli.analysis.statistics import Statistics
@@ -123,7 +123,7 @@ class Find(Feature):
             return record_statistics(source.loaded)
         from attncli.corpus.statistics import corpus_statistics
         from attncli.models.tapped import tapped
-        from attncli.report.captions import SINKS
+        from attncli.record.captions import SINKS
 
         assert isinstance(source, Texts)
         why = f"with --by {self.by}, which is counted over texts as stats has it"

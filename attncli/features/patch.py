@@ -34,9 +34,9 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import open_tapped
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name
 from attncli.record.selection import Selection, name_of, number_list, select
 from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.captions import model_name
 from attncli.text.tokens import Fed, Tokens
 
 if TYPE_CHECKING:

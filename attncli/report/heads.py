@@ -14,8 +14,8 @@ from attncli.analysis.statistics import BROAD
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
 from attncli.record.selection import numbered_names
-from attncli.render.hidden import drawn_map
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (
     LINES,

@@ -19,13 +19,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.palette import ABOVE, BELOW
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.hidden import HIDDEN, hides
-from attncli.render.palette import ABOVE, BELOW
-from attncli.render.pooling import pool
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.captions import model_name, record_size
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name

@@ -75,7 +75,7 @@ def test_json_and_what_another_command_can_t_take_offer_nothing(place, hinted):
 
 
 def test_a_page_is_offered_to_what_opens_it(place, hinted, monkeypatch):
-    from attncli.cli import view
+    from attncli.features import view
 
     monkeypatch.setattr(view.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(view.sys, "platform", "linux")

@@ -34,10 +34,10 @@ from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, open_tapped, read_inputs, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.captions import model_name
 
 if TYPE_CHECKING:
     from torch import Tensor

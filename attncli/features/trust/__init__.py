@@ -29,8 +29,8 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name, token_count
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
-from attncli.report.captions import model_name, token_count
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from attncli.analysis.telling import Edge
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
 from attncli.record.selection import numbered_names
-from attncli.render.hidden import drawn_map
 from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import GAP, keys_within, strongest_keys
 from attncli.report.terminal import (

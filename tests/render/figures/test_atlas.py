@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from attncli.analysis.distances import Distances
 from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
+from attncli.base.palette import head_colour
 from attncli.record import ModelInfo
 from attncli.render.figures.atlas import LETTERS, atlas
-from attncli.render.figures.saving import save_figure
-from attncli.render.palette import head_colour
+from attncli.report.figure.saving import save_figure
 
 LAYERS, HEADS = 3, 4
 

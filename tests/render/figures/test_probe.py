@@ -10,7 +10,7 @@ from pictures import check_nothing_overlaps, said
 
 from attncli.render.captions.probe import direction, interval, percent
 from attncli.render.figures.probe import COMPARED, FAINT, FOUND, INK, MOST_ROWS, SILENT, WHOLE, probe_figure
-from attncli.render.figures.saving import save_figure
+from attncli.report.figure.saving import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
