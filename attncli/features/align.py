@@ -182,14 +182,14 @@ class _Translations:
         save_records(self.records(), path)
 
     def save_page(self, path: Path) -> None:
-        from attncli.render.page import page, save_page
-        from attncli.render.page.advice import ALIGN
+        from attncli.page import page, save_page
+        from attncli.page.advice import ALIGN
 
         save_page(page(self.records(), advice=ALIGN), path)
 
     def save_picture(self, path: Path) -> None:
-        from attncli.render.figures.heatmap import heatmap
-        from attncli.render.figures.saving import save_figure
+        from attncli.report.figure.record import heatmap
+        from attncli.report.figure.saving import save_figure
 
         [chosen] = [record for record in self.records() if record.kind == self.which]
         save_figure(heatmap(chosen), path)

@@ -43,7 +43,7 @@ def test_weights_are_written_measured_and_used_by_align(attncli, tmp_path):
     )
     assert no_dates.endswith(f" wrong, {figures.no_dates.silent} of these without a doubt")
     assert no_dates.startswith(f"  of 10 texts that are no date {figures.no_dates.right} are right")
-    assert [line.split()[1:3] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
+    assert [line.split()[2:4] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
     assert all("loss" in line and "exact" in line for line in done.err.splitlines())
     assert attncli("align", "--attention", "dot", "--weights", folder, "3 March 2021").code == 0
 
