@@ -1,14 +1,24 @@
 """attncli align: what it shows, what it prints for programs, and what it says of texts that are no dates."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from terminals import PLAIN, canvases
 
 from attncli.align.translate import load_aligner
 from attncli.base import choices
+from attncli.features.align import _Alignment, _Translations, records_of_alignment
+from attncli.record import load_records, save_records
+from attncli.report.terminal import shade
 
 TEXT = "Wednesday, the 3rd of March 2021"
+SHORT = "Wed 3 Mar 21"
+END = "END"
 every_kind = pytest.mark.parametrize("attention", choices.names(choices.Attention))
 
 
@@ -164,3 +174,120 @@ def test_what_can_not_be_saved(refused, tmp_path):
     assert ".npz holds one text and there are 2" in refused("align", "-f", texts, "-o", tmp_path / "a.npz", *nowhere)
     transformer = ("align", "3 March 2021", "--attention", "transformer", "-o", tmp_path / "a.npz", *nowhere)
     assert ".npz holds one text and there are 3" in refused(*transformer)
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attention", choices.names(choices.Attention))
+def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
+    aligner = load_aligner(attention)
+    alignment = aligner.translate(SHORT)
+    found = records_of_alignment(aligner, alignment)
+    kinds = ["cross", "encoder", "decoder"] if attention == "transformer" else ["cross"]
+    assert [record.kind for record in found] == kinds
+    for record in found:
+        assert np.array_equal(record.weights, getattr(alignment, record.kind))
+        np.testing.assert_allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
+        assert (record.weights[..., ~record.mask] == 0).all()
+        assert record.weights.shape[2:] == (len(record.tokens), len(record.keys))
+    save_records(found, tmp_path / "date.safetensors")
+    again = load_records(tmp_path / "date.safetensors")
+    assert [(one.kind, one.tokens, one.keys) for one in again] == [(one.kind, one.tokens, one.keys) for one in found]
+
+
+def test_tokens_are_the_characters():
+    aligner = load_aligner("transformer")
+    cross, encoder, decoder = records_of_alignment(aligner, aligner.translate(SHORT))
+    assert "".join(cross.keys.text) == "Wed␣3␣Mar␣21[END]"
+    assert "".join(cross.tokens.text) == "2021-03-03[END]"
+    assert "".join(decoder.tokens.text) == "[START]2021-03-03"
+    assert encoder.tokens == cross.keys and decoder.mask_name == "causal"
+    assert [SHORT[a:b] for a, b in cross.keys.offsets[:-1]] == list(SHORT)
+    assert cross.keys.special == [False] * len(SHORT) + [True]
+
+
+def test_an_answer_that_there_is_no_date_is_written_like_any_other(tmp_path):
+    aligner = load_aligner("transformer")
+    alignment = aligner.translate("hello world")
+    found = records_of_alignment(aligner, alignment)
+    assert "".join(found[0].tokens.text) == "none[END]"
+    assert "".join(found[2].tokens.text) == "[START]none"
+    save_records(found, tmp_path / "none.safetensors")
+    assert [one.tokens for one in load_records(tmp_path / "none.safetensors")] == [one.tokens for one in found]
+    [one] = _Translations(aligner, [alignment], "cross").document()["alignments"]
+    assert (one["output"], one["date"]) == ("none", None) and "no date" in one["doubt"]
+
+
+def test_the_month_is_read_where_it_is_written():
+    """Bahdanau's attention as an alignment: the day looks at the day, the last digit of the year at its last."""
+    aligner = load_aligner("additive")
+    [cross] = records_of_alignment(aligner, aligner.translate("3 March 2021"))
+    strongest = [cross.keys.text[key] for key in cross.map(0, 0).argmax(axis=-1)]
+    assert strongest[3] == "1" and strongest[9] == "3"
+    assert {strongest[5], strongest[6]} <= set("March")
+
+
+@pytest.mark.parametrize("attention", choices.names(choices.Attention))
+def test_the_document_has_every_map_of_the_records(attention):
+    aligner = load_aligner(attention)
+    alignments = list(aligner.translate_many([SHORT, "3 March 2021"]))
+    found = json.loads(json.dumps(_Translations(aligner, alignments, "cross").document(), allow_nan=False))
+    every = [record for alignment in alignments for record in records_of_alignment(aligner, alignment)]
+    assert found["records"] == json.loads(json.dumps([record.document() for record in every]))
+    assert found["model"] == {
+        **every[0].model.document(),
+        "attention": attention,
+        **{n: getattr(aligner.about, n) for n in ("seed", "steps", "sizes")},
+    }
+    for one, alignment in zip(found["alignments"], alignments, strict=True):
+        assert (one["text"], one["output"], one["doubt"]) == (alignment.text, "2021-03-03", None)
+        assert one["date"] == "2021-03-03"
+        assert one["probability"] == pytest.approx(np.prod(one["probabilities"]))
+        maps = iter(one["attention"])
+        for record in records_of_alignment(aligner, alignment):
+            for layer, head in np.ndindex(record.weights.shape[:2]):
+                shown = next(maps)
+                assert (shown["kind"], shown["layer"], shown["head"]) == (record.kind, layer, head)
+                assert np.array_equal(np.float32(shown["weights"]), record.map(layer, head))
+        assert next(maps, None) is None
+
+
+# --- the terminal ---------------------------------------------------------------------------------------
+
+
+def aligned(text="三月 3", output="03", heads=1):
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(text) + 1), (1, heads, len(output) + 1))
+    return SimpleNamespace(
+        text=text,
+        output=output,
+        attention="dot",
+        probability=0.98765,
+        characters=[*text, END],
+        emitted=[*output, END],
+        probabilities=[1.0, 0.5, 0.25],
+        cross=weights.astype(np.float32),
+    )
+
+
+def test_a_row_is_a_character_written_with_its_probability_and_its_weights():
+    one = aligned()
+    names, *lines = [line.plain for line in _Alignment(one).map_lines(PLAIN)]
+    assert names == " " * 12 + "三月  3 END"
+    for line, name, row in zip(lines, ["  0 1.000", "  3 0.500", "END 0.250"], one.cross[0, 0], strict=True):
+        assert line.startswith(f"{name} ")
+        assert line[-10:] == "".join(2 * shade(float(weight), unicode=True) for weight in row)
+
+
+@given(st.integers(1, 40), canvases(20, 60))
+def test_a_long_text_comes_in_parts_that_fit_the_width(length, canvas):
+    one = aligned("x" * length)
+    lines = _Alignment(one).map_lines(canvas)
+    assert all(cell_len(line.plain) <= canvas.width for line in lines)
+    assert "".join(line.plain for line in lines).count("x") == length
+
+
+def test_the_title_says_what_came_out_and_which_map_it_is():
+    first, second, *_ = _Alignment(aligned("3\x1b", heads=2)).terminal(PLAIN)
+    assert first.plain == "3\\x1b → 03 · probability 0.9877"
+    assert second.plain == "dot attention · layer 0, the mean of 2 heads"

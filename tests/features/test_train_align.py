@@ -9,7 +9,7 @@ import time
 import pytest
 from shell import interruptible
 
-from attncli.align import checkpoint, measure, train
+from attncli.align import checkpoint, train
 
 SMALL = {"d_embedding": 4, "d_hidden": 6}
 
@@ -21,7 +21,7 @@ def small(monkeypatch):
     for name, value in {"BATCH": 4, "EVERY": 2, "VALIDATION": 5}.items():
         monkeypatch.setattr(train, name, value)
     for name, value in {"TEST": 20, "TRIED": 10}.items():
-        monkeypatch.setattr(measure, name, value)
+        monkeypatch.setattr(train, name, value)
 
 
 def content(path):
@@ -35,15 +35,15 @@ def test_weights_are_written_measured_and_used_by_align(attncli, tmp_path):
     done = attncli("train-align", "--attention", "dot", "--steps", 4, "-o", folder)
     assert done.code == 0
     assert [path.name for path in folder.iterdir()] == ["dot.safetensors"]
-    line, dates, no_dates = done.out.splitlines()
-    assert "of 20 dates never seen are exact" in line and str(folder / "dot.safetensors") in line
-    figures = measure.measure(folder / "dot.safetensors")
+    path, line, dates, no_dates = done.out.splitlines()
+    assert path == str(folder / "dot.safetensors") and "of 20 dates never seen are exact" in line
+    figures = train.measure(folder / "dot.safetensors")
     assert dates.startswith(
         f"  of 10 dates {figures.dates.right} are right ({figures.dates.doubted} of them doubted), "
     )
     assert no_dates.endswith(f" wrong, {figures.no_dates.silent} of these without a doubt")
     assert no_dates.startswith(f"  of 10 texts that are no date {figures.no_dates.right} are right")
-    assert [line.split()[1:3] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
+    assert [line.split()[2:4] for line in done.err.splitlines()] == [["step", "2/4"], ["step", "4/4"]]
     assert all("loss" in line and "exact" in line for line in done.err.splitlines())
     assert attncli("align", "--attention", "dot", "--weights", folder, "3 March 2021").code == 0
 

@@ -1,29 +1,70 @@
-"""Recurrent encoder and decoder with attention between them: the systems of Bahdanau et al. 2015 and Luong et al. 2015.
+"""The networks that translate dates: recurrent ones with attention between encoder and decoder, and a Transformer.
 
-the text's characters ── GRU in both directions ──► h_1 ... h_n, what attention looks at
+The systems of Bahdanau et al. 2015 and Luong et al. 2015:
 
-Bahdanau, attention before the step:            Luong, attention after the step:
+    the text's characters ── GRU in both directions ──► h_1 ... h_n, what attention looks at
 
-    s_{i-1} ──► attend to h ──► c_i                 s_{i-1}, y_{i-1} ── GRU ──► s_i
-    s_{i-1}, y_{i-1}, c_i ── GRU ──► s_i            s_i ──► attend to h ──► c_i
-    s_i, y_{i-1}, c_i ──► y_i                       tanh(W_c [c_i; s_i]) ──► y_i
+    Bahdanau, attention before the step:            Luong, attention after the step:
+
+        s_{i-1} ──► attend to h ──► c_i                 s_{i-1}, y_{i-1} ── GRU ──► s_i
+        s_{i-1}, y_{i-1}, c_i ── GRU ──► s_i            s_i ──► attend to h ──► c_i
+        s_i, y_{i-1}, c_i ──► y_i                       tanh(W_c [c_i; s_i]) ──► y_i
+
+The Transformer (Vaswani et al. 2017), small, of the layers of `attncli.attention`:
+
+    the text's characters + positions ── encoder layers ──► memory
+    START and what was written + positions ── decoder layers, which look at the memory ──► what follows
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attncli.align.characters import SOURCE, TARGET, Batch
-from attncli.align.network import Decoded
-from attncli.attention import SCORES, attend
+from attncli.attention import (
+    SCORES,
+    SinusoidalPositions,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    attend,
+    causal_mask,
+    padding_mask,
+)
 
 SCORE_NAMES = {"additive": "additive", "dot": "dot", "general": "bilinear", "concat": "concat"}
 
 
+class Decoded(NamedTuple):
+    """The result of decoding.
+
+    logits `[batch, query, characters]`: row i says what follows the first i + 1 characters. cross
+    `[batch, layer, head, query, key]`: the weights from what is written to what was read. Of a Transformer also its
+    self-attentions: encoder `[batch, layer, head, key, key]`, decoder `[batch, layer, head, query, query]`.
+    """
+
+    logits: Tensor
+    cross: Tensor
+    encoder: Tensor | None = None
+    decoder: Tensor | None = None
+
+
+class Network(Protocol):
+    """An encoder and a decoder."""
+
+    def encode(self, batch: Batch) -> Any:
+        """Return the memory of the texts that the decoder needs."""
+
+    def decode(self, memory: Any, previous: Tensor) -> Decoded:
+        """previous `[batch, query]`: START and what was written so far. No row sees what comes after it."""
+
+
+# --- recurrent -------------------------------------------------------------------------------------------
+
+
 class Memory(NamedTuple):
-    """What the encoder hands on.
+    """The output of the encoder.
 
     keys `[batch, key, d_hidden]`: h_j = [→h_j; ←h_j]. ends `[batch, 2, d_hidden / 2]`: where the two directions ended,
     →h_n and ←h_1. mask `[batch, 1, key]`: True where there is no PAD.
@@ -129,3 +170,58 @@ class LuongDecoder(nn.Module):
         attention = attend(states, memory.keys, memory.keys, memory.mask, self.score)
         attentional = torch.tanh(self.combine(torch.cat([attention.output, states], dim=-1)))  # ~h_i
         return Decoded(self.output(attentional), attention.weights[:, None, None])
+
+
+# --- the Transformer -------------------------------------------------------------------------------------
+
+
+class TransformerMemory(NamedTuple):
+    """The encoder's output `[batch, key, d_model]`, the mask that hides PAD `[batch, 1, 1, key]`, and the encoder's
+    weights `[batch, layer, head, key, key]`."""
+
+    output: Tensor
+    mask: Tensor
+    weights: Tensor
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder of `layers` layers each; post-norm, as in the paper, without dropout.
+
+    Raises ValueError when `d_model` is odd or not divisible by `heads`.
+    """
+
+    def __init__(self, d_model: int = 64, heads: int = 4, layers: int = 2) -> None:
+        super().__init__()
+        self.source = nn.Embedding(len(SOURCE), d_model)
+        self.target = nn.Embedding(len(TARGET), d_model)
+        self.positions = SinusoidalPositions(d_model)
+        self.encoder = nn.ModuleList(TransformerEncoderLayer(d_model, heads) for _ in range(layers))
+        self.decoder = nn.ModuleList(TransformerDecoderLayer(d_model, heads) for _ in range(layers))
+        self.output = nn.Linear(d_model, len(TARGET))
+        for table in (self.source, self.target):  # of size 1 once multiplied, as positions are
+            nn.init.normal_(table.weight, std=d_model**-0.5)
+
+    def encode(self, batch: Batch) -> TransformerMemory:
+        mask = padding_mask(batch.real)
+        x = self.embed(self.source, batch.source)  # [batch, key, d_model]
+        weights = []
+        for layer in self.encoder:
+            x, attention = layer(x, mask)
+            weights.append(attention.weights)
+        return TransformerMemory(x, mask, torch.stack(weights, dim=1))
+
+    def decode(self, memory: TransformerMemory, previous: Tensor) -> Decoded:
+        mask = causal_mask(previous.shape[1], device=previous.device)
+        x = self.embed(self.target, previous)  # [batch, query, d_model]
+        own, cross = [], []
+        for layer in self.decoder:
+            step = layer(x, memory.output, mask, memory.mask)
+            x = step.output
+            own.append(step.attention.weights)
+            cross.append(step.cross.weights)
+        return Decoded(self.output(x), torch.stack(cross, dim=1), memory.weights, torch.stack(own, dim=1))
+
+    def embed(self, table: nn.Embedding, numbers: Tensor) -> Tensor:
+        """Characters and their positions as vectors, the characters times √d_model (section 3.4)."""
+        positions = torch.arange(numbers.shape[1], device=numbers.device)
+        return table(numbers) * table.embedding_dim**0.5 + self.positions(positions)
