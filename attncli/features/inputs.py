@@ -128,7 +128,7 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.analysis.long_texts import notes
+    from attncli.report.captions import notes
 
     for note in notes(record):
         notify(note)

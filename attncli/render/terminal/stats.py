@@ -6,9 +6,9 @@ from rich.text import Text
 
 from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labelled, most
 from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, HeadStatistics, Statistics
-from attncli.render.captions.records import model_name
 from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name
 from attncli.report.terminal import HEAD_WIDTH, Prose, ground, head_grid, plain_table, title
 
 COLUMNS = ("head", "share", "all alike", "spread", "entropy", "so labelled")
