@@ -54,8 +54,7 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
         with one_thread():
             return check_attention(subject, options, layers)
     except NeedsAdapterError as error:
-        remedy = "or an adapter at the end of the file, with each ... filled in:"
-        raise RequestError(f"{error}, {remedy}\n{adapter(subject)}") from error
+        raise RequestError(f"{error}, or by an adapter at the end of the file\n{adapter(subject)}") from error
 
 
 def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> Result:

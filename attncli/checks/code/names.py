@@ -121,9 +121,9 @@ def roles_of(parameters: Sequence[Parameter], mapped: Mapping[str, str]) -> Role
     Raises RequestError for a role that does not exist, NeedsAdapterError for a required parameter of unknown role.
     """
     every = dict.fromkeys([*CALLED_WITH, *STEMS])
-    for name, role in mapped.items():
-        if role not in every:
-            raise RequestError(f"--map {quoted(f'{name}={role}')}: that is none of {', '.join(every)}")
+    for name, given in mapped.items():
+        if given not in every:
+            raise RequestError(f"--map {quoted(f'{name}={given}')}: that is none of {', '.join(every)}")
     parameters = [one for one in parameters if not is_variadic(one)]
     if not parameters:  # *args, or a signature that Python can't see
         return Roles(tuple((name, name) for name in INPUTS[:3]), INPUTS[:3])
