@@ -301,7 +301,6 @@ def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
         "steps": scale.steps,
         "parts": scale.parts,
         "strongest": min(scale.strongest, keys),
-        "depth": scale.depth(keys),
         "error": scale.error,
         "rest": 0 if scale.strongest >= keys else scale.rest,
         "least": scale.least(keys),
