@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 
 def of_each(make: Callable[[Layer], Made], layers: Sequence[Layer], size: int) -> list[Made]:
-    """`make(layer)` of each, in their order. size: the numbers of a layer."""
+    """Return `make(layer)` of each layer, in several threads where layers are large. size: the numbers of a layer."""
     if size < LARGE:
         return list(map(make, layers))
     with ThreadPoolExecutor() as threads:
@@ -48,12 +48,11 @@ Places = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Scale:
-    """How weights are stored.
+    """The precision in which weights are stored.
 
-    steps: levels for a factor of two; parts: places in a level, at most 65536.
-    strongest: of so many weights of each row, and of those in the same level as the weakest of them, the place is
-    stored; they are stored however small they are.
-    floor: of the others those are stored that are above about this share of 1 / keys; 0: all.
+    steps: levels for a factor of two. parts: places in a level, at most 65536. strongest: the number of weights of each
+    row whose place is stored, however small they are; so are others in the level of the weakest of them. floor: the
+    other weights are stored above about this share of 1 / keys; 0 stores all.
     """
 
     steps: float
@@ -62,30 +61,28 @@ class Scale:
     floor: float
 
     def depth(self, keys: int) -> int:
-        """The level from which on weights are stored only if they are among the strongest of their row."""
+        """Return the level from which on only the strongest weights of a row are stored."""
         if not self.floor:
             return BELOW
         return min(BELOW, int(np.ceil(self.steps * np.log2(keys / self.floor))))
 
     def least(self, keys: int) -> float:
-        """Weights that are not stored are below this."""
+        """Return an upper bound of the weights that are not stored."""
         return 2.0 ** ((0.5 / self.parts - self.depth(keys)) / self.steps)
 
     @property
     def error(self) -> float:
-        """The strongest weights of a row differ from what is stored of them by less than this share of themselves; so
-        do two of them that are stored alike from each other.
-        """
+        """The largest error of the strongest weights of a row, as a share of the weight."""
         return 2.0 ** (1 / (self.steps * self.parts)) - 1
 
     @property
     def rest(self) -> float:
-        """The others that are stored differ by at most this share of themselves."""
+        """The largest error of the other weights that are stored, as a share of the weight."""
         return 2.0 ** (0.5 / self.steps) - 1
 
     @property
     def middle(self) -> float:
-        """The place in a level that is between all that can be there: none that is stored."""
+        """The place in the middle of a level, which no stored place is."""
         return 0.5 - 0.5 / self.parts
 
 
@@ -107,7 +104,7 @@ def planes(numbers: npt.NDArray[np.uint16 | np.uint32]) -> list[bytes]:
 
 
 def levels_of(layer: Floats, scale: Scale) -> tuple[Levels, Places]:
-    """The level of each weight, BELOW where it is not stored, and its place in it."""
+    """Return the level of each weight, BELOW where it is not stored, and its place in the level."""
     levels, places = np.empty(layer.shape, dtype=np.uint8), np.empty(layer.shape, dtype="<u2")
     for head, weights in enumerate(layer):  # one at a time: the numbers on the way take ten times the room
         with np.errstate(divide="ignore"):  # of nothing
@@ -119,7 +116,7 @@ def levels_of(layer: Floats, scale: Scale) -> tuple[Levels, Places]:
 
 
 def is_refined(levels: Levels, scale: Scale) -> Bools:
-    """Which are in the levels of the strongest of their row, so that their place is stored."""
+    """Return which weights are in the levels of the strongest of their row, so that their place is stored."""
     last = min(scale.strongest, levels.shape[-1]) - 1
     weakest = np.partition(levels, last, axis=-1)[..., last : last + 1]
     refined: Bools = (levels <= weakest) & (levels < BELOW)
@@ -149,7 +146,7 @@ TRIED = 64  # layers, from the first text to the last
 
 
 def pick_scale(maps: Sequence[Floats]) -> Scale:
-    """The finest scale for all these maps `[layer, head, query, key]` that keeps a page small."""
+    """Return the finest scale for all these maps `[layer, head, query, key]` that keeps a page small."""
     count = sum(one.size for one in maps)
     room = next(room for most, room in ROOM if count <= most)
     if math.isinf(room):
@@ -164,7 +161,7 @@ def pick_scale(maps: Sequence[Floats]) -> Scale:
 
 
 def some_rows(layer: Floats) -> Floats:
-    """ROWS neighbouring queries of each head, in each others, from the first to the last: `[head, ROWS, key]`."""
+    """Return ROWS neighbouring queries of each head, `[head, ROWS, key]`; each head has others, from first to last."""
     heads, queries = layer.shape[:2]
     rows = min(ROWS, queries)
     starts = ((np.arange(heads) + 0.5) / heads * (queries - rows)).astype(int)
@@ -172,12 +169,12 @@ def some_rows(layer: Floats) -> Floats:
 
 
 def pack_layers(layers: Sequence[Floats], scale: Scale) -> list[str]:
-    """Each layer's weights `[head, query, key]` as text, as levels.js reads them."""
+    """Return each layer's weights `[head, query, key]` as text, as levels.js reads them."""
     return of_each(lambda layer: pack_layer(layer, scale), layers, largest(layers))
 
 
 def largest(layers: Sequence[Floats]) -> int:
-    """How many weights it has."""
+    """Return the number of weights of the largest layer."""
     return max((layer.size for layer in layers), default=0)
 
 
@@ -186,12 +183,12 @@ def pack_layer(layer: Floats, scale: Scale) -> str:
 
 
 def unpack_layer(text: str, shape: tuple[int, int, int], scale: Scale) -> Floats:
-    """What a page reads from a layer's text: weights `[head, query, key]`, of this shape."""
+    """Return the weights `[head, query, key]` that a page reads from a layer's text."""
     return read_layer(zlib.decompress(base64.b64decode(text)), shape, scale)
 
 
 def packed(*parts: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Bytes as base64 of a zlib stream, compressed by one of zlib's strategies, each part with a code of its own."""
+    """Return bytes as base64 of a zlib stream, each part with a code of its own. strategy: one of zlib's."""
     stream = zlib.compressobj(6, strategy=strategy)
     blocks = [stream.compress(part) + stream.flush(zlib.Z_BLOCK) for part in parts if part]
     return base64.b64encode(b"".join(blocks) + stream.flush()).decode("ascii")
@@ -204,9 +201,10 @@ Packed = TypeVar("Packed", str, bytes)
 
 @dataclass(frozen=True)
 class Form(Generic[Packed]):
-    """How numbers are written.
+    """The form in which numbers are written.
 
-    layers: the weights `[head, query, key]` of each layer; one: anything else; small: whether there is little room.
+    layers: writes the weights `[head, query, key]` of each layer. one: writes anything else. small: whether room is
+    short.
     """
 
     layers: Callable[[Sequence[Floats], Scale], list[Packed]]
@@ -215,7 +213,7 @@ class Form(Generic[Packed]):
 
 
 def plain_layers(layers: Sequence[Floats], scale: Scale) -> list[bytes]:
-    """Each layer's weights as bytes, as levels.js reads them."""
+    """Return each layer's weights as bytes, as levels.js reads them."""
     return of_each(lambda layer: b"".join(layer_bytes(layer, scale)), layers, largest(layers))
 
 
@@ -224,7 +222,7 @@ PLAIN: Form[bytes] = Form(plain_layers, bytes, small=False)
 
 
 class Chunks(Generic[Packed]):
-    """Numbers by name; of those that stand in a page a name is the id of their element. prefix: how names begin."""
+    """Chunks of numbers by name, which in a page is the id of their element. prefix: how the names begin."""
 
     def __init__(self, form: Form[Packed], prefix: str = "") -> None:
         self.form: Form[Packed] = form
@@ -232,16 +230,16 @@ class Chunks(Generic[Packed]):
         self.there: dict[str, Packed] = {}
 
     def add(self, one: Packed, kind: str = "chunk") -> str:
-        """Gives its name."""
+        """Add a chunk and return its name."""
         name = f"{self.prefix}{kind}{len(self.there)}"
         self.there[name] = one
         return name
 
     def add_layers(self, layers: Sequence[Floats], scale: Scale) -> list[str]:
-        """Gives the name of each layer's."""
+        """Add the weights of each layer and return their names."""
         return [self.add(one) for one in self.form.layers(layers, scale)]
 
     @property
     def room(self) -> float:
-        """What q and k may take beside what is there."""
+        """The room for q and k beside the chunks that are there."""
         return sum(map(len, self.there.values())) if self.form.small else math.inf
