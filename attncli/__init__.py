@@ -16,7 +16,7 @@ from attncli.base.version import __version__ as __version__
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.theirs.checking import check
-    from attncli.corpus.statistics import corpus_statistics
+    from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
     from attncli.effects.patching import patch
@@ -40,7 +40,7 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.theirs.checking",
-    "corpus_statistics": "attncli.corpus.statistics",
+    "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.effects.ablation",
     "ablate": "attncli.effects.ablation",
     "Asking": "attncli.effects.asking",

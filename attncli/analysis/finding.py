@@ -10,11 +10,11 @@ import numpy as np
 from attncli.analysis.patterns import counted_queries
 from attncli.analysis.shares import row_shares
 from attncli.analysis.sinks import sinks
-from attncli.analysis.statistics import Statistics
 from attncli.analysis.telling import Edge, Usual, WordPairs, others_give
 from attncli.analysis.words import merge_words
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
+from attncli.corpus.statistics import Statistics
 from attncli.record import AttentionRecord
 from attncli.record.selection import Selection, is_number, places_of, select, select_token
 from attncli.text.tokens import Tokens

@@ -116,7 +116,7 @@ def ablate(
     asking = Asking(pair, similar_to, target, at, ask, task, mask, which)
     opened = open_tapped(context.params)
     if file:
-        from attncli.corpus.inputs.reading import Reading
+        from attncli.corpus.texts import Reading
         from attncli.effects.ablated_corpus import ablate_files
         from attncli.effects.ablated_texts import Ablating
 
@@ -146,7 +146,7 @@ def ablate(
 
 def runs(files: list[str]) -> bool:
     """Whether `run` takes the same: one file of lines."""
-    from attncli.corpus.inputs.kinds import is_compressed, is_json, is_table
+    from attncli.corpus.files import is_compressed, is_json, is_table
 
     [one, *others] = files
     lines = not (is_compressed(one) or is_json(one) or is_table(one))

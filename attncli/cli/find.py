@@ -124,7 +124,7 @@ def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]
 
     if isinstance(source, Texts):
         from attncli.cli.long_texts import tell_sinks
-        from attncli.corpus.statistics import corpus_statistics
+        from attncli.corpus.reducer import corpus_statistics
 
         why = f"with --by {by}, which is counted over texts as stats has it"
         refuse(context, why, "pair", "pad_to", "which", "target")
@@ -133,7 +133,7 @@ def figures(context: typer.Context, source: "Source", by: str) -> dict[str, Any]
         texts = (one.text for one in source.inputs)
         counted = corpus_statistics(source.engine, texts, asked.mask, measure=asked.measure)
         return by_figure(counted, by, asked.layers, asked.heads)
-    from attncli.analysis.record_statistics import record_statistics
+    from attncli.corpus.statistics import record_statistics
 
     assert isinstance(source, Saved)
     counted = record_statistics(source.loaded)

@@ -13,7 +13,7 @@ from attncli.cli.given import refuse
 from attncli.cli.texts import stdin_is_piped
 
 if TYPE_CHECKING:
-    from attncli.analysis.statistics import Statistics
+    from attncli.corpus.statistics import Statistics
 
 # What counts a corpus: with --from it is counted already.
 COUNTING = (
@@ -106,9 +106,9 @@ def stats(
       attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
       echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
     """
-    from attncli.analysis.statistics import Counting
-    from attncli.analysis.statistics_files import SUFFIXES, document
-    from attncli.corpus.inputs.reading import Reading
+    from attncli.corpus.statistics import SUFFIXES, document
+    from attncli.corpus.sums import Counting
+    from attncli.corpus.texts import Reading
 
     for path in output_paths or []:
         check_suffix(path, (*SUFFIXES, *PICTURES), "what is counted")
@@ -139,7 +139,7 @@ def stats(
         texts = files or piped()
         opened = open_part(Opening(model, device, dtype, engine, without), which)
         from attncli.cli.long_texts import tell_sinks
-        from attncli.corpus.statistics import count_files
+        from attncli.corpus.reducer import count_files
 
         tell_sinks(opened, which, measure)
 
@@ -169,8 +169,7 @@ def load(path: Path, context: typer.Context) -> "Statistics":
 
     Raises RequestError when the file is neither, and for options that have no effect on it.
     """
-    from attncli.analysis.record_statistics import record_statistics
-    from attncli.analysis.statistics_files import LOADED, load_statistics
+    from attncli.corpus.statistics import LOADED, load_statistics, record_statistics
     from attncli.record import load_records
 
     taken = "with --from, which takes what was saved"
@@ -193,7 +192,7 @@ def load(path: Path, context: typer.Context) -> "Statistics":
 
 def save(statistics: "Statistics", path: Path, by: str) -> None:
     """As a file of numbers or as a picture, by its suffix."""
-    from attncli.analysis.statistics_files import save_statistics
+    from attncli.corpus.statistics import save_statistics
 
     if path.suffix.lower() in PICTURES:
         from attncli.render.figures.atlas import atlas

@@ -16,11 +16,9 @@ from dataclasses import replace
 
 from attncli.analysis.effects import Ablation
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.running import Show, silent
-from attncli.corpus.shards.where import Where
+from attncli.corpus.files import whole_files
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.texts import Reading
 from attncli.effects.ablated_texts import ORDER, AblatedTexts, Ablating, Asked
 from attncli.effects.ablation import ablation, mean_slope
 from attncli.effects.removal import ORDERING, curves, orders
@@ -44,16 +42,17 @@ def ablate_files(
     A KeyboardInterrupt ends it early: what there is of the first round by then is `partial`, without curves, and a
     Notice says so. Before any text is done it is an interruption like any other.
 
-    Raises RequestError as reading, `ablate` and `going_through` do, and when there is no text.
+    Raises RequestError as reading, `ablate` and `go_through` do, and when there is no text.
     """
     model = require_tapped(model, ablating.asking.which)
     corpus = Corpus(files, reading)
-    if any(one.is_stream for one in corpus.inputs()):
-        where.check(corpus.inputs())
-        asked = (one for _, _, one in Asked(model, reading, ablating.asking).of(reading.texts(whole(corpus.inputs()))))
+    if any(one.is_stream for one in corpus.inputs):
+        where.check(corpus.inputs)
+        texts = reading.texts(whole_files(corpus.inputs))
+        asked = (one for _, _, one in Asked(model, reading, ablating.asking).of(texts))
         return ablation(model, asked, ablating.ways, ablating.layers, ablating.heads, ablating.asking.mask)
     first = AblatedTexts.of(model, reading, ablating)
-    found = going_through(first, corpus, where, show)
+    found = go_through(first, corpus, where, show)
     if not len(found.total):
         if found.partial:
             raise KeyboardInterrupt
@@ -61,7 +60,7 @@ def ablate_files(
     made = first.silenced.ablation(model.info, model.usual_mask(ablating.asking.mask), found.total)
     if len(found.total) > 1 and not found.partial:
         second = first.then(orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
-        found = going_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
+        found = go_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
         made = replace(made, curves=curves(second.orders, found.total["held"]))
     if not found.partial:
         return made

@@ -16,11 +16,9 @@ import torch
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, text
-from attncli.corpus.cores import pool
-from attncli.corpus.inputs.reading import Line, Reading
-from attncli.corpus.of_model import OfModel
-from attncli.corpus.shards.plan import Shard
-from attncli.corpus.shards.work import Arrays, Counts, Seen
+from attncli.corpus.of_model import OfModel, pool
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.texts import Line, Reading
 from attncli.effects.ablation import Silenced, Ways
 from attncli.effects.asking import WRITTEN, Asking, question
 from attncli.effects.questions import Question
@@ -66,7 +64,7 @@ class Asked:
         except RequestError as error:
             if not self.reading.skip_bad and not isinstance(error, Unreadable):
                 raise RequestError(f"{line.place}: {error}") from error
-            self.reading.bad(line, str(error))
+            self.reading.refuse(line, str(error))
             return None
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from attncli.analysis.shares import row_shares
-from attncli.analysis.statistics import FIGURES
-from attncli.analysis.statistics_files import load_statistics
 from attncli.analysis.words import merge_words
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.statistics import load_statistics
+from attncli.corpus.sums import FIGURES
 
 LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 

@@ -1,6 +1,6 @@
 """How the figures of a corpus are written, and which value of a figure is the most that colours reach to."""
 
-from attncli.analysis.statistics import Statistics
+from attncli.corpus.statistics import Statistics
 
 OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
 

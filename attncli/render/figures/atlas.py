@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
+from attncli.corpus.statistics import BROAD, PATTERNS, Statistics
+from attncli.corpus.sums import Distances
 from attncli.render.captions.statistics import figure_text, top_of
 from attncli.render.figures import fonts
 from attncli.render.figures.colours import COLOURS

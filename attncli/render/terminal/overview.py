@@ -3,8 +3,7 @@
 from rich.cells import cell_len
 from rich.text import Text
 
-from attncli.analysis.patterns import HeadSummary, most_attended, summarise
-from attncli.analysis.statistics import BROAD
+from attncli.analysis.patterns import BROAD, HeadSummary, most_attended, summarise
 from attncli.record import AttentionRecord
 from attncli.record.selection import numbered_names
 from attncli.render.hidden import drawn_map

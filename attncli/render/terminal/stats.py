@@ -4,8 +4,19 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labelled, most
-from attncli.analysis.statistics import BROAD, BROAD_BELOW, PATTERNS, HeadStatistics, Statistics
+from attncli.corpus.statistics import (
+    BROAD,
+    BROAD_BELOW,
+    CLEARLY,
+    PATTERNS,
+    HeadStatistics,
+    Statistics,
+    alike,
+    broadest,
+    clearest,
+    labelled,
+    most,
+)
 from attncli.render.captions.records import model_name
 from attncli.render.captions.statistics import OPEN_ENDED, figure_text, top_of
 from attncli.report.canvas import Canvas

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
+from attncli.corpus.statistics import PATTERNS, Statistics
+from attncli.corpus.sums import FIGURES, Distances, Sums
 from attncli.record import ModelInfo
 from attncli.render.figures.atlas import LETTERS, atlas
 from attncli.render.figures.saving import save_figure

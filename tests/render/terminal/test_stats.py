@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
+from attncli.analysis.patterns import PATTERNS
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Sums
 from attncli.record import ModelInfo
 from attncli.render.terminal.stats import heads_grid, stats_view
 from attncli.report.canvas import Canvas
