@@ -15,7 +15,7 @@ from attncli.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
-    from attncli.checks.theirs.checking import check
+    from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.ablation import Ways, ablate
     from attncli.effects.asking import Asking
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attncli.effects.similarity import similar
     from attncli.effects.trust.evidence import trust
     from attncli.features.cut import cut, cut_each
+    from attncli.features.find import find
+    from attncli.features.flow import flow
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -39,13 +41,15 @@ if TYPE_CHECKING:
 HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
-    "check": "attncli.checks.theirs.checking",
+    "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.effects.ablation",
     "ablate": "attncli.effects.ablation",
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "find": "attncli.features.find",
+    "flow": "attncli.features.flow",
     "patch": "attncli.effects.patching",
     "trust": "attncli.effects.trust.evidence",
     "similar": "attncli.effects.similarity",
@@ -71,6 +75,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "find",
+    "flow",
     "patch",
     "trust",
     "similar",

@@ -5,16 +5,20 @@
 
 
     def test_no_leak(assert_no_leak):
-        assert_no_leak(MyModel(), vocab_size=100)
+        assert_no_leak(MyModel().eval(), vocab_size=100)
 
 Or import them: `from attncli.testing import assert_attention, assert_no_leak`. Importing this module imports no torch.
 """
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.errors import RequestError
+
+if TYPE_CHECKING:
+    from attncli.checks.behaviour.subject import Subject
 
 LAWS = ("look-ahead", "padding on the right", "padding on the left")
 
@@ -25,11 +29,11 @@ def assert_attention(module: Any, **options: Any) -> None:
     Raises AssertionError with what `attncli check` says, and RequestError where it can't be checked.
     """
     __tracebackhide__ = True
-    from attncli.checks.theirs.checking import check
+    from attncli.checks.code.check import check
 
-    found = check(module, **options)
-    if not found.right:
-        raise AssertionError(str(found))
+    result = check(module, **options)
+    if not result.right:
+        raise AssertionError(str(result))
 
 
 def assert_no_leak(
@@ -40,28 +44,52 @@ def assert_no_leak(
     vocab_size: int | None = None,
     width: int | None = None,
 ) -> None:
-    """Assert that a model shows no token what follows it, and that [PAD] moves nothing. It is not changed.
+    """Assert that no token of a model sees a later one, and that [PAD] moves nothing. The model is not changed.
 
         assert_no_leak(network)                            # a model of transformers
-        assert_no_leak(MyGPT(), vocab_size=100)            # ids `[text, token]` in, vectors or logits out
-        assert_no_leak(MyLayer(64), width=64)              # vectors `[text, token, width]` in and out
+        assert_no_leak(MyGPT(), vocab_size=100)            # reads ids `[text, token]`, returns vectors or logits
+        assert_no_leak(MyLayer(64), width=64)              # reads and returns vectors `[text, token, width]`
         assert_no_leak(MyBERT(), vocab_size=100, causal=False, call=lambda ids, real: bert(ids, key_padding_mask=~real))
 
-    call: runs it on texts and on which tokens are real, bool `[text, token]`, or None for all; without it a model that
-    is not of transformers is asked about the future alone. causal: by default what the configuration says, else True.
+    call: runs the model on texts and a mask of the real tokens, bool `[text, token]`, or None if all are real. Without
+    it, [PAD] is checked only in models of transformers. causal: by default what the configuration says, else True.
 
     Raises AssertionError with position, layer, head and size of the leak; RequestError where nothing can be checked.
     """
     __tracebackhide__ = True
-    from attncli.checks.behaviour.examine import examine
-    from attncli.checks.behaviour.opening import subject_of_model
+    from attncli.checks.behaviour.laws import examine
 
-    subject = subject_of_model(model, call, causal, vocab_size, width)
-    found = examine(type(model).__name__, "model", lambda _: subject, ("as it is",), LAWS)
-    if found.broken:
-        raise AssertionError(str(found))
-    if not found.right:
-        raise RequestError(f"nothing of {found.name} could be checked: {'; '.join(map(str, found.outcomes))}")
+    subject = open_model(model, call, causal, vocab_size, width)
+    result = examine(type(model).__name__, "model", lambda _: subject, ("",), LAWS)
+    if result.broken:
+        raise AssertionError(str(result))
+    if not result.right:
+        raise RequestError(f"nothing of {result.name} could be checked: {'; '.join(map(str, result.outcomes))}")
+
+
+def open_model(
+    model: Any, call: Callable[..., Any] | None, causal: bool | None, vocab_size: int | None, width: int | None
+) -> "Subject":
+    """Make a subject of the caller's model. Raises RequestError where nothing says what the model reads."""
+    import torch
+    from transformers import PreTrainedModel
+
+    from attncli.checks.behaviour.opening import make_subject
+    from attncli.checks.behaviour.subject import Subject
+
+    if isinstance(model, PreTrainedModel) and call is None:
+        return make_subject(deepcopy(model), causal)
+    if (vocab_size is None) == (width is None):
+        raise RequestError("Say what the model reads: vocab_size= for ids, or width= for vectors.")
+    if getattr(model, "training", False):
+        raise RequestError("The model is in training mode, where dropout changes every output. Call its .eval() first.")
+    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
+    dtype = next((one.dtype for one in parameters), torch.float32)
+    subject = Subject(model, call or (lambda texts, _: model(texts)), causal is not False, vocab_size, width, dtype)
+    subject.takes_padding = call is not None
+    with torch.no_grad():
+        subject.find_places()
+    return subject
 
 
 if "pytest" in sys.modules:

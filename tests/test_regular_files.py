@@ -20,13 +20,13 @@ from attncli.align.records import model_info
 from attncli.align.translate import load_aligner
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
-from attncli.checks.code.subject import opened
+from attncli.checks.code.subject import open_code
 from attncli.cli.texts import read_lines
 from attncli.corpus.files import Input, stored
 from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
-from attncli.features import completion
+from attncli.features import completion as completion
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs import modules_of
@@ -70,7 +70,7 @@ LOADERS = {
     "align": ("dot.safetensors", checkpoint.load),
     "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
     "a held file": ("state", HeldFile),
-    "a file of code": ("mine.py", lambda path: opened(f"{path}:attention")),
+    "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a file of a corpus": ("a.txt", lambda path: stored(Input("a.txt", str(path), 5, stamp="5 1 1")).__enter__()),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),
 }

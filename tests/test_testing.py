@@ -1,5 +1,6 @@
-"""The plug-in for pytest: what it says of a leak, and that pytest starts without torch."""
+"""The plug-in for pytest: how it describes a leak, and that pytest starts without torch."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,26 +16,37 @@ from attncli.base.errors import RequestError
 from attncli.checks.behaviour.small import randomize, small_config
 from attncli.testing import assert_attention, assert_no_leak
 
+HEADS = 4
+LEAK = r": token (\d+) differs by [\d.]+ in layer (\d), head (\d)(?: when token (\d+) changes)? \(rounding explains"
+
 
 class SelfAttention(nn.Module):
-    def __init__(self, width: int = 16, heads: int = 4, ahead: int = 0) -> None:
+    """Causal attention, of which some heads see tokens ahead, or [PAD]."""
+
+    def __init__(self, width: int = 16, ahead: tuple[int, ...] = (0,) * HEADS, shows_padding: bool = False) -> None:
         super().__init__()
-        self.n_heads, self.ahead = heads, ahead
+        self.n_heads, self.ahead, self.shows_padding = HEADS, ahead, shows_padding
         self.to_qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        q, k, v = (one.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for one in self.to_qkv(x).chunk(3, dim=-1))
-        shown = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril(self.ahead)
-        if real is not None:
-            shown = shown & real[:, None, None] | torch.eye(x.shape[1], dtype=torch.bool)
-        return self.out(F.scaled_dot_product_attention(q, k, v, shown).transpose(1, 2).flatten(2))
+        length = x.shape[1]
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.to_qkv(x).chunk(3, dim=-1))
+        visible = torch.stack([torch.ones(length, length, dtype=torch.bool).tril(one) for one in self.ahead])
+        if real is not None and not self.shows_padding:
+            visible = visible & real[:, None, None] | torch.eye(length, dtype=torch.bool)
+        return self.out(F.scaled_dot_product_attention(q, k, v, visible).transpose(1, 2).flatten(2))
 
 
 class GPT(nn.Module):
-    def __init__(self, ahead: tuple[int, ...] = (0, 0)) -> None:
+    """Three layers; the mask of one head of one layer may be off by `ahead`, or one layer may show [PAD]."""
+
+    def __init__(self, layer: int = 0, head: int = 0, ahead: int = 0, padding: int | None = None) -> None:
         super().__init__()
+        torch.manual_seed(1)
+        masks = [tuple(ahead * ((one, other) == (layer, head)) for other in range(HEADS)) for one in range(3)]
         self.embedding = nn.Embedding(50, 16)
-        self.layers = nn.ModuleList(SelfAttention(ahead=one) for one in ahead)
+        self.layers = nn.ModuleList(SelfAttention(16, one, number == padding) for number, one in enumerate(masks))
+        self.eval()
 
     def forward(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
         x = self.embedding(ids)
@@ -43,29 +55,50 @@ class GPT(nn.Module):
         return x
 
 
+def leak(model: Any, **options: Any) -> tuple[str, int, int, int, int | None]:
+    """Return the law that a model breaks, and the token, layer, head and cause that the message names."""
+    with pytest.raises(AssertionError) as raised:
+        assert_no_leak(model, **options)
+    first = str(raised.value).splitlines()[1]
+    named = re.search(LEAK, first)
+    assert named is not None, first
+    token, layer, head, cause = named.groups()
+    return first.split(":")[0], int(token), int(layer), int(head), None if cause is None else int(cause)
+
+
 def test_a_right_model_passes() -> None:
-    assert_no_leak(GPT().eval(), vocab_size=50)
+    assert_no_leak(GPT(), vocab_size=50)
     assert_no_leak(SelfAttention().eval(), width=16)
     assert_no_leak(lambda x: x.cumsum(1), width=16)
 
 
-@pytest.mark.parametrize(("ahead", "layer"), [((1, 0), 0), ((0, 2), 1)])
-def test_a_leak_is_named(ahead: tuple[int, ...], layer: int) -> None:
-    with pytest.raises(AssertionError, match=rf"look-ahead.*token \d+, layer {layer}, head \d"):
-        assert_no_leak(GPT(ahead).eval(), vocab_size=50)
-    with pytest.raises(AssertionError, match="look-ahead"):
-        assert_no_leak(SelfAttention(ahead=1).eval(), width=16)
-    with pytest.raises(AssertionError, match="look-ahead"):
+@pytest.mark.parametrize(("layer", "head", "ahead"), [(0, 0, 1), (1, 2, 1), (2, 3, 2)])
+def test_a_mask_off_by_one_in_one_head_of_one_layer(layer: int, head: int, ahead: int) -> None:
+    law, token, found_layer, found_head, cause = leak(GPT(layer, head, ahead), vocab_size=50)
+    assert (law, found_layer, found_head) == ("look-ahead", layer, head)
+    assert cause is not None and token < cause <= token + ahead
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_padding_on_the_left_that_is_shown(layer: int) -> None:
+    model = GPT(padding=layer)
+    law, token, found_layer, *_ = leak(model, vocab_size=50, call=model)
+    assert (law, found_layer) == ("padding on the left", layer) and token >= 3  # after 3 [PAD]
+    assert_no_leak(GPT(), vocab_size=50, call=GPT())
+
+
+def test_a_leak_outside_attention_modules_names_its_tokens() -> None:
+    with pytest.raises(AssertionError, match=r"look-ahead: BROKEN: token \d+ differs by [\d.]+ when token \d+ changes"):
         assert_no_leak(lambda x: x.flip(1).cumsum(1), width=16)
 
 
-def test_padding_of_a_model_of_ones_own() -> None:
-    model = GPT().eval()
-    assert_no_leak(model, vocab_size=50, call=model)
-    wide = GPT((20, 20)).eval()  # sees the future
-    assert_no_leak(wide, vocab_size=50, causal=False, call=wide)
+def test_padding_of_an_encoder() -> None:
+    encoder = GPT()
+    for layer in encoder.layers:
+        layer.ahead = (20,) * HEADS
+    assert_no_leak(encoder, vocab_size=50, causal=False, call=encoder)
     with pytest.raises(AssertionError, match="padding on the right"):
-        assert_no_leak(wide, vocab_size=50, causal=False, call=lambda ids, real: wide(ids))
+        assert_no_leak(encoder, vocab_size=50, causal=False, call=lambda ids, real: encoder(ids))
 
 
 def test_a_model_of_transformers_is_not_changed() -> None:
@@ -78,13 +111,13 @@ def test_a_model_of_transformers_is_not_changed() -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_what_can_not_be_checked() -> None:
+def test_models_that_can_not_be_checked() -> None:
     with pytest.raises(RequestError, match="vocab_size="):
         assert_no_leak(GPT())
     with pytest.raises(RequestError, match="training"):
-        assert_no_leak(GPT(), vocab_size=50)
+        assert_no_leak(GPT().train(), vocab_size=50)
     with pytest.raises(RequestError, match="nothing of"):
-        assert_no_leak(GPT().eval(), vocab_size=50, causal=False)
+        assert_no_leak(GPT(), vocab_size=50, causal=False)
 
 
 def unscaled(query: Tensor, key: Tensor, value: Tensor) -> Any:
@@ -100,7 +133,7 @@ def test_assert_attention() -> None:
 THREE_LINES = """
 def test_no_leak(assert_no_leak):
     from test_testing import GPT
-    assert_no_leak(GPT((1,)).eval(), vocab_size=50)
+    assert_no_leak(GPT(ahead=1), vocab_size=50)
 """
 
 
@@ -111,7 +144,7 @@ def test_three_lines_suffice(tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-c", here + call], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "1 failed" in made.stdout and "layer 0, head" in made.stdout
+    assert "1 failed" in made.stdout and "layer 0, head 0" in made.stdout
     assert "examine(" not in made.stdout  # the traceback ends in the test
 
 

@@ -1,8 +1,10 @@
 """Progress: what does the work knows how many steps it has; what shows it decides how."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Advance(Protocol):
@@ -19,3 +21,11 @@ Progress = Callable[[int | None, str], AbstractContextManager[Advance]]
 def silent(total: int | None, what: str) -> Iterator[Advance]:
     """Show nothing."""
     yield lambda steps=1, of=None, text=None: None
+
+
+def counted(things: Iterable[T], total: int, name: str, progress: Progress) -> Iterator[T]:
+    """Yield the things, and advance a progress of so many steps after each."""
+    with progress(total, name) as advance:
+        for thing in things:
+            yield thing
+            advance()

@@ -34,8 +34,8 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, ModelInfo, Request
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.render.captions.effects import answered, signed, which_way
-from attncli.render.captions.records import model_name
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report.captions import model_name
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ class Output:
     kind: "classes", "tokens", "span", "words", "next" (the token after each) or "embedding". labels: names along the
     last axis of what it gives, where they have any. function: what makes probabilities of that, "softmax" (one label
     is right), "sigmoid" (each may be); None where it is a number, as in a regression.
-    pooling: which of a text's vectors it reads, put after each other (`attncli.models.pooling`); each token's
+    pooling: which of a text's vectors it reads, put after each other (`attncli.models.output`); each token's
     where there is none. late: it reads all of them, and what it makes of them is put together so.
     """
 

@@ -101,10 +101,19 @@ BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # a part of a n
 
 
 def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
-    """transformers' network, with the head that the checkpoint has, with eager attention, and its tokenizer.
+    """Return transformers' network and its tokenizer. Raises RequestError when it can't load them."""
+    network = read_network(place, dtype)
+    tokenizer = peer_tokenizer(place.path)
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
+    return network, tokenizer
 
-    Raises RequestError when it can't load them, doesn't find all of the network in the weights, the network reads
-    something else than text, or the checkpoint needs code of its own.
+
+def read_network(place: Place, dtype: torch.dtype) -> Any:
+    """Return transformers' network, with the head that the checkpoint has, with eager attention.
+
+    Raises RequestError when transformers can't load it, doesn't find all of the network in the weights, the network
+    reads something else than text, or the checkpoint needs code of its own.
     """
     from transformers import AutoConfig
 
@@ -135,10 +144,7 @@ def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
         surplus = sorted(name for name in found["unexpected_keys"] if is_of_body(name, network))
         if surplus and code is not None:
             raise RequestError(f"transformers' {config.model_type} has no {surplus[0]}")
-    tokenizer = peer_tokenizer(place.path)
-    if getattr(tokenizer, "separate_vocabs", False):
-        raise RequestError(f"{place.path} has two vocabularies, and transformers names the tokens of one only")
-    return network, tokenizer
+    return network
 
 
 def kinds_of(config: Any) -> list[Any]:

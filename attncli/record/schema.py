@@ -94,7 +94,7 @@ LABELS = fields(
 # What another program's .npz may say besides its tokens, and what is of each of them.
 PLAIN = fields({}, {**WHICH, **SINKS, "layers": each(whole()), "heads": each(whole()), "model": name()})
 
-# Masks that are not what their name says: of every query [start, end) of each run of keys (`attncli.record.runs`).
+# Masks that are not what their name says: of every query [start, end) of each run of keys (`attncli.record.masks`).
 MASKS = each(fields({"layers": each(whole()), "allowed": each(each(each(whole(), 2)))}))
 
 # What `run --json` prints. Its weights, a list of lists in a list, are checked as an array.

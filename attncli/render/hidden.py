@@ -5,7 +5,6 @@ Whatever pools, colours or numbers maps leaves NaN what it is, and draws it as h
 
 import numpy as np
 
-from attncli.analysis.following import Followed
 from attncli.base.arrays import Bools, Floats
 from attncli.record import AttentionRecord
 
@@ -20,11 +19,6 @@ def drawn(weights: Floats, masks: Bools) -> Floats:
 def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
     """One head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
     return drawn(record.map(layer, head), record.mask_of(layer))
-
-
-def followed_maps(found: Followed) -> dict[str, Floats]:
-    """What was followed as it is drawn, by method: hidden is what no path leads to."""
-    return {name: drawn(rows.astype(np.float32), found.masks[name]) for name, rows in found.shares.items()}
 
 
 def largest_weight(*maps: Floats) -> float:

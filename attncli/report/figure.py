@@ -46,13 +46,15 @@ def caption_of(parts: Sequence[Part]) -> str:
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figure:
     """Draw maps of weights in their colours, or signed maps in colours around 0.
 
-    Signed maps that have scales of their own are drawn as shares of their largest value, which their caption names.
+    Captions name the largest values of maps that have scales of their own; signed ones are drawn as shares of it.
     """
     panels = [
-        [DrawnPanel(panel.name, np.float32(panel.values)) for panel in row]
-        if not (part.signed and part.apart)
-        else [
+        [
             DrawnPanel(f"{panel.name}, 1 is {panel.largest:.3g}", np.float32(panel.values / (panel.largest or 1.0)))
+            if part.signed and part.apart
+            else DrawnPanel(
+                f"{panel.name}, up to {panel.largest:.2f}" if part.apart else panel.name, np.float32(panel.values)
+            )
             for panel in row
         ]
         for row in part.panels
@@ -65,6 +67,7 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figu
         title=title_of(title),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
+        held=part.held,
         vmax=1.0 if shares else part.most,
         apart=part.apart and not part.signed,
     )

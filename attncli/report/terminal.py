@@ -21,11 +21,11 @@ from rich.text import Text
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import HIDDEN, hides
 from attncli.render.palette import ABOVE, BELOW
 from attncli.render.pooling import pool
 from attncli.report.canvas import Canvas, cut, to_width
+from attncli.report.captions import model_name, record_size
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
@@ -684,6 +684,11 @@ def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
     return [f"{number}{to_width(name, width, canvas)}" for number, name in zip(numbers, names, strict=True)]
 
 
+def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
+    """Return tokens with their numbers, all of one width."""
+    return row_labels(Axis("", tokens.shown, range(len(tokens))), canvas)
+
+
 def signed_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
     """Yield maps of signed numbers under each other, each in a unit in which its largest number can be read."""
     labels = row_labels(part.rows, canvas)
@@ -760,7 +765,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
 
 
-def as_text(heading: Sequence[str], parts: Sequence[Part]) -> str:
+def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:
     """Return a report as a pipe gets it: 100 columns for maps, tables whole, no colour."""
     console = Console(highlight=False, markup=False, emoji=False, width=10_000, color_system=None, force_terminal=False)
     with console.capture() as captured:

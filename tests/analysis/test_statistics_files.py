@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mutations import mutated, mutated_array
 
 from attncli import RequestError
+from attncli.analysis.patterns import PATTERNS
 from attncli.corpus.statistics import (
     CSV_HEADER,
-    PATTERNS,
     Statistics,
     _check_statistics,
     document,

@@ -8,7 +8,6 @@ import torch
 
 from attncli import RequestError, load_model
 from attncli.align import checkpoint, recurrent, train
-from attncli.analysis.following import METHODS
 from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
@@ -46,7 +45,6 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
     ("choice", "registry"),
     [
         (choices.Mask, MASKS),
-        (choices.Method, METHODS),
         (choices.Figure, MEANING),
         (choices.Attention, checkpoint.SIZES),
         (choices.Attention, train.STEPS),

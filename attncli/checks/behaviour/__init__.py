@@ -1,5 +1,5 @@
-"""Laws of attention, measured on any model by what it does: change what must not matter, and see which outputs move.
+"""Laws of attention, checked on any model by its behaviour: change what must not matter, and see which outputs move.
 
-`subject` runs a model and records what its heads give, `laws` has the laws, `examine` puts them to every backend,
-`opening` finds or makes the model, `report` says what came out.
+`opening` finds or makes the model, `small` makes small ones, `subject` runs it and records the vectors of its heads,
+`laws` has the laws and checks them on every backend, `report` describes the results.
 """

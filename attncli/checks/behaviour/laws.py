@@ -1,456 +1,380 @@
-"""The laws. Each takes a subject and returns what it found: whether the law holds, and the largest leak.
+"""The laws. Each takes a subject and returns whether the law holds, with the worst comparison.
 
 Every law compares vectors that must be equal. They may differ by rounding: by 32 eps x layers x their size, as in
 `attncli.checks.tolerance`. The eps is that of float32 even in float64, as most models compute softmax, norms and angles
-in float32; where a model does not run in float64, it is 32 times that. A leak is named by the first layer whose heads
-moved, as no earlier layer can have moved it.
+in float32. Where a model does not run in float64, the tolerance is 32 times as large. A difference is named by the
+first layer whose heads moved, as no earlier layer can have moved it.
+
+transformers does not promise everything that a law compares. Such a difference is a note ("not promised: ...").
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
-from typing import Any, NamedTuple
+from functools import partial
+from operator import itemgetter
+from typing import Any
+from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attncli.checks.behaviour.report import Leak
-from attncli.checks.behaviour.subject import Inside, Run, Subject, join, noise
+from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.checks.behaviour.report import NOT_PROMISED, Behaviour, Outcome
+from attncli.checks.behaviour.subject import Edit, Run, Subject, add_noise, noise
+from attncli.checks.timing import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size
 
 FLOAT32_STEPS = 32
-PADS = 3  # [PAD] beside a text
-
-
-class Finding(NamedTuple):
-    """The result for one law. holds: None where the law does not apply; the note says why."""
-
-    holds: bool | None
-    leak: Leak | None = None
-    note: str = ""
-
-
-def found(leaks: dict[str, Leak]) -> Finding:
-    """Say whether there is a leak, by the circumstance that each was looked for in. The note names those with one."""
-    worst = max(leaks.values(), key=lambda leak: (leak.real, leak.layer is not None, leak.difference))
-    return Finding(not worst.real, worst, "; ".join(where for where, leak in leaks.items() if leak.real))
+PADS = 3  # [PAD] on one side of a text
+NO_DIFFERENCE = Outcome(True, difference=0.0, tolerance=0.0)
 
 
 def rounding(layers: int, size: float, dtype: torch.dtype) -> float:
-    """Return the largest difference that rounding explains: more of it where experts and recurrences add up float32."""
-    more = 1 if dtype == torch.float64 else FLOAT32_STEPS
-    return more * scaled_tolerance(torch.float32, layers, size)
+    """Return the largest difference that rounding explains. Experts and recurrences add up more of it in float32."""
+    steps = 1 if dtype == torch.float64 else FLOAT32_STEPS
+    return steps * scaled_tolerance(torch.float32, layers, size)
 
 
-def difference(one: Run, other: Run, equal: Tensor | None = None, where: int = 0) -> Leak:
-    """Compare two runs at the tokens, bool `[text, token]`, that must be equal; by default at all.
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the comparison with the largest difference; one that breaks the law and names a layer goes first."""
+    return max(outcomes, key=lambda one: (not one.holds, one.layer is not None, one.difference))
 
-    where: the position of the first token.
-    Returns the leak in the first stage that has one, else the largest difference.
+
+def judge(outcomes: dict[str, Outcome], note: str = "") -> Outcome:
+    """Return the worst comparison. Its note names the situations that break the law."""
+    situations = "; ".join(situation for situation, outcome in outcomes.items() if not outcome.holds)
+    return worst(outcomes.values())._replace(note=situations or note)
+
+
+def compare(one: Run, other: Run, equal: Tensor | None = None, first: int = 0, causes: Sequence[int] = ()) -> Outcome:
+    """Compare two runs. Return the first stage that differs, else the one with the largest difference.
+
+    equal: the tokens, bool `[text, token]`, that must be equal; by default all. first: the position of the first token.
+    causes: the token that was changed, by text.
     """
-    largest = Leak(0.0, 0.0)
-    last = len(one.stages) - 1
+    largest = NO_DIFFERENCE
     for number, (mine, theirs) in enumerate(zip(one.stages, other.stages, strict=True)):
         a, b = mine.vectors.detach(), theirs.vectors.detach()
-        if a.shape != b.shape or (equal is not None and a.shape[1] != equal.shape[1]):
-            continue  # vectors of an encoder's padded text
-        apart = (a - b).abs().amax(-1).double().nan_to_num(nan=torch.inf)  # [text, token, head]
+        distance = (a - b).abs().amax(-1).double().nan_to_num(nan=torch.inf)  # [text, token, head]
         if equal is not None:
-            apart = torch.where(equal[..., None], apart, 0.0)
-        kept = a if equal is None else a[equal.expand(a.shape[:2])]
-        tolerance = rounding(number + 1, vector_size(kept), a.dtype)
-        at = int(apart.argmax())
-        token, head = at // apart.shape[2] % apart.shape[1], at % apart.shape[2]
-        leak = Leak(float(apart.max()), tolerance, token + where, mine.layer, None, mine.part)
-        if mine.layer is not None and apart.shape[2] > 1:
-            leak = leak._replace(head=head)
-        if leak.real:
-            return leak
-        if number == last or leak.difference > largest.difference:
-            largest = leak
+            distance = torch.where(equal[..., None], distance, 0.0)
+            a = a[equal.expand(a.shape[:2])]
+        text, token, head = (int(at) for at in torch.unravel_index(distance.argmax(), distance.shape))
+        difference, tolerance = float(distance.max()), rounding(number + 1, vector_size(a), a.dtype)
+        outcome = Outcome(
+            difference <= tolerance,
+            difference=difference,
+            tolerance=tolerance,
+            position=first + token,
+            layer=mine.layer,
+            head=head if mine.layer is not None and distance.shape[2] > 1 else None,
+            part=mine.part,
+            cause=causes[text] if causes else None,
+        )
+        if not outcome.holds:
+            return outcome
+        largest = worst([largest, outcome])
     return largest
 
 
-def look_ahead(subject: Subject) -> Finding:
-    """Change token j: outputs before j must not move. Alone, beside [PAD] on the left, and after a cache."""
+# --- look-ahead ------------------------------------------------------------------------------------------------------
+
+
+def look_ahead(subject: Subject) -> Outcome:
+    """Change token j: outputs before j must not move. Alone, with [PAD] on the left, and after a cache."""
     if not subject.causal:
-        return Finding(None, note="an encoder may look ahead")
+        return Outcome(None, "an encoder may look ahead")
     with torch.no_grad():
-        leaks = {"without a mask": ahead(subject, 0, None)}
-        if subject.takes_padding and not subject.has_source:
-            leaks["with a mask"] = ahead(subject, 0, torch.ones(1, subject.length, dtype=torch.bool))
-            leaks["beside [PAD] on the left"] = ahead(subject, 0, beside(subject.length, PADS, 0))
+        outcomes = {"without a mask": compare_futures(subject)}
+        if subject.takes_padding and not subject.is_encoder_decoder:
+            outcomes["with a mask"] = compare_futures(subject, real_tokens([subject.length]))
+            padded = real_tokens([subject.length - PADS], "left", subject.length)
+            outcomes["with [PAD] on the left"] = compare_futures(subject, padded)
         if subject.takes_cache:
-            leaks["after a cache"] = ahead(subject, subject.length // 3, None)
-    if subject.gradients:
-        leaks["in the gradient"] = gradient_ahead(subject)
-    return found(leaks)
+            outcomes["after a cache"] = compare_futures(subject, cached=subject.length // 3)
+    if subject.has_gradients:
+        outcomes["in the gradient"] = compare_gradients(subject)
+    return judge(outcomes)
 
 
-def ahead(subject: Subject, cached: int, real: Tensor | None) -> Leak:
-    """Change each token in a text of its own, beside an unchanged text in the same batch."""
+def compare_futures(subject: Subject, real: Tensor | None = None, cached: int = 0) -> Outcome:
+    """Change each token in a text of its own, with an unchanged text in the same batch.
+
+    cached: the number of tokens that are in a cache already.
+    """
+    pads = 0 if real is None else int((~real).sum())
     text = subject.texts()
-    start = 0 if real is None else int((~real).sum())
-    begun: dict[str, Any] = {}
     length = text.shape[1]
-    tokens = range(max(cached, start) + 1, length)
+    tokens = range(max(cached, pads) + 1, length)
     texts = text.expand(len(tokens) + 1, *text.shape[1:])
-    if cached:
-        begun["cache"] = subject.run(texts[:, :cached], keep=True).cache
-        begun["keep"] = True
     changed = torch.zeros(len(texts), length, dtype=torch.bool)
     equal = torch.ones(len(tokens), length, dtype=torch.bool)
+    equal[:, :pads] = False
     for row, token in enumerate(tokens):
         changed[row + 1, token] = True
         equal[row, token:] = False
-    equal[:, :start] = False
+    options = {}
+    if cached:
+        options = {"cache": subject.run(texts[:, :cached], keep_cache=True).cache, "keep_cache": True}
     mask = None if real is None else real.expand(len(texts), -1)
-    run = subject.run(texts[:, cached:], mask, changed[:, cached:], **told(subject, real), **begun)
-    base = Run([stage._replace(vectors=stage.vectors[:1].expand_as(stage.vectors[1:])) for stage in run.stages])
-    return difference(run.texts(slice(1, None)), base, equal[:, cached:], cached)
+    run = subject.run(texts[:, cached:], mask, changed[:, cached:], **options).decoder()
+    unchanged = run.map(lambda vectors: vectors[:1].expand_as(vectors[1:]))
+    return compare(run.map(lambda vectors: vectors[1:]), unchanged, equal[:, cached:], cached, tokens)
 
 
-def gradient_ahead(subject: Subject) -> Leak:
-    """The gradient of an output with respect to the vectors of later tokens is exactly 0."""
-    text, vectors = subject.texts(), []
-    if subject.embedding is None:
-        if subject.vocab_size is not None:
-            return Leak(0.0, 0.0)
-        text = text.requires_grad_()
-        vectors.append(text)
-        output = subject.run(text).stages[-1].vectors
-    else:
+def compare_gradients(subject: Subject) -> Outcome:
+    """Return the largest gradient of an output with respect to the vectors of a later token, which must be 0."""
+    if subject.embedding is None and subject.vocab_size is not None:
+        return NO_DIFFERENCE
+    embedded: list[Tensor] = []
 
-        def keep(module: Any, inputs: Any, made: Tensor) -> Tensor | None:
-            if vectors or not torch.equal(inputs[0], text):
-                return None
-            vectors.append(made.detach().requires_grad_())
-            return vectors[0]
+    def keep(vectors: Tensor) -> Tensor:
+        embedded.append(vectors.detach().requires_grad_())
+        return embedded[-1]
 
-        handle = subject.embedding.register_forward_hook(keep)
-        try:
-            output = subject.run(text).stages[-1].vectors
-        finally:
-            handle.remove()
-    worst = Leak(0.0, 0.0)
-    outputs = (output * noise(output.flatten(2)).view_as(output)).flatten(2).sum(-1)[0]
-    for token in range(len(outputs) - 1):
-        [gradient] = torch.autograd.grad(outputs[token], vectors, retain_graph=True, allow_unused=True)
-        if gradient is None:
-            continue
-        size = gradient.abs().amax(-1)[0].double().nan_to_num(nan=torch.inf)
-        leak = Leak(float(size[token + 1 :].max()), torch.finfo(torch.float32).eps * float(size.max()), token)
-        worst = max(worst, leak, key=lambda one: (one.real, one.difference))
-    return worst
+    output = subject.run(subject.texts(), edit_embedding=keep).stages[-1].vectors.flatten(2)
+    sums = (output * noise(output)).sum(-1)[0]
+    outcomes = [NO_DIFFERENCE]
+    for token in range(len(sums) - 1):
+        for gradient in torch.autograd.grad(sums[token], embedded, retain_graph=True, allow_unused=True):
+            if gradient is not None:
+                size = gradient.abs().amax(-1)[0].double().nan_to_num(nan=torch.inf)
+                later = token + 1 + int(size[token + 1 :].argmax())
+                largest = float(size.nan_to_num(posinf=0.0).max())
+                difference, tolerance = float(size[later]), torch.finfo(torch.float32).eps * largest
+                outcomes.append(Outcome(difference <= tolerance, "", difference, tolerance, token, cause=later))
+    return worst(outcomes)
 
 
-def beside(length: int, left: int, right: int) -> Tensor:
-    """Return which tokens of a padded text are real, bool `[1, token]`."""
-    real = torch.ones(1, length, dtype=torch.bool)
-    real[:, :left] = False
-    real[:, length - right :] = False
-    return real
+# --- [PAD] ---------------------------------------------------------------------------------------------------------
 
 
-def told(subject: Subject, real: Tensor | None) -> dict[str, Any]:
-    """Tell positions as `generate` does: those of [PAD] do not count."""
-    if real is None or not subject.takes_positions:
-        return {}
-    return {"positions": (real.long().cumsum(-1) - 1).clamp(min=0)}
+def real_tokens(lengths: Sequence[int], side: str = "right", longest: int = 0) -> Tensor:
+    """Return which tokens of a batch are not [PAD], bool `[text, token]`. side: that of [PAD]."""
+    longest = longest or max(lengths)
+    real = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    return real.flip(1) if side == "left" else real
 
 
-def padding(subject: Subject, side: str) -> Finding:
-    """Pad a text on one side: changing the vectors of [PAD] moves nothing, nor does [PAD] itself."""
+def padding(subject: Subject, lengths: Sequence[int], sides: Sequence[str]) -> Outcome:
+    """Pad texts to one length: changing [PAD] moves nothing, and each text gives what it gives alone."""
     if not subject.takes_padding:
-        return Finding(None, note="the model takes no mask of [PAD]")
-    if subject.has_source:
-        return source_padding(subject, side)
-    length = subject.length - PADS
-    real = beside(subject.length, *((PADS, 0) if side == "left" else (0, PADS)))
-    text = subject.texts(1, length)
-    padded = text.new_full((1, subject.length, *text.shape[2:]), subject.pad_id)
-    padded[real] = text[0]
-    with torch.no_grad():
-        alone = subject.run(text)
-        run = subject.run(padded, real, **told(subject, real))
-        again = subject.run(padded, real, changed=~real, **told(subject, real))
-    where = slice(PADS, None) if side == "left" else slice(0, length)
-    leaks = {"changing [PAD] moves real tokens": difference(run, again, real)}
-    unpadded = difference(alone, run.tokens(where))
-    if side == "left" and not subject.takes_positions and unpadded.real:
-        note = "the text alone differs, as the model takes no position_ids" if subject.causal else ""
-        return found(leaks)._replace(note=note) if not found(leaks).leak.real else found(leaks)  # type: ignore[union-attr]
-    leaks["the text alone differs"] = unpadded
-    return found(leaks)
-
-
-def source_padding(subject: Subject, side: str) -> Finding:
-    """Pad the encoder's text: what the decoder makes of it must not move."""
-    source = subject.source()  # type: ignore[attr-defined]
-    length = source.shape[1]
-    real = beside(length, *((PADS, 0) if side == "left" else (0, PADS)))
-    padded = torch.where(real, source, subject.pad_id)
-    with torch.no_grad():
-        run = subject.run(subject.texts(), source=(padded, real))
-        other = subject.run(subject.texts(), source=(torch.where(real, padded, padded + 3), real))
-        alone = subject.run(subject.texts(), source=(source[:, real[0]], None))
-    leaks = {"changing [PAD] moves the decoder": outputs(run, other)}
-    unpadded = outputs(alone, run)
-    if side == "left" and unpadded.real:
-        return found(leaks)._replace(note="the text alone differs, as the encoder takes no position_ids")
-    return found({**leaks, "the text alone differs": unpadded})
-
-
-def outputs(one: Run, other: Run) -> Leak:
-    """Compare the outputs alone."""
-    return difference(Run(one.stages[-1:]), Run(other.stages[-1:]))
-
-
-def batches(subject: Subject) -> Finding:
-    """A padded batch of texts of several lengths gives what each text gives alone."""
-    if not subject.takes_padding or subject.has_source:
-        return Finding(
-            None, note="the model takes no mask of [PAD]" if not subject.takes_padding else "padding says it"
-        )
-    lengths = [subject.length, subject.length - 4, 2]
+        return Outcome(None, "the model takes no mask of [PAD]")
+    outcomes, note = {}, ""
     texts = subject.texts(len(lengths))
-    sides = ["right", *(["left"] if subject.takes_positions else [])]
-    leaks = {}
     with torch.no_grad():
         for side in sides:
-            for row, leak in enumerate(batch_leaks(subject, texts, lengths, side)):
-                leaks[f"text {row} of a batch padded on the {side}"] = leak
-    return found(leaks)
+            real = real_tokens(lengths, side, subject.length)
+            padded = torch.full_like(texts, subject.pad_id)
+            padded[real] = texts[real_tokens(lengths, longest=subject.length)]
+            run = subject.run_padded(padded, real)
+            equal = None if subject.is_encoder_decoder else real
+            changed = compare(run, subject.run_padded(padded, real, changed=~real), equal)
+            outcomes[f"changing [PAD] on the {side} moves real tokens"] = changed
+            for row, length in enumerate(lengths):
+                alone = subject.run_padded(texts[row : row + 1, :length], None)
+                mine = run.map(itemgetter((slice(row, row + 1), slice(None) if equal is None else real[row])))
+                outcome = compare(alone, mine)
+                if side == "left" and not subject.takes_positions and not outcome.holds:
+                    note = f"{NOT_PROMISED}equality with the text alone, as positions count [PAD]"
+                else:
+                    outcomes[f"text {row} with [PAD] on the {side} differs from the text alone"] = outcome
+    return judge(outcomes, note)
 
 
-def batch_leaks(subject: Subject, texts: Tensor, lengths: list[int], side: str) -> list[Leak]:
-    """Compare each text of a padded batch with itself alone."""
-    longest = max(lengths)
-    parts = [slice(longest - one, None) if side == "left" else slice(0, one) for one in lengths]
-    real = torch.zeros(len(lengths), longest, dtype=torch.bool)
-    padded = torch.full_like(texts, subject.pad_id)
-    for row, part in enumerate(parts):
-        real[row, part] = True
-        padded[row, part] = texts[row, : lengths[row]]
-    run = subject.run(padded, real, **told(subject, real))
-    return [
-        difference(subject.run(texts[row : row + 1, : lengths[row]]), run.texts(slice(row, row + 1)).tokens(part))
-        for row, part in enumerate(parts)
-    ]
+# --- a cache, and documents in one row -----------------------------------------------------------------------------
 
 
-def cached_steps(subject: Subject) -> Finding:
+def cached_steps(subject: Subject) -> Outcome:
     """Steps with a cache give what one pass gives: one token at a time, in chunks, and twice from one cache."""
     if not subject.takes_cache:
-        return Finding(None, note="the model has no cache" if subject.causal else "an encoder has no cache")
-    length = subject.length
-    leaks = {}
+        return Outcome(None, "the model has no cache" if subject.causal else "an encoder has no cache")
+    length, half, note = subject.length, subject.length // 2, ""
+    single = [1] * length
     with torch.no_grad():
         text = subject.texts()
-        whole = own(subject, subject.run(text))
-        as_generate = beside(length, 0, 0) if subject.takes_padding and subject.takes_positions else None
-        leaks["one token at a time"] = difference(whole, stepped(subject, text, [1] * length, as_generate))
-        leaks["in chunks"] = difference(whole, stepped(subject, text, [3, 1, 5, length - 9], as_generate))
-        leaks["twice from one cache"] = twice(subject, text, whole, as_generate)
-        if as_generate is not None:  # the model then counts positions itself
-            leaks["without position_ids"] = difference(whole, stepped(subject, text, [1] * length, None))
-        if subject.takes_padding and subject.takes_positions:
-            real = beside(length, PADS, 0)
-            run = subject.run(text, real, **told(subject, real))
-            steps = stepped(subject, text, [PADS + 1, *[1] * (length - PADS - 1)], real)
-            leaks["one token at a time, beside [PAD] on the left"] = difference(run, steps, real)
-    return found(leaks)
+        steps = partial(run_in_steps, subject, text)
+        expected = subject.run(text).decoder()
+        real = real_tokens([length]) if subject.takes_positions and subject.takes_padding else None
+        outcomes = {
+            "one token at a time": compare(expected, steps(single, real)),
+            "in chunks": compare(expected, steps([3, 1, 5, length - 9], real)),
+            "twice from one cache": compare(expected, steps([half, length - half], real, times=2)),
+        }
+        if real is not None:
+            outcome = compare(expected, steps(single, None))
+            if outcome.holds or not compare(steps(single, None, count=False), steps(single, None)).holds:
+                outcomes["without position_ids"] = outcome
+            else:
+                note = f"{NOT_PROMISED}steps without position_ids, which the model counts from 0; `generate` gives them"
+            real = real_tokens([length - PADS], "left", length)
+            padded = steps([PADS + 1, *single[PADS + 1 :]], real)
+            outcomes["one token at a time, with [PAD] on the left"] = compare(subject.run(text, real), padded, real)
+    return judge(outcomes, note)
 
 
-def stepped(subject: Subject, text: Tensor, sizes: list[int], real: Tensor | None) -> Run:
-    """Run a text in pieces of these sizes, each with the cache of those before."""
-    runs, cache, end = [], None, 0
+def run_in_steps(
+    subject: Subject, text: Tensor, sizes: list[int], real: Tensor | None, times: int = 1, count: bool = True
+) -> Run:
+    """Run a text in pieces of these sizes, each with the cache of those before.
+
+    times: 2 goes on from a copy of each cache with another text first. count: without it, each piece begins at 0.
+    """
+    runs: list[Run] = []
+    cache, end = None, 0
     for size in sizes:
         begin, end = end, end + size
         mask = None if real is None else real[:, :end]
-        positions: dict[str, Any] = {name: one[:, begin:end] for name, one in told(subject, real).items()}
-        run = subject.run(text[:, begin:end], mask, cache=cache, keep=True, **positions)
-        runs.append(run)
+        options: dict[str, Any] = {} if count else {"positions": torch.arange(size)[None]}
+        if times == 2 and cache is not None:
+            subject.run(text[:, begin:end].flip(1), mask, cache=deepcopy(cache), keep_cache=True, **options)
+        run = subject.run(text[:, begin:end], mask, cache=cache, keep_cache=True, **options)
+        runs.append(run.decoder())
         cache = run.cache
         if cache is None:
             raise NotImplementedError("the model returned no cache")
-    return join([own(subject, run) for run in runs])
+    same_stages = zip(*(run.stages for run in runs), strict=True)
+    return Run([same[0]._replace(vectors=torch.cat([one.vectors for one in same], dim=1)) for same in same_stages])
 
 
-def own(subject: Subject, run: Run) -> Run:
-    """Leave out what an encoder gives, which reads its text in one piece."""
-    return Run([stage for stage in run.stages if stage.part != "encoder"]) if subject.has_source else run
-
-
-def twice(subject: Subject, text: Tensor, whole: Run, real: Tensor | None) -> Leak:
-    """Go on from copies of one cache with another text first, then with the text itself."""
-    half = subject.length // 2
-    begun = None if real is None else real[:, :half]
-    rest: dict[str, Any] = {name: one[:, half:] for name, one in told(subject, real).items()}
-    first = subject.run(text[:, :half], begun, keep=True, **told(subject, begun))
-    subject.run(text[:, half:].flip(1), real, cache=deepcopy(first.cache), keep=True, **rest)
-    second = subject.run(text[:, half:], real, cache=deepcopy(first.cache), keep=True, **rest)
-    return difference(whole, join([own(subject, first), own(subject, second)]))
-
-
-def packed(subject: Subject) -> Finding:
-    """Two documents in one row, told apart by positions that start again, give what each gives alone."""
+def packed(subject: Subject) -> Outcome:
+    """Two documents in one row, whose positions start again, give what each gives alone."""
     if not subject.causal or not subject.takes_positions:
-        return Finding(None, note="an encoder is not told of documents" if not subject.causal else "no position_ids")
-    length = subject.length
+        return Outcome(None, "an encoder packs no documents" if not subject.causal else "no position_ids")
+    from transformers import masking_utils
+
+    text, length = subject.texts(), subject.length
     half = length // 2
-    text = subject.texts()
     positions = torch.cat([torch.arange(half), torch.arange(length - half)])[None]
-    more: dict[str, Any] = (
-        {"cu_seqlens": torch.tensor([0, half, length], dtype=torch.int32)} if subject.takes_cu_seqlens else {}
-    )
+    original = masking_utils.find_packed_sequence_indices
+    with torch.no_grad(), patch.object(masking_utils, "find_packed_sequence_indices", wraps=original) as find:
+        run = subject.run(text, positions=positions)
     with torch.no_grad():
-        run = subject.run(text, positions=positions, **more)
         first, second = subject.run(text[:, :half]), subject.run(text[:, half:])
-        return found(
-            {
-                "the first of two documents": difference(first, run.tokens(slice(0, half))),
-                "the second of two documents": difference(second, run.tokens(slice(half, None)), where=half),
-            }
-        )
+    outcome = judge(
+        {
+            "the first of two documents": compare(first, run.map(lambda vectors: vectors[:, :half])),
+            "the second of two documents": compare(second, run.map(lambda vectors: vectors[:, half:]), first=half),
+        }
+    )
+    reason = why_not_promised(subject.config, find.called)
+    if outcome.holds or not reason:
+        return outcome
+    return outcome._replace(holds=None, note=f"{NOT_PROMISED}{reason}, and they differ by {outcome.difference:.2g}")
+
+
+def why_not_promised(config: Any, mask_gets_positions: bool) -> str:
+    """Return why transformers does not promise to keep documents apart by position_ids; "" if it promises it.
+
+    See docs/source/en/padding_free.md of transformers, and its pull request 39194 for eager, sdpa and flex attention.
+    """
+    kinds = dict.fromkeys(getattr(config, "layer_types", None) or ())
+    others = ", ".join(kind for kind in kinds if kind not in ATTENTION_KINDS)
+    backend = getattr(config, "_attn_implementation", "")
+    if not others and (mask_gets_positions or "flash" in backend):
+        return ""
+    reason = f"layers without attention ({others}) do" if others else f"{backend} attention of this model does"
+    return f"{reason} not tell documents apart by position_ids"
+
+
+ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention")
 
 
 # --- inside one layer ----------------------------------------------------------------------------------------------
 
 
-def reads(subject: Subject, stage: int, length: int) -> Tensor:
-    """Return which tokens each head of one attention reads, bool `[head, query, key]`: change each token before it."""
-    text = subject.texts(1, length)
-    texts = text.expand(length + 1, *text.shape[1:])
-    rows = torch.zeros(length + 1, length, dtype=torch.bool)
-    rows[1:] = torch.eye(length, dtype=torch.bool)
+def change_projections(subject: Subject, stage: int, projections: list[nn.Module], changed: Tensor) -> Tensor:
+    """Return which heads of one attention move when the outputs of some of its projections are changed.
 
-    def other(vectors: Tensor) -> Tensor:
-        if vectors.shape[:2] != rows.shape:
-            return vectors
-        return torch.where(rows[..., None], vectors + noise(vectors), vectors)
+    changed: bool `[text, token, size]`, of which the first text is not changed. Returns bool `[text, token, head]`.
+    """
 
+    def change(vectors: Tensor) -> Tensor:
+        return add_noise(vectors, changed) if vectors.shape[:2] == changed.shape[:2] else vectors
+
+    text = subject.texts()
     with torch.no_grad():
-        run = subject.run(texts, inside=Inside(stage, other))
-    return moved(run.stages[stage].vectors).permute(2, 1, 0)
-
-
-def moved(vectors: Tensor) -> Tensor:
-    """Return which vectors of later texts differ from those of the first one, bool `[text, token, head]`."""
+        run = subject.run(text.expand(len(changed), *text.shape[1:]), edit=Edit(stage, projections, change))
+    vectors = run.stages[stage].vectors
     tolerance = rounding(1, vector_size(vectors), vectors.dtype)
     return (vectors[1:] - vectors[:1]).abs().amax(-1).nan_to_num(nan=torch.inf) > tolerance
 
 
-def window(subject: Subject) -> Finding:
-    """The furthest token that moves an output through one layer is the one that the configuration says."""
-    if subject.config is None:
-        return Finding(None, note="no configuration says how far a token sees")
-    if not subject.places:
-        return Finding(None, note="no attention module was found")
-    said = windows(subject.config, subject.causal)
-    if said is None or subject.has_source:
-        return Finding(None, note="the configuration has no window")
-    for number, place in enumerate(subject.places):
-        if (expected := said(place.layer)) is OTHER:
+def window(subject: Subject) -> Outcome:
+    """Compare the furthest token that moves an output through one layer with the window of the configuration."""
+    length, windows = subject.length, windows_of(subject)
+    if subject.is_encoder_decoder or all(one is None or one == length - 1 for one in windows):
+        return Outcome(None, "the configuration has no window" if subject.config else "no configuration gives a window")
+    each_token = torch.eye(length, dtype=torch.bool)
+    changed = torch.cat([torch.zeros_like(each_token[:1]), each_token])[..., None]
+    distance = torch.arange(length)[:, None] - torch.arange(length)
+    for stage, (place, expected) in enumerate(zip(subject.places, windows, strict=True)):
+        if expected is None:
             continue
-        edges = reads(subject, number, subject.length)
-        distance = torch.arange(subject.length)[:, None] - torch.arange(subject.length)
-        back, on = (int((edges * sign * distance).max()) for sign in (1, -1))
-        furthest = subject.length - 1 if expected is None else expected
-        for seen, what in ((back, "back"), *(() if subject.causal else ((on, "ahead"),))):
-            if seen != min(furthest, subject.length - 1):
-                says = "no window" if expected is None else f"{expected} tokens"
-                head = int((edges * distance.abs()).amax((1, 2)).argmax())
-                leak = Leak(float(abs(seen - furthest)), 0.0, None, place.layer, head)
-                return Finding(
-                    False,
-                    leak,
-                    f"in layer {place.layer} a token sees {seen} tokens {what}; the configuration says {says}",
-                )
-    return Finding(True)
+        projections = [projection for projection, _ in place.inputs]
+        visible = change_projections(subject, stage, projections, changed).permute(2, 1, 0)  # [head, query, key]
+        for sign, direction in ((1, "back"),) if subject.causal else ((1, "back"), (-1, "ahead")):
+            furthest = (visible * sign * distance).amax((1, 2))
+            head = int((furthest - expected).abs().argmax())
+            seen = int(furthest[head])
+            if seen != expected and not (expected == length - 1 == furthest.max()):  # a head may look elsewhere
+                note = f"in layer {place.layer}, head {head} sees {seen} tokens {direction}"
+                note = f"{note}; the configuration says {expected}"
+                return Outcome(False, note, abs(seen - expected), 0.0, None, place.layer, head)
+    return Outcome(True)
 
 
-OTHER = -1  # a layer of another kind, such as linear attention
+def windows_of(subject: Subject) -> list[int | None]:
+    """Return how many tokens each attention sees on a side, by the configuration; None for layers of other kinds.
 
-
-def windows(config: Any, causal: bool) -> Callable[[int], int | None] | None:
-    """Return how many tokens back a layer sees, by layer, as the configuration says; None if it says nothing.
-
-    The window of a decoder counts the token itself, that of an encoder the tokens on each side of it.
+    The window of a decoder counts the token itself.
     """
+    config, most = subject.config, subject.length - 1
     kinds = getattr(config, "layer_types", None)
-    if getattr(config, "attention_layers", None) is not None and hasattr(config, "window_size"):  # GPT-Neo
-        return lambda layer: config.window_size - 1 if config.attention_layers[layer] == "local" else None
     size = getattr(config, "sliding_window", None)
+    if hasattr(config, "attention_layers") and hasattr(config, "window_size"):  # GPT-Neo
+        kinds, size = config.attention_layers, config.window_size
     if not isinstance(size, int):
-        return None
-    back = size - 1 if causal else size
-    if kinds is None:
-        return lambda layer: back
-    if "sliding_attention" not in kinds:
-        return None
-    sizes = {"sliding_attention": back, "full_attention": None}
-    return lambda layer: sizes.get(kinds[layer], OTHER)
+        return []
+    side = min(size - 1 if subject.causal else size, most)
+    sizes = {"sliding_attention": side, "local": side, "full_attention": most, "global": most}
+    return [sizes.get(kinds[place.layer]) if kinds else side for place in subject.places]
 
 
-def key_heads(subject: Subject) -> Finding:
+def key_heads(subject: Subject) -> Outcome:
     """Query head h reads key head h // group: change one key head's projection, and see which heads move."""
-    checked = 0
-    for number, place in enumerate(subject.places):
-        if place.projection is None or place.part == "cross":
-            continue
-        for leaf in place.leaves:
-            order = readers(subject, number, leaf)
-            if order is None:
-                continue
-            checked += 1
-            if not in_order(order[0], order[1]):
-                said = "; ".join(", ".join(map(str, heads)) for heads in order[0])
-                leak = Leak(1.0, 0.0, None, place.layer, order[0][0][0] if order[0][0] else None, place.part)
-                return Finding(False, leak, f"in layer {place.layer} the query heads of each key head are {said}")
-    if not checked:
-        return Finding(None, note="no projection of key heads was found")
-    return Finding(True)
-
-
-def readers(subject: Subject, stage: int, leaf: Any) -> tuple[list[list[int]], int] | None:
-    """Return the query heads that read each part of a projection's output, a head wide, and how many heads there are.
-
-    None for a projection that no other token reads, or all of whose parts every head reads.
-    """
-    sizes: list[int] = []
-    text = subject.texts()
-    token = subject.length // 2
-
-    def other(vectors: Any, parts: int, width: int) -> Any:
-        if not isinstance(vectors, Tensor) or vectors.shape[:2] != (parts + 1, subject.length):
-            return vectors
-        flat = vectors.flatten(2)
-        changed = torch.zeros(parts + 1, 1, flat.shape[2], dtype=torch.bool)
-        for part in range(parts):
-            changed[part + 1, 0, part * width : (part + 1) * width] = True
-        at = torch.zeros(1, subject.length, 1, dtype=torch.bool)
-        at[:, : token + 1] = True
-        return torch.where(changed & at, flat + noise(flat), flat).view_as(vectors)
-
-    def measure(vectors: Any) -> Any:
-        if isinstance(vectors, Tensor) and vectors.shape[:2] == text.shape[:2]:
-            sizes.append(vectors.flatten(2).shape[2])
-        return vectors
-
+    checked = False
     with torch.no_grad():
-        heads, size = subject.run(text, inside=Inside(stage, measure, leaf)).stages[stage].vectors.shape[2:]
-        if heads == 1 or not sizes or sizes[0] % size or sizes[0] == size:
-            return None
-        parts = sizes[0] // size
-        texts = text.expand(parts + 1, *text.shape[1:])
-        run = subject.run(texts, inside=Inside(stage, lambda one: other(one, parts, size), leaf))
-    others = moved(run.stages[stage].vectors)
-    others[:, : token + 1] = False
-    order = [[int(head) for head in row.nonzero()[:, 0]] for row in others.any(1)]
-    order = [one for one in order if one]
-    if not order or all(len(one) == heads for one in order):
-        return None
-    return order, heads
+        stages = subject.run(subject.texts()).stages
+        for stage, place in enumerate(subject.places):
+            heads, size = stages[stage].vectors.shape[2:]
+            for projection, width in place.inputs:
+                if place.output is None or place.part == "cross" or heads == 1 or width % size or width == size:
+                    continue
+                order = query_heads_of_parts(subject, stage, projection, width // size, size)
+                if not order or all(len(one) == heads for one in order):
+                    continue
+                checked = True
+                if not in_order(order, heads):
+                    groups = "; ".join(", ".join(map(str, one)) for one in order)
+                    note = f"in layer {place.layer} the query heads of each key head are {groups}"
+                    return Outcome(False, note, 1.0, 0.0, None, place.layer, order[0][0], place.part)
+    return Outcome(True) if checked else Outcome(None, "no projection of key heads was found")
+
+
+def query_heads_of_parts(subject: Subject, stage: int, projection: nn.Module, parts: int, size: int) -> list[list[int]]:
+    """Return the query heads at later tokens that each part of a projection's output moves. A part is a head wide.
+
+    Parts that move none, such as those of queries, are left out.
+    """
+    middle = subject.length // 2
+    changed = torch.zeros(parts + 1, subject.length, parts * size, dtype=torch.bool)
+    for part in range(parts):
+        changed[part + 1, : middle + 1, part * size : (part + 1) * size] = True
+    later = change_projections(subject, stage, [projection], changed)[:, middle + 1 :].any(1)  # [part, head]
+    return [row.nonzero()[:, 0].tolist() for row in later if row.any()]
 
 
 def in_order(order: list[list[int]], heads: int) -> bool:
@@ -467,42 +391,92 @@ def in_order(order: list[list[int]], heads: int) -> bool:
     return len(falls) <= 1 and all(first[at] <= min(first) for at in (0, *falls))
 
 
-LAWS: dict[str, Callable[[Subject], Finding]] = {
+# --- all laws on all backends --------------------------------------------------------------------------------------
+
+LAWS: dict[str, Callable[[Subject], Outcome]] = {
     "look-ahead": look_ahead,
-    "padding on the right": lambda subject: padding(subject, "right"),
-    "padding on the left": lambda subject: padding(subject, "left"),
-    "padded batches": batches,
+    "padding on the right": lambda subject: padding(subject, [subject.length - PADS], ["right"]),
+    "padding on the left": lambda subject: padding(subject, [subject.length - PADS], ["left"]),
+    "padded batches": lambda subject: padding(subject, [subject.length, subject.length - 4, 2], ["right", "left"]),
     "window": window,
     "key heads": key_heads,
     "cached steps": cached_steps,
     "packed documents": packed,
 }
 AGREE = "backends agree"
+BACKENDS = ("eager", "sdpa", "flex_attention", "flash_attention_2")
 
 
-def passes(subject: Subject) -> dict[str, tuple[Run, Tensor | None]]:
-    """Run what backends must agree on: a text, and a text with [PAD] on each side. With the tokens to compare."""
-    text = subject.texts()
+Situation = tuple[str, Run, Tensor | None]  # its name, and the tokens to compare
+
+
+def runs_to_compare(subject: Subject) -> list[Situation]:
+    """Run a text alone and with [PAD] on each side."""
     with torch.no_grad():
-        made: dict[str, tuple[Run, Tensor | None]] = {"alone": (subject.run(text), None)}
-        if subject.takes_padding and not subject.has_source:
-            for side, real in (
-                ("right", beside(subject.length, 0, subject.length - 2)),
-                ("left", beside(subject.length, PADS, 0)),
-            ):
-                run = subject.run(text, real, **told(subject, real))
-                made[f"with [PAD] on the {side}"] = run, real
-    return made
+        runs: list[Situation] = [("alone", subject.run(subject.texts()), None)]
+        if subject.takes_padding and not subject.is_encoder_decoder:
+            for side, length in (("right", 2), ("left", subject.length - PADS)):
+                real = real_tokens([length], side, subject.length)
+                runs.append((f"with [PAD] on the {side}", subject.run(subject.texts(), real), real))
+    return runs
 
 
-def agree(mine: dict[str, tuple[Run, Tensor | None]], theirs: dict[str, tuple[Run, Tensor | None]]) -> Finding:
-    """Compare the same passes of two backends, in the coarser dtype of both."""
-    coarse = min((one["alone"][0].stages[-1].vectors.dtype for one in (mine, theirs)), key=lambda dtype: dtype.itemsize)
-    return found(
-        {name: difference(cast(theirs[name][0], coarse), cast(run, coarse), real) for name, (run, real) in mine.items()}
-    )
+def backends_agree(first: list[Situation], runs: list[Situation]) -> Outcome:
+    """Compare the same runs of two backends, in the coarser dtype of both."""
+    dtypes = [run.stages[-1].vectors.dtype for _, run, _ in (first[0], runs[0])]
+    dtype = min(dtypes, key=lambda one: one.itemsize)
+    outcomes = {}
+    for (situation, expected, real), (_, run, _) in zip(first, runs, strict=True):
+        outcomes[situation] = compare(run.map(lambda v: v.to(dtype)), expected.map(lambda v: v.to(dtype)), real)
+    return judge(outcomes)
 
 
-def cast(run: Run, dtype: torch.dtype) -> Run:
-    """Return a run in another dtype."""
-    return Run([stage._replace(vectors=stage.vectors.to(dtype)) for stage in run.stages])
+def examine(
+    name: str,
+    kind: str,
+    make: Callable[[str], Subject],
+    backends: Iterable[str] = BACKENDS,
+    laws: Sequence[str] = (*LAWS, AGREE),
+    advance: Callable[[str], None] = lambda _: None,
+) -> Behaviour:
+    """Check the laws of a model. make: makes it with a backend, or raises an error where that is not available.
+
+    Raises RequestError when no backend can be run.
+    """
+    outcomes: list[Outcome] = []
+    missing: dict[str, str] = {}
+    first: tuple[str, list[Situation]] | None = None
+    for backend in backends:
+        advance(backend)
+        flex = backend.startswith("flex")  # compiled, it takes seconds for each length
+        with torch.compiler.set_stance("force_eager") if flex else nullcontext(), one_thread():
+            try:
+                subject = make(backend)
+                subject.has_gradients = not flex  # flex attention has none on a processor
+                runs = runs_to_compare(subject)
+            except Exception as error:  # noqa: BLE001  (the model's code may raise anything)
+                missing[backend] = first_line(error)
+                continue
+            for law in laws:
+                if law != AGREE:
+                    outcome = check_law(LAWS[law], subject)
+                elif first is None:
+                    outcome = Outcome(None, "the other backends are compared with this one")
+                else:
+                    outcome = backends_agree(first[1], runs)
+                    if not outcome.holds:
+                        outcome = outcome._replace(note=f"compared with {first[0]}, {outcome.note}")
+                dtype = str(subject.dtype).removeprefix("torch.")
+                outcomes.append(outcome._replace(law=law, backend=backend, dtype=dtype))
+            first = first or (backend, runs)
+    if not outcomes:
+        raise RequestError(f"{name} can't be run: {next(iter(missing.values()), 'there is no backend')}")
+    return Behaviour(name, kind, tuple(outcomes), missing)
+
+
+def check_law(law: Callable[[Subject], Outcome], subject: Subject) -> Outcome:
+    """Check one law. A model that fails at it is not checked."""
+    try:
+        return law(subject)
+    except Exception as error:  # noqa: BLE001  (the model's code may raise anything)
+        return Outcome(None, f"the model fails: {type(error).__name__}: {first_line(error)}")

@@ -38,7 +38,7 @@ FOR_LAWS: dict[str, dict[str, Any]] = {
         "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
         "shared_expert_intermediate_size": 32,
     },
-    "lfm2": {"block_ff_dim": 64},
+    "lfm2": {"block_ff_dim": 64, "layer_types": ["conv", "full_attention", "conv"]},
     "gpt_bigcode": {"multi_query": True},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "mamba_d_state": 4},
     "bamba": {

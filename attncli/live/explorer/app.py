@@ -49,8 +49,8 @@ from attncli.models.opening import Opening
 from attncli.record import ModelInfo, files, save_records
 from attncli.record.request import Input as Texts
 from attncli.record.selection import heads_list, select_one
-from attncli.render.captions.records import model_name
 from attncli.render.page import Start, document
+from attncli.report.captions import model_name
 
 # --- keys ----------------------------------------------------------------------------------------------
 

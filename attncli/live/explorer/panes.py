@@ -17,19 +17,24 @@ from attncli.analysis.difference import Difference, difference
 from attncli.analysis.patterns import HeadSummary, summarise
 from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Edge, Usual, telling_head
+from attncli.live.explorer.window import (
+    MARKED,
+    Held,
+    Window,
+    cell_lines,
+    changes_window,
+    row_line,
+    tokens_window,
+    weights_window,
+)
 from attncli.live.session import Asked, Session, Watch
 from attncli.record import AttentionRecord
 from attncli.record.request import Grouping, Input, Request
 from attncli.record.selection import heads_list
-from attncli.render.captions.held import cell_lines, row_line
-from attncli.render.captions.prediction import prediction_lines
-from attncli.render.captions.records import record_size
 from attncli.render.terminal.difference import moved_cell
-from attncli.render.terminal.glyphs import WIDTHS, glyph_cell, meaning
-from attncli.render.terminal.one_head import about
-from attncli.render.terminal.telling import named, sink_note
-from attncli.render.terminal.window import MARKED, Held, Window, changes_window, tokens_window, weights_window
 from attncli.report.canvas import Canvas
+from attncli.report.captions import describe_prediction, record_size
+from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
 from attncli.report.terminal import HEAD_WIDTH, fold, head_grid
 
 # --- the look ------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ def answer(
     elif look.against == "before" and before is not None:
         found = difference(session.record(replace(look, text=before).asked(pad_to), watch), record)
     return Answer(
-        look, record, summarise(record), session.telling(record, over), found, tuple(prediction_lines(record))
+        look, record, summarise(record), session.telling(record, over), found, tuple(describe_prediction(record))
     )
 
 
@@ -237,11 +242,13 @@ class HeadsPane(Pane):
             return shown
 
         labels = {one.label for one in answer.summaries.values()}
-        below = meaning(labels, canvas) if found is None else [Text("moved: from 0, the same map, to 1")]
-        widths = WIDTHS if found is None else (HEAD_WIDTH,)
+        below = glyph_legend(labels, canvas) if found is None else [Text("moved: from 0, the same map, to 1")]
+        widths = GLYPH_WIDTHS if found is None else (HEAD_WIDTH,)
         room = (canvas.height or 0) - len(below) - 1
         grid = head_grid(record.layers, record.heads, cell, canvas, widths, max(room, 1))
-        rest = [] if found is not None else [*named(record, list(answer.telling), canvas), *sink_note(record, canvas)]
+        rest = (
+            [] if found is not None else [*edge_lines(record, list(answer.telling), canvas), *sink_note(record, canvas)]
+        )
         return [*grid, *below, *rest]
 
     def on_click(self, event: events.Click) -> None:
@@ -271,7 +278,7 @@ class MapPane(WindowPane):
         what = f"layer {held.layer} head {held.head}"
         if answer.found is None:
             self.window = weights_window(record, held, inner)
-            said = about(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
+            said = describe_head(record, held.layer, held.head, True, answer.summaries[held.layer, held.head])
         else:
             first, second = (one.map(held.layer, held.head) for one in (answer.found.first, answer.found.second))
             self.window = changes_window(second.astype("float64") - first, record, held, inner)
@@ -296,7 +303,7 @@ class CellPane(Pane):
         assert look.layer is not None and look.head is not None
         record, head = answer.record, (look.layer, look.head)
         if look.query is None:
-            said = [about(record, *head, summary=answer.summaries[head])]
+            said = [describe_head(record, *head, summary=answer.summaries[head])]
         elif look.key is None:
             said = [row_line(record, head, look.query)]
         else:

@@ -30,6 +30,7 @@ from attncli.base import choices, schema
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
 from attncli.base.untrusted import parse_json
+from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
 from attncli.models.tapped import SHORT

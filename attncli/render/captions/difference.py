@@ -5,7 +5,7 @@ from textwrap import shorten
 from attncli.analysis.difference import Difference
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.captions.records import model_name, record_size
+from attncli.report.captions import model_name, record_size
 from attncli.text.tokens import Tokens
 
 MEANING = "moved: how much weight must move to make one map the other (total variation), mean over tokens; 0 to 1"

@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.analysis.filters import kept
-from attncli.analysis.long_texts import notes
 from attncli.analysis.terms import SCORE, score_terms
 from attncli.analysis.words import merge_words
 from attncli.base.arrays import Floats
@@ -28,6 +27,7 @@ from attncli.render.figures.strands import Strands
 from attncli.render.figures.titles import describe, left_out
 from attncli.render.hidden import drawn
 from attncli.render.palette import head_colour
+from attncli.report.captions import notes
 from attncli.text.tokens import Tokens
 
 

@@ -12,7 +12,6 @@ from attncli.base.version import __version__
 from attncli.record import ModelInfo
 from attncli.render.captions.difference import MEANING, about, told_apart
 from attncli.render.captions.effects import WAYS, answered, which_way
-from attncli.render.captions.records import model_name
 from attncli.render.page.chunks import TEXTS, Chunks
 from attncli.render.page.document import assembled
 from attncli.render.page.levels import Scale
@@ -20,6 +19,7 @@ from attncli.render.page.modules import script
 from attncli.render.page.pack import packed, pick_scale
 from attncli.render.page.payload import describe, text_entry
 from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT
+from attncli.report.captions import model_name
 
 MAIN = "compare"
 TO = " → "  # between a query and a key

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.long_texts import notes
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
@@ -18,6 +17,7 @@ from attncli.render.page.levels import Scale
 from attncli.render.page.pack import pick_scale
 from attncli.render.page.vectors import store
 from attncli.render.palette import HEAD_COLOURS, WEIGHTS
+from attncli.report.captions import notes
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
 LONGEST_TITLE = 60

@@ -9,11 +9,11 @@ from attncli.analysis.similarity import Similarity
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import which_way
-from attncli.render.captions.records import model_name
 from attncli.render.captions.similarity import HUNDREDTHS, credited, summed
 from attncli.render.page.document import filled, policy
 from attncli.render.page.modules import FOLDER
 from attncli.render.palette import ABOVE, BELOW
+from attncli.report.captions import model_name
 
 STEPS = 20  # of a colour, from nothing to all of it
 DARK = 14  # of these, from which on numbers are white

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from attncli.analysis.difference import Difference
 from attncli.render.captions.difference import MEANING, about, token_pairs
-from attncli.render.captions.records import model_name
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name
 from attncli.report.terminal import HEAD_WIDTH, Prose, ground, head_grid, plain_table, title
 
 NAMED = 5  # the heads that differ most

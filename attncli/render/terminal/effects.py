@@ -10,8 +10,8 @@ from attncli.analysis.effects import Ablation, Curve
 from attncli.base.arrays import Doubles
 from attncli.base.printable import printable
 from attncli.render.captions.effects import IMPORTANCE, INTERVAL, NO_INTERVAL, WAYS, answered, signed, which_way
-from attncli.render.captions.records import model_name
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name
 from attncli.report.terminal import Prose, head_grid, in_units, largest, plain_table, signed_ground, title
 
 CELL = 7  # columns of a head

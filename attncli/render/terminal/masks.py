@@ -9,9 +9,9 @@ from rich.text import Text
 from attncli.analysis.masking import MaskEffect
 from attncli.record import AttentionRecord
 from attncli.render.captions.masks import CAPTIONS
-from attncli.render.captions.records import model_name, record_size
 from attncli.render.hidden import drawn_map
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name, record_size
 from attncli.report.terminal import PanelSize, Prose, in_rows, legend, panel_lines, plain_table, scale, title
 
 

@@ -7,8 +7,8 @@ from rich.text import Text
 from attncli.analysis.patches import Patch
 from attncli.base.printable import printable
 from attncli.render.captions.patches import CONTROL, SHARE, both, part_name, put_where
-from attncli.render.captions.records import model_name
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name
 from attncli.report.terminal import Prose, head_grid, largest, legend, plain_table, signed_ground, signed_map, title
 
 CELL = 7  # columns of a head

@@ -10,12 +10,11 @@ from attncli.analysis.similarity import Cosines, Similarity
 from attncli.base.arrays import Doubles
 from attncli.base.printable import visible
 from attncli.render.captions.effects import signed, which_way
-from attncli.render.captions.records import model_name
 from attncli.render.captions.similarity import credited, summed
 from attncli.render.terminal.effects import heads_table
-from attncli.render.terminal.one_head import query_labels
 from attncli.report.canvas import Canvas, to_width
-from attncli.report.terminal import Prose, in_units, largest, legend, plain_table, signed_map, title
+from attncli.report.captions import model_name
+from attncli.report.terminal import Prose, in_units, largest, legend, plain_table, signed_map, title, token_labels
 
 TEXT_WIDTH = 30  # columns of a text beside its cosines, at the most
 SHARE = 3  # of the terminal's columns, the most that a text takes
@@ -25,7 +24,7 @@ def similarity_view(found: Similarity, top: int, canvas: Canvas) -> list[Rendera
     """What the cells sum to, the map, the `top` pairs that contribute most, and the `top` heads by their effects."""
     most = largest(found.contributions)
     unit, words = in_units(most)
-    labels = query_labels(found.tokens, canvas)
+    labels = token_labels(found.tokens, canvas)
     return [
         title([model_name(found.model.shown), f"cosine {found.cosine:.4f}"], canvas),
         *map(Prose, summed(found)),

@@ -9,9 +9,9 @@ from rich.text import Text
 from attncli.analysis.trust import MEASURES, Trust, percent
 from attncli.base.printable import printable, visible
 from attncli.render.captions.effects import answered
-from attncli.render.captions.records import model_name
 from attncli.render.captions.trust import WAYS, aopc_note, change_note, random_note, tau_note, weights_note
 from attncli.report.canvas import Canvas
+from attncli.report.captions import model_name
 from attncli.report.terminal import FittedTable, Prose, plain_table, title
 
 SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
