@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
-    from attncli.effects.ablation import Ways, ablate
-    from attncli.effects.asking import Asking
-    from attncli.effects.patching import patch
-    from attncli.effects.similarity import similar
-    from attncli.effects.trust.evidence import trust
+    from attncli.effects.question import Asking
+    from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
+    from attncli.features.diff import diff
+    from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
+    from attncli.features.patch import patch
+    from attncli.features.similar import similar
+    from attncli.features.trust import trust
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -43,16 +45,18 @@ HOMES = {
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.reducer",
-    "Ways": "attncli.effects.ablation",
-    "ablate": "attncli.effects.ablation",
-    "Asking": "attncli.effects.asking",
+    "Ways": "attncli.features.ablate",
+    "ablate": "attncli.features.ablate",
+    "Asking": "attncli.effects.question",
     "cut": "attncli.features.cut",
     "cut_each": "attncli.features.cut",
+    "diff": "attncli.features.diff",
+    "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
-    "patch": "attncli.effects.patching",
-    "trust": "attncli.effects.trust.evidence",
-    "similar": "attncli.effects.similarity",
+    "patch": "attncli.features.patch",
+    "trust": "attncli.features.trust",
+    "similar": "attncli.features.similar",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -75,6 +79,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "Asking",
     "cut",
     "cut_each",
+    "diff",
+    "explain",
     "find",
     "flow",
     "patch",

@@ -18,7 +18,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
@@ -98,9 +98,8 @@ class Find(Feature):
         if self.by in FIGURES:
             document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
         else:
-            with progress(len(source), "texts") as advance:
-                records = _advancing(map(notify_about, source.records()), advance)
-                document = find_edges(records, source.usual, query, key, self.by == "content")
+            records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+            document = find_edges(records, source.usual, query, key, self.by == "content")
         return _report(document, text, self.top)
 
     def _source(self, text: str | None) -> Source:
@@ -253,12 +252,6 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Se
             for one in sorted(found, key=lambda one: -one.figures[name])
         ],
     }
-
-
-def _advancing(records: Iterable[AttentionRecord], advance: Callable[[], None]) -> Iterable[AttentionRecord]:
-    for record in records:
-        yield record
-        advance()
 
 
 # --- the report -----------------------------------------------------------------------------------------

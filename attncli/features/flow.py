@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from attncli.report.terminal import FittedTable
 
 METHODS = choices.names(choices.Method)
-DOCUMENT = ".json"  # it has the document, and the record in it; other suffixes of records have the record alone
+RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json has the document, and the record in it
 
 # Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
 UNIT = 2**29
@@ -97,12 +97,10 @@ class Flow(Feature):
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of files: a record has every row, so that it takes no --query."""
-        return self.saves if self.query is None else (*PICTURES, DOCUMENT)
-
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
+        if self.path is not None and self.path.suffix.lower() in RECORDS:
+            self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
             from attncli.report.captions import SINKS
@@ -336,7 +334,7 @@ def _every_report(found: Followed, words: bool) -> Report:
         [*meanings, maps, *(_Strongest(found, number) for number in range(len(found.layers)))],
         found.document,
         picture=[*meanings, maps],
-        files={suffix: found.as_record().save for suffix in SUFFIXES if suffix != DOCUMENT},
+        files=dict.fromkeys(RECORDS, found.as_record().save),
         next=NextCommand("one token, with numbers", "flow", {"query": _last_word(found.record.tokens)}),
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attncli.base.errors import RequestError
-from attncli.render.figures.difference import CHANGES
+from attncli.render.figures.colours import CHANGES
 from attncli.render.figures.grid import Grid, wrap_panels
 from attncli.render.figures.matrix import Panel as DrawnPanel
 from attncli.render.figures.matrix import panel_grid
@@ -87,7 +87,7 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) ->
         axes=("layer", "head"),
         vmax=part.most,
     )
-    panels = wrap_panels([DrawnPanel(panel.about or panel.name, np.float32(panel.values)) for panel in part.panels])
+    panels = wrap_panels([DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels])
     if part.signed:
         return panel_grid(panels, grid, cmap=CHANGES, scale=part.scale, signed=True)
     return panel_grid(panels, grid, scale=part.scale)

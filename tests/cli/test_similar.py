@@ -85,7 +85,6 @@ def test_tables_have_a_row_a_pair(attncli, lines, tmp_path):
         (["-f", "lines.txt", "--inputs"], "--inputs has no effect on a matrix of cosines"),
         ([A, B, "--steps", "8"], "--steps has no effect without --inputs"),
         ([A, B, "--inputs", "--steps", "10"], "a multiple of 4"),
-        (["-f", "lines.txt", "-o", "a.html"], "a.html"),
         ([A, " "], "empty"),
     ],
 )

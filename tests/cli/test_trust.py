@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from attncli.effects.asking import Asking
-from attncli.effects.trust.evidence import Controls, trust
+from attncli.effects.question import Asking
+from attncli.features.trust import Controls, trust
 
 TEXT, OTHER = "the cat sat on the mat", "a cat is on a rug"
 QUICK = ("--permutations", "5", "--rankings", "120")

@@ -12,7 +12,7 @@ from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference
 from attncli.analysis.words import merge_words
-from attncli.render.figures.difference import difference_figure
+from attncli.features.diff import difference_report
 from attncli.render.hidden import drawn, drawn_map, hides, largest_weight
 from attncli.render.pooling import pool
 from attncli.report.canvas import Canvas
@@ -137,7 +137,7 @@ def test_lines_say_what_is_hidden_from_the_query_that_is_held():
 
 def test_a_difference_is_hidden_where_neither_may_look():
     near, far = long_record(1, length=8), long_record(3, length=8)
-    figure = difference_figure(difference(near, far))
+    figure = difference_report(difference(near, far)).parts[0].figure([])
     first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
     assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
     assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1

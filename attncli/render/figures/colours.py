@@ -19,6 +19,7 @@ def registered() -> str:
 
 
 COLOURS = registered()
+CHANGES = "RdBu_r"  # of signed numbers: blue is less than 0, red more
 
 
 def colour_map(name: str) -> Colormap:
