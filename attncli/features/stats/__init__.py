@@ -240,9 +240,9 @@ def _clearest_table(statistics: Statistics) -> Table:
         Column("clearest head"),
         Column("share"),
         Column("uniform share", leaves=4),
-        Column("spread of texts", leaves=2),
+        Column("spread", leaves=2),
         Column("entropy (nats)", leaves=1),
-        Column("heads labelled so", leaves=3),
+        Column("so labelled", leaves=3),
     ]
     return Table(columns, rows)
 
@@ -251,7 +251,8 @@ def _legend() -> str:
     return (
         f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
         f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
-        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts."
+        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. So labelled: heads whose "
+        "largest share is this one."
     )
 
 
