@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from mutations import mutated, mutated_array
 
 from attncli import RequestError
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
-from attncli.analysis.statistics_files import (
+from attncli.analysis.patterns import PATTERNS
+from attncli.corpus.statistics import (
     CSV_HEADER,
-    check_statistics,
+    Statistics,
+    _check_statistics,
     document,
     load_statistics,
     save_statistics,
 )
+from attncli.corpus.sums import FIGURES, LINEAR, Distances, Sums
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
@@ -218,7 +219,7 @@ def loaded(path: Path) -> None:
     except RequestError as error:
         assert "\n" not in str(error) and len(str(error)) < 300
     else:
-        check_statistics(found)
+        _check_statistics(found)
         assert json.dumps(document(found), allow_nan=False)
         assert " ".join(found.parts).isprintable()
 

@@ -14,11 +14,11 @@ from cli.live import LIVE
 from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 
 from attncli import corpus_statistics, load_model, load_record
-from attncli.analysis.statistics_files import document, load_statistics
 from attncli.base.printable import visible
 from attncli.cli.app import app
 from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
+from attncli.corpus.statistics import document, load_statistics
 from attncli.models.engine import NEEDED
 from attncli.record.selection import numbered_names
 

@@ -11,9 +11,9 @@ from treebanks import chain, conllu, plain
 
 from attncli import Notice, RequestError
 from attncli.analysis.tally import Tally, word_maps
-from attncli.corpus.inputs.treebank import TreebankReading
 from attncli.corpus.probing import probe
-from attncli.corpus.shards.where import Where
+from attncli.corpus.running import Where
+from attncli.corpus.treebank import TreebankReading
 from attncli.text.trees import Sentence, words_of
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")

@@ -8,8 +8,8 @@ from checkpoints import EACH
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
 from attncli.checks import agreement
-from attncli.corpus.shards.where import Where
-from attncli.corpus.statistics import corpus_statistics, count_files
+from attncli.corpus.reducer import corpus_statistics, count_files
+from attncli.corpus.running import Where
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 

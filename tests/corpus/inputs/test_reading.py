@@ -8,15 +8,15 @@ import sys
 import pytest
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs import lines, reading
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
+from attncli.corpus import texts as corpus_texts
+from attncli.corpus.files import whole_files
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.texts import Reading
 from attncli.text import tokenizer as stretches
 
 
 def pieces(*paths):
-    return whole(find_inputs([str(path) for path in paths]))
+    return whole_files(find_inputs([str(path) for path in paths]))
 
 
 def texts(path, **options):
@@ -28,8 +28,7 @@ def short(monkeypatch):
     """`short()`: no line is read that has more than 100 bytes."""
 
     def make():
-        monkeypatch.setattr(lines, "LONGEST", 100)
-        monkeypatch.setattr(reading, "LONGEST", 100)
+        monkeypatch.setattr(corpus_texts, "LONGEST", 100)
 
     return make
 
