@@ -18,8 +18,7 @@ def check_optional_text(name: str, given: object) -> None:
 
 
 def check_texts(name: str, given: Iterable[object], hint: str = "put it into a list") -> None:
-    """Raises TypeError if one text, or a value that is not iterable, stands for a list. `each_text` checks its items.
-    """
+    """Raises TypeError for a single text or a value that is not iterable. `each_text` checks the items."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is a list of texts, not {describe(given)}: {hint}")
 

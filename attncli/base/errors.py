@@ -31,8 +31,7 @@ def install_hint(extra: str) -> str:
 
 
 def find_clone() -> Path | None:
-    """Find the clone that contains this package: an editable install or a checkout. Return None if there is no clone.
-    """
+    """Find the clone that contains this package: an editable install or a checkout. Return None without a clone."""
     folder = Path(__file__).resolve().parents[2]
     try:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")

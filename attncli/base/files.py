@@ -76,8 +76,7 @@ def clear(place: Path) -> None:
 
 
 def lock(folder: Path) -> int:
-    """Lock the folder until the returned handle is closed or this process ends. Raises OSError if it is locked already.
-    """
+    """Lock the folder until the returned handle is closed or this process ends. Raises OSError if it is locked."""
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -79,8 +79,7 @@ def record_bytes(tokens: int, layers: int, heads: int, computed: int = RECORDED)
 
 
 def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
-    """Return the memory of the queries and keys of `heads` heads, and of `terms` terms `[query, key]` of their scores.
-    """
+    """Return the memory of the queries and keys of `heads` heads, and of `terms` score terms `[query, key]` each."""
     return heads * RECORDED * (2 * tokens * head_dim + terms * tokens**2)
 
 
@@ -259,13 +258,11 @@ class Engine(ABC):
 
     @abstractmethod
     def info_of(self, which: str | None) -> ModelInfo:
-        """Return the model's description with the layers and heads of one part. None is the default of `Request.which`.
-        """
+        """Return the model's description with the layers and heads of one part. None is the default part."""
 
     @abstractmethod
     def check(self, request: Request) -> None:
-        """Raises RequestError for requests that this engine or model can't satisfy. This is the only place that does.
-        """
+        """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
 
     def why_not(self, mask: str, kind: str) -> str | None:
         """Return why the engine can't apply a mask to one of the model's parts; None if it can."""

@@ -103,8 +103,7 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
 
 
 def table_rows(score: PositionalScore, count: int) -> Ints | None:
-    """Return the row of the score's position table for `count` queries and keys, `[query, key]`; None without a table.
-    """
+    """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
     places = torch.arange(count)
     behind = places[:, None] - places  # i - j
     match score:

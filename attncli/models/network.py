@@ -117,8 +117,7 @@ def lay_out(module: nn.Module) -> None:
 
 
 class Convolution(nn.Conv1d):
-    """A convolution over each token and its neighbours, `[text, size, token]` -> the same shape. tokens: an odd number.
-    """
+    """A convolution over each token and its neighbours, `[text, size, token]` -> the same. tokens: an odd number."""
 
     def __init__(self, size: int, tokens: int, groups: int) -> None:
         super().__init__(size, size, tokens, padding=(tokens - 1) // 2, groups=groups)

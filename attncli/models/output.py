@@ -131,8 +131,7 @@ class Output:
 
 
 class Found(NamedTuple):
-    """outputs: by name, the checkpoint's main output first. refused: the reasons why other outputs are not available.
-    """
+    """outputs: by name, the checkpoint's main output first. refused: the reasons why others are not available."""
 
     outputs: dict[str, Output]
     refused: dict[str, str]

@@ -241,8 +241,7 @@ class Manner(NamedTuple):
 
 
 def manner_of(directory: Path, max_tokens: int) -> Manner:
-    """Read the files beside modules.json. Raises RequestError if one is garbled, or a prompt is excluded from pooling.
-    """
+    """Read the files beside modules.json. Raises RequestError if one is garbled, or excludes a prompt from pooling."""
     name = next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
     lower = setting(directory / name, "do_lower_case", maybe(flag())) or False
     lengths = [
@@ -428,8 +427,7 @@ def classes(made: Prediction) -> list[Answer]:
 
 
 def words(made: Prediction, rows: Sequence[int], notation: Notation) -> list[Answer]:
-    """Return the best words for every [MASK] or next token. For the latter a leading space distinguishes " a" from "a".
-    """
+    """Return the best words for every [MASK] or next token. In a next token, the leading space of " a" is kept."""
     found = []
     for row, place in enumerate(rows):
         for number in np.argsort(-made.values[row], kind="stable")[:BEST]:
@@ -498,8 +496,7 @@ def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> 
 
 
 def predict(model: Walker, tokens: Tokens, name: str | None, mask: str | None) -> Prediction:
-    """Return the prediction for a text. Raises RequestError as `output_of` does, and for unknown masks and NaN logits.
-    """
+    """Return the prediction for a text. Raises RequestError as `output_of` does, and for unknown masks and NaN."""
     name, output = output_of(model, name, [tokens])
     with torch.inference_mode():
         [values] = output(model.last_hidden([tokens], mask), [tokens])
@@ -510,7 +507,7 @@ def prediction(model: Walker, name: str, output: Output, values: Tensor) -> Pred
     """Build a Prediction from logits. Raises RequestError if they are not finite."""
     if not bool(values.isfinite().all()):
         raise RequestError(
-            f"the output {name} of {model.place.name} overflows {model.dtype_name}: "
+            f"the output {name} of {model.place.name} is too large for {model.dtype_name}: "
             "use another --dtype, or check whether the weights are damaged"
         )
     found = output.probabilities(values.float() if values.dtype.itemsize < 4 else values)

@@ -96,8 +96,7 @@ class Rows:
     runs: list[Run]
 
     def texts(self, rows: Tensor) -> list[Tensor]:
-        """Return each text's part of `[row, size]` as `[token, size]`, in the order in which the texts were passed in.
-        """
+        """Return each text's part of `[row, size]` as `[token, size]`, in the original order of the texts."""
         return self.in_order(run.tokens(rows) for run in self.runs)
 
     def last(self, rows: Tensor) -> list[Tensor]:
@@ -105,7 +104,7 @@ class Rows:
         return self.texts(rows)
 
     def in_order(self, of_runs: Iterable[Iterable[T]]) -> list[T]:
-        """Return one item per text in the order in which the texts were passed in, from the items of each run."""
+        """Return one item per text in the original order of the texts, from the items of each run."""
         parts: dict[int, T] = {}
         for run, of_run in zip(self.runs, of_runs, strict=True):
             parts.update(zip(run.texts, of_run, strict=True))

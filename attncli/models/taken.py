@@ -99,8 +99,7 @@ STORAGE = Storage()
 
 
 class Selected(NamedTuple):
-    """The layers and heads whose weights are requested, from 0, and the (layer, head) among them with queries and keys.
-    """
+    """The layers and heads whose weights are requested, from 0, and the heads among them whose vectors are."""
 
     layers: list[int]
     heads: list[int]

@@ -239,8 +239,7 @@ class Gates(Tap):
 
 
 class Progress(Tap):
-    """Calls `tell` with the number of each layer before it is computed. `tell` may raise an exception to end the walk.
-    """
+    """Calls `tell` with the number of each layer before it is computed. `tell` may raise to end the walk."""
 
     needs_values = False
 

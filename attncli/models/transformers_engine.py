@@ -221,8 +221,7 @@ class TransformersModel(TappedModel):
         return chosen
 
     def info_of(self, which: str | None) -> ModelInfo:
-        """Return the description of a part. Sizes are found once by trying, since configurations name them differently.
-        """
+        """Return the description of a part. Sizes are found once by trying, since configurations differ."""
         part = self.of_which(which)
         if part not in self.infos:
             if self.places is None:
@@ -536,8 +535,7 @@ class TransformersModel(TappedModel):
         return [layer[0] for layer in maps]
 
     def record(self, given: Tokens, maps: Sequence[Tensor], request: Request, part: str) -> AttentionRecord:
-        """Build the requested record from the maps. Raises RequestError for a layer or head out of range, and for NaN.
-        """
+        """Build the requested record from the maps. Raises RequestError for numbers out of range, and for NaN."""
         info = self.info_of(part)
         layers, heads = select(request.layers, info.layers, "layer"), select(request.heads, info.heads, "head")
         weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)

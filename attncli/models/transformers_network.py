@@ -1,4 +1,5 @@
-"""Load a checkpoint with transformers: a network with eager attention, and its tokenizer wrapped as a `tokenizers` one.
+"""Load a checkpoint with transformers: the network with eager attention and its tokenizer behind the `tokenizers`
+interface.
 """
 
 import reprlib

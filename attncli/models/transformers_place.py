@@ -104,8 +104,7 @@ class Pass:
 
 
 class Call(NamedTuple):
-    """A call of our function: the module, its block, and the joined outputs of the heads `[text, query, head * size]`.
-    """
+    """A call of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`."""
 
     module: nn.Module
     block: Block

@@ -232,8 +232,7 @@ def load_parameters(
 
 
 def read_parameter(checkpoint: Checkpoint, source: Source, dtype: torch.dtype) -> Tensor:
-    """Return a parameter built from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does.
-    """
+    """Build a parameter from a checkpoint's tensors as its `Source` defines. Raises as `Checkpoint.read` does."""
     tensors = [checkpoint.read(name, source, dtype) for name in source.names]
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 

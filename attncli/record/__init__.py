@@ -1,5 +1,4 @@
-"""Records: the results of running a model on a text, the request for them, and their files. Needs numpy, never torch.
-"""
+"""Records: a model's results for a text, the request for them, and their files. Needs numpy, never torch."""
 
 from attncli.record.loading import load_record, load_records
 from attncli.record.making import record_of, records_of

@@ -310,8 +310,7 @@ def check_lengths(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) ->
 
 
 def with_start(weights: Floats, tokens: Tokens, key_tokens: Tokens | None) -> Tokens:
-    """Treat a single padding token before a text as real if it has weight: T5 and Marian start their decoder with it.
-    """
+    """Treat one padding token before a text as real if it has weight: T5 and Marian start their decoder with it."""
     if tokens.padding[:2] != [True, False] or (key_tokens is None and not weights[:, :, 1:, 0].any()):
         return tokens
     return replace(tokens, padding=[False, *tokens.padding[1:]])

@@ -104,7 +104,8 @@ def select_token(name: str, tokens: Tokens) -> int:
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
         raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
     if count > len(places):
-        raise RequestError(f"token {quoted(name)}: {quoted(text)} occurs {len(places)} times")
+        times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
+        raise RequestError(f"token {quoted(name)}: {quoted(text)} occurs {times}")
     return places[count - 1]
 
 

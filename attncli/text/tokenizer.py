@@ -138,8 +138,7 @@ def beginning(text: str, tokens: int, cut: Cut) -> str:
 
 
 def find_seam(piece: Piece, cut: Cut) -> tuple[Piece, int, int] | None:
-    """Return the next piece, with the places of one shared token in this piece and in the next; None if there is none.
-    """
+    """Return the next piece, and the places of one shared token in this piece and the next; None if there is none."""
     start = piece.tail()
     if start is None:
         return None
@@ -181,7 +180,7 @@ def longer(piece: Piece, cut: Cut) -> Piece:
     size = piece.size * GROWTH
     if size > LONGEST:
         raise Unreadable(
-            f"from character {piece.start:,} on, the text has no place within {LONGEST:,} characters where it can "
+            f"from character {piece.start:,} on the text has no place within {LONGEST:,} characters where it can "
             "be cut: put spaces between its words"
         )
     return Piece.of(piece.text, piece.start, size, cut)

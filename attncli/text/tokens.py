@@ -342,8 +342,7 @@ def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: st
 
 
 def written(encoding: "Encoding", texts: Sequence[str | None]) -> list[str]:
-    """Return the original text of each token. The first token's includes anything that the tokenizer skipped before it.
-    """
+    """Return the original text of each token. The first includes everything that the tokenizer skipped before it."""
     found = [""] * len(encoding)
     parts, offsets = encoding.sequence_ids, encoding.offsets
     for number, text in enumerate(texts):

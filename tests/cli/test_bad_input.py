@@ -140,7 +140,7 @@ def test_records_that_are_none(refused, elsewhere, attncli):
     whole = (elsewhere / "good.npz").read_bytes()
     (elsewhere / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (elsewhere / "other.safetensors").write_bytes(b"not at all")
-    assert "cut.npz is not a whole attncli record" in refused("heatmap", "--from", "cut.npz")
+    assert "cut.npz is not a complete attncli record" in refused("heatmap", "--from", "cut.npz")
     assert "other.safetensors" in refused("heatmap", "--from", "other.safetensors")
     assert "No such file" in refused("heatmap", "--from", "missing.npz")
     assert "layer 0 is not in the record" in refused("heatmap", "--from", "good.npz", "-l", "0")

@@ -203,7 +203,7 @@ def test_a_listing_can_not_lead_out_of_the_folder(store, tmp_path, monkeypatch):
 
 def test_an_index_that_is_not_what_it_says(store, tmp_path):
     store.rm("/bucket/model/model.safetensors")
-    assert f"{ADDRESS} has no weights that attncli reads" in refused(ADDRESS, tmp_path)
+    assert f"{ADDRESS} has no weights that attncli can read" in refused(ADDRESS, tmp_path)
     store.pipe("/bucket/model/model.safetensors.index.json", b'{"weight_map": {"x": "gone.safetensors"}}')
     assert refused(ADDRESS, tmp_path) == f"{ADDRESS} lacks the shard 'gone.safetensors' that its index names"
     store.pipe("/bucket/model/model.safetensors.index.json", b"[")
@@ -217,7 +217,7 @@ def test_a_folder_without_a_configuration(store, tmp_path):
 
 def test_a_store_that_does_not_say_what_has_changed(store, tmp_path, monkeypatch):
     monkeypatch.setattr(fetched, "TAGS", ())
-    assert "nothing says whether /bucket/model/config.json has changed" in refused(ADDRESS, tmp_path)
+    assert "the store can't tell if /bucket/model/config.json has changed" in refused(ADDRESS, tmp_path)
 
 
 @pytest.mark.parametrize("address", ["nosuch://a/b", "memory://a::memory://b"])

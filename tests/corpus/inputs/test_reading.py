@@ -148,7 +148,7 @@ def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch)
         monkeypatch.setattr(stretches, name, value)
     path = tmp_path / "corpus.txt"
     path.write_text("good\n" + "the cat sat " * 900 + "x" * 3000 + "\ngood\n")
-    with pytest.raises(RequestError, match=r"line 2: from its character \d+,\d\d\d on .*--skip-bad"):
+    with pytest.raises(RequestError, match=r"line 2: from character \d+,\d\d\d on .*--skip-bad"):
         list(map(list, Reading().windows(pieces(path), minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
         found = list(map(list, Reading(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
