@@ -54,10 +54,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,
     "tanh": torch.tanh,
 }  # by their names in config.json
-ONEDNN_NAMES = {
-    NO_ACTIVATION: ("none", None),
-    "gelu": ("gelu", "none"),
-}  # activations that oneDNN applies: name and algorithm
+# Activations that oneDNN applies: name and algorithm.
+ONEDNN_NAMES = {NO_ACTIVATION: ("none", None), "gelu": ("gelu", "none")}
 ROWS = 64  # typical rows of a product: one packed layout serves every number of rows
 
 

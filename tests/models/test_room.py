@@ -45,7 +45,7 @@ def test_vectors_and_copies_count(monkeypatch):
     check_room([4096], 1, 12)
     with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw but 2 GB are available"):
         check_room([4096], 1, 12, copies=3)
-    with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB are available 2: ask for no q and k"):
+    with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB but 2 GB are available: request no q and k"):
         check_room([4096], 1, 12, vectors=vector_bytes(4096, 12, 64, 3))
 
 

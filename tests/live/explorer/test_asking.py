@@ -188,7 +188,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
 def test_the_sentence_before_is_compared_with(session, minilm):
     async def script(it):
         await it.press("=")
-        assert "no sentence before" in it.said
+        assert "no previous sentence" in it.said
         await it.write("The dog sat on the mat.")
         await it.press("=")
         expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))

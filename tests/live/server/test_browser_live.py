@@ -254,7 +254,7 @@ def test_an_error_is_told_and_loses_nothing(live):
     assert page.tab.is_hidden("#problem")
     page.tab.fill("#typed", "word " * 60_000)
     page.tab.wait_for_selector("#problem:visible")
-    assert page.text("problem") == "more than 262,144 bytes of text: give less of it"
+    assert page.text("problem") == "more than 262,144 bytes of text: shorten it"
 
 
 HOSTILE = ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacked=1</script>",
