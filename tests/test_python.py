@@ -110,7 +110,7 @@ def test_records_of_a_generator_are_saved(minilm, tmp_path):
 WRONG = {
     "attend two": (
         lambda m: m.attend([A, B]),
-        r"text is one text, not a list of 2: attend_many\(texts\) takes",
+        r"text is one text, not a list of 2: use attend_many\(texts\)",
     ),
     "attend a number": (lambda m: m.attend(3), "text is one text, not the int 3: "),
     "attend nothing": (lambda m: m.attend(None), "text is one text, not None: "),

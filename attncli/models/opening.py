@@ -1,4 +1,4 @@
-"""Which model to open, and how: passed from a command, or to another process."""
+"""A model to open and its options, passed from a command or to another process."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

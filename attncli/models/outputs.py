@@ -223,7 +223,7 @@ LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
 class Manner(NamedTuple):
-    """How a text is prepared. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
+    """The preparation of texts. prompt: prepended to every text. lower: convert to lower case. most: tokens that are
     read.
     """
 

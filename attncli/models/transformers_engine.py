@@ -57,7 +57,7 @@ TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of the trial p
 def load_with_transformers(place: Place, device: str, dtype: str) -> "TransformersModel":
     """Load any model that transformers supports.
 
-    device, dtype: as for `attncli.load_model`. Raises RequestError when transformers can't load the files.
+    device, dtype: as for `attncli.load_model`. Raises RequestError if transformers can't load the files.
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
     sha256 = weights_sha256(weight_files(place.path))

@@ -25,7 +25,7 @@ from attncli.text.tokens import Tokens
 def load_record(path: str | Path) -> AttentionRecord:
     """Load a saved record (.safetensors, .npz or .json) that holds one text.
 
-    Raises RequestError when the file is missing, cut short, not a record, or holds several texts.
+    Raises RequestError if the file is missing, cut short, not a record, or holds several texts.
     """
     records = load_records(path)
     if len(records) != 1:

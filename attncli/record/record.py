@@ -199,7 +199,7 @@ class AttentionRecord:
 
         Columns: text (0), layer, head, query, key, query_token, key_token, weight, hidden (by its layer's mask).
 
-        Raises RequestError where pandas is not installed.
+        Raises RequestError if pandas is not installed.
         """
         try:
             import pandas
@@ -313,7 +313,7 @@ def save_records(records: Iterable[AttentionRecord], path: str | Path) -> None:
 
 
 def document_text(records: Iterable[AttentionRecord], terms: bool = False) -> Iterator[str]:
-    """What `run --json` prints, with `terms` or not, piece by piece: the model once, then every text's record."""
+    """Yield the output of `run --json` in pieces, optionally with `terms`: the model once, then every text's record."""
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
         yield from record.document_text(terms)

@@ -66,7 +66,7 @@ def copy_files(names: Sequence[str], folder: Path) -> list[Path]:
     copies = {FOLDER / name: folder / name for name in names}
     for source, path in copies.items():
         if path.exists() and not is_copy(path, source):
-            raise RequestError(f"{path} already exists with other content: name another folder with --copy")
+            raise RequestError(f"{path} already exists and is another file: name another folder with --copy")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -89,4 +89,4 @@ def where_to_find(file: str) -> str:
     path = Path(file)
     if path.parent.name != NAME or path.exists() or not (FOLDER / path.name).is_file():
         return ""
-    return f": to copy the sample texts there, run attncli samples --copy {path.parent}"
+    return f": copy the sample texts there with: attncli samples --copy {path.parent}"

@@ -97,9 +97,9 @@ def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
+        ("t5", {"which": "cross"}, "cross-attention is between two texts"),
         ("t5", {"target": ANSWER}, "--target is the decoder's output"),
-        ("t5", {"which": "decoder", "pad_to": 20}, "omit --pad-to"),
+        ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
         ("gpt2", {"pad_to": 20}, "has no padding token: omit --pad-to"),
         ("gpt2", {"target": ANSWER}, "writes nothing"),
     ],

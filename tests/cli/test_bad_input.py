@@ -49,8 +49,9 @@ def test_files_that_hold_no_text(refused, elsewhere):
 @pytest.mark.parametrize("option", ["-l", "-H"])
 @pytest.mark.parametrize(
     "value, says",
-    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "no number"), ("", "no number"), ("3-1", "backwards"),
-     ("1.5", "no number"), ("99999999999", "no number")],
+    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "not a number"), ("", "not a number"),
+     ("3-1", "backwards"),
+     ("1.5", "not a number"), ("99999999999", "not a number")],
 )  # fmt: skip
 def test_layers_and_heads(refused, option, value, says):
     assert says in refused("run", option, value, TEXT)

@@ -59,7 +59,7 @@ Positions = Turned | Biased | Disentangling
 
 
 class Biases(NamedTuple):
-    """Which parts have biases: the attention's projections, the feed-forward part, the norms.
+    """The parts with biases: the attention's projections, the feed-forward part, the norms.
 
     bare_keys: key projections have none in any case. down: for the second projection of the feed-forward part, if it
     differs from the first.
