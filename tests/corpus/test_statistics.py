@@ -181,7 +181,7 @@ def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
 def test_another_model_in_its_place_is_told(counted, tiny):
     work, _ = counted
     moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
-    with pytest.raises(RequestError, match="is another model here than where this was asked for"):
+    with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)
 
 
