@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.features.patch import patch
+    from attncli.features.probe import probe
     from attncli.features.similar import similar
     from attncli.features.trust import trust
     from attncli.models.engine import Engine
@@ -55,6 +56,7 @@ HOMES = {
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "patch": "attncli.features.patch",
+    "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "Engine": "attncli.models.engine",
@@ -84,6 +86,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "find",
     "flow",
     "patch",
+    "probe",
     "trust",
     "similar",
     "Engine",
