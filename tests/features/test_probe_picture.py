@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import check_nothing_overlaps, said
 
-from attncli.features.probe import percent
+from attncli.features.probe import percent, relation_cells
 from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
 from attncli.render.figures.saving import save_figure
 

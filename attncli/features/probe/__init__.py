@@ -23,6 +23,7 @@ from attncli.base.printable import printable
 from attncli.base.progress import Progress, silent
 from attncli.corpus.treebank import TreebankReading
 from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
 from attncli.features.probe.tally import Probed
@@ -39,7 +40,7 @@ SAME = "measured on the same sentences: the best of many looks better than it is
 
 
 @dataclass(eq=False)
-class Probe(corpora.CorpusFeature):
+class Probe(CorpusFeature):
     """Find the heads that know the syntactic head of a word.
 
     For each dependency relation, as in Clark et al. 2019. A head of the model guesses the other word with the strongest

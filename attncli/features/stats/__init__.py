@@ -29,6 +29,7 @@ from attncli.corpus.statistics import (
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import Reading
 from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
 from attncli.models.opening import Opening
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
@@ -47,13 +48,13 @@ NONE = "none"
 
 
 @dataclass(eq=False)
-class Stats(corpora.CorpusFeature):
+class Stats(CorpusFeature):
     """Count what every head does in general, over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
-    the weight on the token itself, on the previous, next and first token, on [CLS] (cls), [SEP] (separator), all
-    punctuation (theirs: . and ,), and the same word elsewhere (same_word). A table names the clearest head of each
-    pattern. Ctrl-C shows the figures so far. --from takes saved statistics, or counts the maps of a saved record.
+    the weight on the token itself, the previous, the next and the first token, [CLS] (cls), [SEP] (separator), all
+    punctuation (theirs: . and ,), and the same word elsewhere (same_word). A table has the clearest head of each
+    pattern. Ctrl-C shows the figures so far. --from takes saved statistics or records.
 
     \b
     Examples:
@@ -109,7 +110,7 @@ class Stats(corpora.CorpusFeature):
     words: options.Words = False
     by: Annotated[
         choices.Figure,
-        options.choice(options.OUTPUT, choices.Figure, "--by", help="The figure that colours the heads: "),
+        options.choice(options.OUTPUT, choices.Figure, "--by", help="Colour heads by "),
     ] = "entropy"
     distances: Annotated[
         bool,
