@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attncli.features.explain import explain
     from attncli.features.find import find
     from attncli.features.flow import flow
+    from attncli.features.mask import mask
     from attncli.features.patch import patch
     from attncli.features.probe import probe
     from attncli.features.similar import similar
@@ -55,6 +56,7 @@ HOMES = {
     "explain": "attncli.features.explain",
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
+    "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
@@ -85,6 +87,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "explain",
     "find",
     "flow",
+    "mask",
     "patch",
     "probe",
     "trust",

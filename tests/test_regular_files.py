@@ -16,7 +16,6 @@ from shell import in_process
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.align.records import model_info
 from attncli.align.translate import load_aligner
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
@@ -27,6 +26,7 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
+from attncli.features.align import model_of
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs import modules_of
@@ -132,7 +132,7 @@ def test_the_hash_of_an_aligner_is_of_a_file(kind, tmp_path):
     aligner.path = tmp_path / "dot.safetensors"
     make_irregular(aligner.path, kind)
     with guarded(aligner.path), pytest.raises(OSError, match=f"{KINDS[kind]}|directory"):
-        model_info(aligner)
+        model_of(aligner)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------

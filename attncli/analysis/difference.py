@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attncli.analysis.masking import total_variation
-from attncli.analysis.patterns import counted_queries
+from attncli.analysis.patterns import counted_queries, total_variation
 from attncli.analysis.shares import row_shares
 from attncli.base.arrays import Bools, Doubles
 from attncli.base.brief import Brief
@@ -22,7 +21,7 @@ class Difference(Brief):
     """Two records of the same layers and heads, and of as many queries and keys.
 
     moved: `[layer, head]`, in their order: how much weight must move to make one map the other, the total variation
-    distance (`attncli.analysis.masking.total_variation`), mean over the queries that count in either: real tokens
+    distance (`attncli.analysis.patterns.total_variation`), mean over the queries that count in either: real tokens
     that may attend to something in the head's layer. 0 is no difference; 1 is that no weight is where it was.
     """
 

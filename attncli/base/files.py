@@ -86,7 +86,7 @@ def lock(folder: Path) -> int:
     return handle
 
 
-LATEX = (".pgf", ".tex")
+LATEX = (".pgf", ".tex")  # deprecated: they go in 0.4
 PICTURES = (".png", ".svg", ".pdf", *LATEX)  # how pictures are saved
 PAGE = ".html"
 
@@ -149,7 +149,8 @@ def check_suffix(path: Path, known: Collection[str], what: str) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         found = f"not {quoted(suffix)}" if suffix else "and this name has no suffix"
-        raise RequestError(f"{path}: {what} is saved as {', '.join(known)}, {found}")
+        named = ", ".join(one for one in known if one not in LATEX)
+        raise RequestError(f"{path}: {what} is saved as {named}, {found}")
     return suffix
 
 

@@ -32,9 +32,9 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, ModelInfo, Request
+from attncli.record.captions import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_token
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.captions import model_name
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:

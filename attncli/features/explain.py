@@ -28,9 +28,9 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, check_one, notify, open_tapped, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
 from attncli.record.selection import select_one, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -492,10 +492,10 @@ class _Bars(Part):
     after: Sequence[str]
 
     def figure(self, title: Sequence[str]) -> "Figure":
-        from attncli.render.figures import fonts
-        from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
-        from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
-        from attncli.render.figures.texts import clean, token_label, wrap_line
+        from attncli.report.figure import fonts
+        from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
+        from attncli.report.figure.fonts import clean, token_label, wrap_line
+        from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN
 
         keys = self.document["keys"]
         shown = sorted(sorted(range(len(keys)), key=lambda place: -keys[place]["weight"])[:MOST_ROWS])
@@ -545,8 +545,8 @@ class _Bars(Part):
         """Draw the keys' labels, and a band of colour along the row of the query's own key."""
         from matplotlib.patches import Rectangle
 
-        from attncli.render.figures.drawing import FAINT, INK, write
-        from attncli.render.figures.layout import MARGIN
+        from attncli.report.figure.drawing import FAINT, INK, write
+        from attncli.report.figure.layout import MARGIN
 
         query = None if self.document.get("kind") == "cross" else self.document["query"]["index"]
         left, end = canvas.get_xlim()
@@ -563,8 +563,8 @@ class _Bars(Part):
         self, canvas: "Axes", step: _Step, shown: Sequence[int], left: float, right: float, top: float
     ) -> None:
         """Draw the bars of one step from a line at 0, and right of them their numbers."""
-        from attncli.render.figures.drawing import FAINT, INK, write
-        from attncli.render.palette import HEAD_COLOURS
+        from attncli.base.palette import HEAD_COLOURS
+        from attncli.report.figure.drawing import FAINT, INK, write
 
         values = [step.values[place] for place in shown]
         allowed = [self.document["keys"][place]["allowed"] for place in shown]

@@ -24,9 +24,9 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
 from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from attncli.corpus.statistics import Statistics

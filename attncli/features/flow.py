@@ -29,11 +29,11 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import drawn
 from attncli.record.files import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.render.hidden import drawn
 from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
-from attncli.report.captions import model_name, record_size
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Flow(Feature):
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
-            from attncli.report.captions import SINKS
+            from attncli.record.captions import SINKS
 
             notify(f"{SINKS}; flow divides each row of the mean by its sum")
         if self.words:

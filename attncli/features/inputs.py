@@ -128,7 +128,7 @@ def notify(text: str) -> None:
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
     """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
-    from attncli.report.captions import notes
+    from attncli.record.captions import notes
 
     for note in notes(record):
         notify(note)
@@ -138,7 +138,7 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
     from attncli.models.tapped import tapped
-    from attncli.report.captions import SINKS
+    from attncli.record.captions import SINKS
 
     part = tapped(engine, engine.to_itself(which))
     if part is not None and part.has_sinks and measure == "weight":

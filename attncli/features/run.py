@@ -152,8 +152,8 @@ class Run(Feature):
             self.refuse_use("record", "with --from, which takes what was saved")
             return Saved(self.saved, self.layer, self.head, grouping)
         request = Request(
-            layers=self.layer or layers,
-            heads=self.head or "all",
+            layers=layers if self.layer is None else self.layer,
+            heads="all" if self.head is None else self.head,
             mask=self.mask,
             pad_to=self.pad_to,
             measure=self.measure,
@@ -220,7 +220,7 @@ def _saved_report(records: Iterable[AttentionRecord], asked: Run) -> RecordRepor
 
 def _text_report(part: "_Heads", next: NextCommand | None = None) -> RecordReport:
     """Report a text: its title, the model's prediction, and some of its heads."""
-    from attncli.report.captions import describe_prediction
+    from attncli.record.captions import describe_prediction
 
     prediction = [Sentence(line, "strong") for line in describe_prediction(part.record)]
     return _report(part.title, [*prediction, part], [part.record], next=next)
@@ -235,7 +235,7 @@ class _Heads(Part):
 
     def below(self, canvas: "Canvas") -> "Canvas":
         """Return what the title and the prediction leave of a terminal."""
-        from attncli.report.captions import describe_prediction
+        from attncli.record.captions import describe_prediction
         from attncli.report.terminal import fold
 
         if canvas.height is None:
@@ -248,7 +248,7 @@ def _overview_report(record: AttentionRecord, usual: "Callable[[], Usual | None]
     """Report all heads, and those with edges far above their usual weight over sample texts."""
     from attncli.analysis.shares import row_shares
     from attncli.analysis.telling import Usual, edges
-    from attncli.report.captions import in_stretches, title_of_record
+    from attncli.record.captions import in_stretches, title_of_record
 
     record = row_shares(record)
     over = Usual.with_text(record, None if in_stretches(record) else usual())
@@ -287,7 +287,7 @@ def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRe
     """Report heads as small maps. alone: whether it is the only text, so that a next command fits it."""
     from attncli.analysis.finding import by_content
     from attncli.analysis.shares import row_shares
-    from attncli.report.captions import title_of_record
+    from attncli.record.captions import title_of_record
 
     layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
     next = None
@@ -316,7 +316,7 @@ class _SmallMaps(_Heads):
 def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordReport:
     """Report one head as a large map."""
     from attncli.analysis.shares import row_shares
-    from attncli.report.captions import title_of_record
+    from attncli.record.captions import title_of_record
 
     [layer], [head] = record.layers, record.heads
     lines = NextCommand("as lines between tokens", "heatmap", {"style": "lines", "layer": layer, "head": head})
@@ -345,7 +345,7 @@ class _LargeMap(_Heads):
 def _terms_report(record: AttentionRecord) -> RecordReport:
     """Report the score of one head and the terms that it is the sum of, each as a signed map."""
     from attncli.analysis.terms import SCORE, score_terms
-    from attncli.report.captions import describe_prediction, title_of_record
+    from attncli.record.captions import describe_prediction, title_of_record
 
     parts = {printable(name): values for name, values in score_terms(record).items()}
     [layer], [head] = record.layers, record.heads

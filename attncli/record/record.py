@@ -227,30 +227,30 @@ class AttentionRecord:
         """One HTML document with all heads of this record; saved too, where a `path` (.html) is given.
 
         Options are those of `attncli view`: layers, heads (as for `select`), title, and how the page opens (view,
-        query, segments, special, words, threshold, head): see `attncli.render.page.Start`. Several texts or masks:
-        `attncli.render.page.page` takes a list.
+        query, segments, special, words, threshold, head): see `attncli.page.Start`. Several texts or masks:
+        `attncli.page.page` takes a list.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.
         """
-        from attncli.render import showing
+        from attncli.report import showing
 
         return showing.page(self, path, **options)
 
     def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
-        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf, .pgf, .tex) is given.
+        """A matplotlib figure of these maps; saved too, where a `path` (.png, .svg, .pdf) is given.
 
         Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
-        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.render.figures.options`. And dpi.
+        segments, query, vmax, cmap, title, width, font, font_size: see `attncli.report.figure.record`. And dpi.
 
         Raises RequestError for a layer, head or token that is not here, or an unwritable place.
         """
-        from attncli.render import showing
+        from attncli.report import showing
 
         return showing.figure(self, path, **options)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page, in a frame."""
-        from attncli.render import showing
+        from attncli.report import showing
 
         return showing.notebook(self)
 

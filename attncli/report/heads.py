@@ -13,8 +13,8 @@ from attncli.analysis.sinks import first_is_sink
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn_map
 from attncli.record.selection import numbered_names
-from attncli.render.hidden import drawn_map
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (
     LINES,

@@ -5,13 +5,11 @@ from typing import Any
 
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.errors import RequestError
+from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
 from attncli.base.printable import printable, visible
 from attncli.base.version import __version__
-from attncli.render.page.chunks import TEXTS, Chunks
-from attncli.render.page.document import assembled
-from attncli.render.page.modules import script
-from attncli.render.page.pack import packed
-from attncli.render.palette import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
+from attncli.page.document import assembled, script
+from attncli.page.packing import TEXTS, Chunks, packed
 from attncli.report.parts import Axis, HeadGrid, Maps, Panel, Part, Sentence
 
 MAIN = "compare"

@@ -66,12 +66,12 @@ class Report:
             document = self.document()
             save_document(document, self.rows(document), path)
         elif suffix == PAGE:
-            from attncli.render.page.document import save_page
+            from attncli.page.document import save_page
             from attncli.report.page import page_of
 
             save_page(page_of(self.title, self.parts), path)
         else:
-            from attncli.render.figures.saving import save_figure
             from attncli.report.figure import figure_of
+            from attncli.report.figure.saving import save_figure
 
             save_figure(figure_of(self.title, self.parts if self.picture is None else self.picture), path)

@@ -19,13 +19,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attncli.base.arrays import Doubles, Floats
+from attncli.base.palette import ABOVE, BELOW
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.render.hidden import HIDDEN, hides
-from attncli.render.palette import ABOVE, BELOW
-from attncli.render.pooling import pool
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.captions import model_name, record_size
 from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, Style
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
@@ -747,7 +746,8 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         most = part.most or largest or 1.0
         unit, words = in_units(largest) if part.digits is None else (1.0, "")
         digits = 1 if part.digits is None else part.digits
-        wide = SIGNED_WIDTH if part.signed else HEAD_WIDTH
+        widths = (SIGNED_WIDTH, SIGNED_WIDTH - 1) if part.signed else (HEAD_WIDTH,)
+        wide = min(widths)
 
         def cell(
             row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
@@ -762,7 +762,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             yield Prose(panel.heading, canvas.strong)
         if words:
             yield Text(words, style=canvas.faint)
-        yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
+        yield from head_grid(part.layers, part.heads, cell, canvas, widths)
 
 
 def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:

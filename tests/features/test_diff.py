@@ -18,12 +18,12 @@ from records import attention_records, cross_records, record_of
 import attncli as package
 from attncli import load_model
 from attncli.analysis.difference import difference
-from attncli.analysis.masking import total_variation
+from attncli.analysis.patterns import total_variation
 from attncli.analysis.shares import row_shares
 from attncli.features.diff import difference_report, largest_cells
-from attncli.render.figures.colours import COLOURS
-from attncli.render.figures.drawing import INK
 from attncli.report import Table
+from attncli.report.figure.drawing import INK
+from attncli.report.figure.maps import COLOURS
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 

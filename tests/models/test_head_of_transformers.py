@@ -9,9 +9,9 @@ from attncli.base.errors import RequestError
 from attncli.checks.mechanisms import mechanisms, with_mistakes
 from attncli.features.explain import UNKNOWN, explain_row, row_report
 from attncli.models.head import one_head
+from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
 from attncli.record.selection import select_heads
-from attncli.render.page.vectors import weights as page_weights
 
 TEXT = "the cat sat on the mat"
 TARGET = "a cat"

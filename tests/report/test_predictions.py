@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from records import record_of
 
+from attncli.record.captions import describe_prediction
 from attncli.record.parts import Answer, Said
-from attncli.report.captions import describe_prediction
 
 
 @pytest.fixture

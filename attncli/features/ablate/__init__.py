@@ -34,10 +34,10 @@ from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, check_either, open_tapped, read_inputs, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name
 from attncli.record.request import Input
 from attncli.record.selection import Selection, select
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.captions import model_name
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,8 +60,8 @@ class Ablate(CorpusFeature):
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
-    move. Several texts: means, intervals (of at least 3 texts), importance, and how far the output holds when more and
-    more heads go, compared with random heads.
+    move. Several texts: means, intervals (of at least 3 texts), importance, and the effect of silencing more and more
+    heads, compared with random heads.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ class Ablate(CorpusFeature):
             options.MODEL,
             "--way",
             metavar="NAMES",
-            help="Replace outputs by zero, mean, resample; several: zero,mean.",
+            help="Some of zero, mean, resample.",
             complete=completion.several(choices.Way),
         ),
     ] = "zero"
@@ -119,7 +119,7 @@ class Ablate(CorpusFeature):
     ] = None
     layer: options.Layer = None
     head: options.Head = None
-    top: Annotated[int, options.top("List the N heads with the largest effects.")] = 5
+    top: Annotated[int, options.top("List N heads.")] = 5
     model: options.ModelName = "minilm"
     mask: options.Mask = None
     which: options.Which = None

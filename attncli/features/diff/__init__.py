@@ -24,17 +24,17 @@ from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import Saved, Texts, check_one, notify, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
+from attncli.record.captions import model_name, record_size
 from attncli.record.files import READ
 from attncli.record.selection import number_list
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
-from attncli.report.captions import model_name, record_size
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from attncli.render.page.levels import Scale
+    from attncli.page.packing import Scale
     from attncli.report.canvas import Canvas
 
 ALL_CELLS = {".csv": "a row a head", PAGE: "all cells"}  # files without a list of the largest cells
@@ -363,7 +363,7 @@ class _Both(Part):
 
     def figure(self, title: Sequence[str]) -> "Figure":
         from attncli.features.diff.picture import difference_figure
-        from attncli.render.figures.titles import short_name
+        from attncli.report.figure.record import short_name
 
         sides = [
             f"{name}: {' · '.join([short_name(one.model.shown), *_about(one)])}"
@@ -377,9 +377,8 @@ class _Both(Part):
 
         The same two give the same page.
         """
-        from attncli.render.page.chunks import TEXTS, Chunks
-        from attncli.render.page.pack import pick_scale
-        from attncli.render.page.payload import describe, text_entry
+        from attncli.page.packing import TEXTS, Chunks, pick_scale
+        from attncli.page.payload import describe, text_entry
         from attncli.report.page import BETWEEN, compared_page
 
         found = self.found

@@ -14,12 +14,13 @@ from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.difference import Difference
 from attncli.base.arrays import Floats
-from attncli.render.figures import fonts
-from attncli.render.figures.bar import bar_at
-from attncli.render.figures.colours import CHANGES, COLOURS
-from attncli.render.figures.drawing import (
+from attncli.base.palette import SIGNED
+from attncli.record.cells import drawn_map, hides
+from attncli.report.figure import fonts
+from attncli.report.figure.drawing import (
     FAINT,
     INK,
+    bar_at,
     blank,
     draw_hidden_sample,
     draw_lines,
@@ -27,10 +28,9 @@ from attncli.render.figures.drawing import (
     hatched,
     write,
 )
-from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
-from attncli.render.figures.texts import clean, token_label, wrap_line
-from attncli.render.figures.wording import READABLE
-from attncli.render.hidden import drawn_map, hides
+from attncli.report.figure.fonts import clean, token_label, wrap_line
+from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN, READABLE
+from attncli.report.figure.maps import COLOURS
 
 if TYPE_CHECKING:
     from attncli.features.diff import Cell
@@ -156,7 +156,7 @@ def scales(found: Difference) -> tuple[ScalarMappable, ScalarMappable]:
     """The colours of the weights of both, and those of their differences, white where there is none."""
     largest = max(float(found.first.weights.max()), float(found.second.weights.max())) or 1.0
     most = float(np.abs(found.second.weights - found.first.weights).max()) or 1.0
-    return ScalarMappable(Normalize(0, largest), COLOURS), ScalarMappable(Normalize(-most, most), CHANGES)
+    return ScalarMappable(Normalize(0, largest), COLOURS), ScalarMappable(Normalize(-most, most), SIGNED)
 
 
 def draw_heads(canvas: Axes, found: Difference, plan: Plan) -> None:

@@ -28,8 +28,8 @@ from attncli.features.feature import as_function
 from attncli.features.inputs import STDIN, open_part
 from attncli.features.probe.tally import Probed
 from attncli.models.opening import Opening
+from attncli.record.captions import model_shown
 from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.captions import model_shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attncli.base.palette import HEAD_COLOURS
 from attncli.features.probe import (
     FEW,
     SAME,
@@ -19,11 +20,10 @@ from attncli.features.probe import (
     relation_cells,
     title_of,
 )
-from attncli.render.figures import fonts
-from attncli.render.figures.drawing import FAINT, INK, blank, draw_lines, drawing, write
-from attncli.render.figures.layout import GAP, LABEL_GAP, LINE, MARGIN
-from attncli.render.figures.texts import clean, token_label, wrap_line
-from attncli.render.palette import HEAD_COLOURS
+from attncli.report.figure import fonts
+from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.report.figure.fonts import clean, token_label, wrap_line
+from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, MARGIN
 
 MOST_ROWS = 60
 TITLE, NOTE, LABEL = 11.0, 9.0, 9.0  # points

@@ -27,9 +27,9 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import notify, read_lines
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo
+from attncli.record.captions import model_name
 from attncli.record.selection import select
 from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
-from attncli.report.captions import model_name
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
         [
             *sums,
             *(Sentence(text, caption=True) for text in _meaning(found)),
-            _map(found, "contribution to the cosine, in hundredths"),
+            _map(found, "hundredths of the cosine"),
             _pairs_table(found, top),
             Sentence(which_way("cosine")),
             heads_table(found.effects, top),

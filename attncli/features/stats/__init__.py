@@ -32,8 +32,8 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
 from attncli.models.opening import Opening
+from attncli.record.captions import model_name
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
-from attncli.report.captions import model_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,9 +52,9 @@ class Stats(CorpusFeature):
     """Count what every head does in general, over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
-    the weight on the token itself, the previous, the next and the first token, [CLS] (cls), [SEP] (separator), all
-    punctuation (theirs: . and ,), and the same word elsewhere (same_word). A table has the clearest head of each
-    pattern. Ctrl-C shows the figures so far. --from takes saved statistics or records.
+    the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
+    (theirs: . and ,), and the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
+    shows the figures so far. --from takes statistics or records.
 
     \b
     Examples:

@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from attncli.analysis.patterns import BROAD, PATTERNS
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
+from attncli.base.palette import HEAD_COLOURS, head_colour
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import Distances
 from attncli.features.stats import Heads, figure_text
-from attncli.render.figures import fonts
-from attncli.render.figures.colours import COLOURS
-from attncli.render.figures.drawing import FAINT, INK, drawing
-from attncli.render.figures.texts import clean
-from attncli.render.figures.titles import short_name
-from attncli.render.palette import HEAD_COLOURS, head_colour
+from attncli.report.figure import fonts
+from attncli.report.figure.drawing import FAINT, INK, drawing
+from attncli.report.figure.fonts import clean
+from attncli.report.figure.maps import COLOURS
+from attncli.report.figure.record import short_name
 
 WIDTH, ROW = 11.0, 4.2  # inches
 TITLE, LABEL, SMALL, TINY = 11.0, 9.0, 7.0, 5.5  # points

@@ -30,7 +30,7 @@ from attncli.analysis.shares import row_shares
 from attncli.analysis.telling import Usual
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
-from attncli.base.files import check_suffix
+from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import first_line, is_harmful, printable
 from attncli.live.explorer.panes import (
     HELD,
@@ -46,11 +46,11 @@ from attncli.live.explorer.panes import (
 )
 from attncli.live.session import Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
+from attncli.page import Start, document
 from attncli.record import ModelInfo, files, save_records
+from attncli.record.captions import model_name
 from attncli.record.request import Input as Texts
 from attncli.record.selection import heads_list, select_one
-from attncli.render.page import Start, document
-from attncli.report.captions import model_name
 
 # --- keys ----------------------------------------------------------------------------------------------
 
@@ -180,7 +180,6 @@ max-height: 95%; padding: 0 1; background: $panel; }"
 # --- saving --------------------------------------------------------------------------------------------
 
 
-PICTURES = (".png", ".svg", ".pdf", ".pgf", ".tex")
 SUFFIXES = (*PICTURES, *document.SUFFIXES, *files.SUFFIXES)
 
 

@@ -29,10 +29,10 @@ from attncli.live.explorer.window import (
 )
 from attncli.live.session import Asked, Session, Watch
 from attncli.record import AttentionRecord
+from attncli.record.captions import describe_prediction, record_size
 from attncli.record.request import Grouping, Input, Request
 from attncli.record.selection import heads_list
 from attncli.report.canvas import Canvas
-from attncli.report.captions import describe_prediction, record_size
 from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
 from attncli.report.terminal import HEAD_WIDTH, fold, ground, head_grid
 

@@ -34,11 +34,11 @@ from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
 from attncli.live.session import Asked, Newest, Session, SupersededError, Watch
 from attncli.models.tapped import SHORT
+from attncli.page import Start, advice, document
+from attncli.page.live import LivePage
+from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
 from attncli.record.request import Grouping, Input, Request
-from attncli.render.page import Start, advice, document
-from attncli.render.page.live import LivePage
-from attncli.render.page.payload import plain_payload
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine

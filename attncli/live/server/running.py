@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from attncli.live.server.guard import Lock
-    from attncli.render.page.live import LivePage
+    from attncli.page.live import LivePage
 
 BACKLOG = 128  # connections that the system keeps until they are taken
 LONGEST_HEAD = 2**14  # bytes of a request's head
@@ -113,8 +113,8 @@ def first_page(site: Site) -> "LivePage":
     """The page as it is opened, with the first text. Raises RequestError as `Session.records` does."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
-    from attncli.render.page import Start
-    from attncli.render.page.live import live_page
+    from attncli.page import Start
+    from attncli.page.live import live_page
 
     shown, model = next(iter(site.names.items()))
     wish = Wish("", model, site.texts[0], None, True)

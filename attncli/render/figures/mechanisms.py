@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn
 from attncli.render.captions.designs import DesignLike, control_of, named
 from attncli.render.captions.mechanisms import (
     OWN_SCORE,
@@ -15,11 +16,10 @@ from attncli.render.captions.mechanisms import (
     untrained,
 )
 from attncli.render.captions.mistakes import AS_IT_IS, MistakesLike, changed_maps
-from attncli.render.figures.grid import Grid
-from attncli.render.figures.matrix import Panel, panel_grid
-from attncli.render.figures.texts import NO_BREAK
-from attncli.render.figures.titles import describe
-from attncli.render.hidden import drawn
+from attncli.report.figure.fonts import NO_BREAK
+from attncli.report.figure.layout import Grid
+from attncli.report.figure.maps import Panel, panel_grid
+from attncli.report.figure.record import describe
 
 ACROSS = 4  # mistakes, beside each other
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attncli.record import AttentionRecord
+from attncli.record.cells import drawn, drawn_map
 from attncli.render.captions.mechanisms import VariantLike, by_score, has_own_score, normaliser_name, untrained
-from attncli.render.hidden import drawn, drawn_map
 from attncli.report.canvas import Canvas
 from attncli.report.terminal import (
     APART,

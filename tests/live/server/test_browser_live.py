@@ -6,7 +6,7 @@ import pytest
 from browsers import Opened
 from serving import TEXT
 
-from attncli.render.page import save_page
+from attncli.page import save_page
 
 TROPHY = "The trophy does not fit in the suitcase because it is too big."
 PIECES = ["[CLS]", "the", "trophy", "does", "not", "fit", "in", "the", "suitcase", "because", "it", "is", "too", "big",
