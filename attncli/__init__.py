@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attncli.features.flow import flow
     from attncli.features.mask import mask
     from attncli.features.patch import patch
+    from attncli.features.probe import probe
     from attncli.features.similar import similar
     from attncli.features.trust import trust
     from attncli.models.engine import Engine
@@ -57,6 +58,7 @@ HOMES = {
     "flow": "attncli.features.flow",
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
+    "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "Engine": "attncli.models.engine",
@@ -87,6 +89,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "flow",
     "mask",
     "patch",
+    "probe",
     "trust",
     "similar",
     "Engine",

@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -88,6 +88,7 @@ def deliver(report: Report, paths: Sequence[Path], json: bool, context: typer.Co
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
     """Return a parameter of a command."""
+    default = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(
         name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, made]
     )

@@ -92,7 +92,7 @@ def options_of(feature: type[Feature]) -> dict[str, Option]:
 
 
 def default_of(feature: type[Feature], name: str) -> Any:
-    """Return the default of a field."""
+    """Return the default of a field; MISSING if it has to be given."""
     [one] = [one for one in fields(feature) if one.name == name]
     return one.default_factory() if one.default_factory is not MISSING else one.default
 

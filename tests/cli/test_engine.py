@@ -16,10 +16,9 @@ from foreign_checkpoints import ANSWER, NO_TEXT, TEXT, WORDPIECE, make_foreign
 from attncli import corpus_statistics, load_model, load_record
 from attncli.base.printable import visible
 from attncli.cli.app import app
-from attncli.corpus.probing import probe
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.statistics import document, load_statistics
-from attncli.models.engine import NEEDS_OWN
+from attncli.features.probe.counting import probe_treebank
 from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")
@@ -376,7 +375,7 @@ def test_probe_is_that_of_the_library(attncli, checkpoint, tmp_path):
         asked = ("probe", "-m", checkpoint(family), path, *(("--which", which) if which else ()))
         found = json.loads(attncli(*asked, "--json").out)
         model = load_model(str(checkpoint(family)), "cpu", engine="transformers")
-        assert found == probe(model, [str(path)], which=which).document()
+        assert found == probe_treebank(model, [str(path)], which=which).document()
         assert found.get("kind", "encoder") == (which or "decoder")
         title = attncli(*asked).out.splitlines()[0]
         assert ("decoder attention" in title) is (which != "encoder")

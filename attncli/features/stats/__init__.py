@@ -29,6 +29,7 @@ from attncli.corpus.statistics import (
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import Reading
 from attncli.features import corpora, options
+from attncli.features.corpora import CorpusFeature
 from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_piped
 from attncli.models.opening import Opening
 from attncli.record.captions import model_name
@@ -47,13 +48,13 @@ NONE = "none"
 
 
 @dataclass(eq=False)
-class Stats(corpora.CorpusFeature):
+class Stats(CorpusFeature):
     """Count what every head does in general, over a corpus.
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
-    the weight on the token itself, on the previous, next and first token, on [CLS] (cls), [SEP] (separator), all
-    punctuation (theirs: . and ,), and the same word elsewhere (same_word). A table names the clearest head of each
-    pattern. Ctrl-C shows the figures so far. --from takes saved statistics, or counts the maps of a saved record.
+    the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
+    (theirs: . and ,), and the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
+    shows the figures so far. --from takes statistics or records.
 
     \b
     Examples:
@@ -109,7 +110,7 @@ class Stats(corpora.CorpusFeature):
     words: options.Words = False
     by: Annotated[
         choices.Figure,
-        options.choice(options.OUTPUT, choices.Figure, "--by", help="The figure that colours the heads: "),
+        options.choice(options.OUTPUT, choices.Figure, "--by", help="Colour heads by "),
     ] = "entropy"
     distances: Annotated[
         bool,
@@ -251,8 +252,8 @@ def _legend() -> str:
     return (
         f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
         f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
-        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. So "
-        "labelled: heads whose largest share is this one."
+        "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
+        "So labelled: heads whose largest share is this one."
     )
 
 

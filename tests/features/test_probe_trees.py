@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.spanning_trees import shared_edges, spanning_trees
+from attncli.features.probe.tally import shared_edges, spanning_trees
 
 
 @given(st.integers(2, 12), st.integers(0, 2**32 - 1))

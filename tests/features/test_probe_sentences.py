@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from treebanks import chain
 
-from attncli.corpus import sentences
 from attncli.corpus.of_model import pool
-from attncli.corpus.sentences import NOT_WRITTEN, read
+from attncli.features.probe import counting
+from attncli.features.probe.counting import NOT_WRITTEN, _read
 from attncli.text.trees import Sentence
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
@@ -28,17 +28,17 @@ def each():
 
 
 def test_sentences_come_in_an_order_of_chance_that_is_always_the_same(minilm, placed, each):
-    texts, again = ([sentence.text for _, _, sentence in read(minilm, placed, None, each)] for _ in range(2))
+    texts, again = ([sentence.text for _, _, sentence in _read(minilm, placed, None, each)] for _ in range(2))
     given = [sentence.text for _, sentence in placed]
     assert texts == again != given and sorted(texts) == sorted(given)
-    lengths = [len(record.tokens) for record, _, _ in read(minilm, placed, None, each)]
+    lengths = [len(record.tokens) for record, _, _ in _read(minilm, placed, None, each)]
     assert min(lengths[:10]) < np.median(lengths) < max(lengths[:10])
 
 
 def test_every_record_is_that_of_its_sentence(minilm, placed, each, monkeypatch):
     monkeypatch.setattr(type(minilm), "batch_tokens", 60)
-    monkeypatch.setattr(sentences, "AT_ONCE", 15)
-    found = [(record.tokens, file, sentence) for record, file, sentence in read(minilm, placed, None, each)]
+    monkeypatch.setattr(counting, "SHUFFLED", 15)
+    found = [(record.tokens, file, sentence) for record, file, sentence in _read(minilm, placed, None, each)]
     assert len(found) == len(placed) and {file for _, file, _ in found} == {TREEBANK}
     for tokens, _, sentence in found:
         assert tokens.ids == minilm.tokenizer.encode(sentence.text).ids
@@ -52,24 +52,24 @@ def test_maps_do_not_depend_on_how_many_cores_there_are(minilm, placed, monkeypa
     maps = []
     for cores, threads in ((1, 1), (3, 2)):
         with pool(cores, threads) as each:
-            maps.append([record.weights for record, _, _ in read(minilm, placed, None, each)])
+            maps.append([record.weights for record, _, _ in _read(minilm, placed, None, each)])
     assert all(np.array_equal(one, other) for one, other in zip(*maps, strict=True))
 
 
 def test_what_can_not_be_read_whole_comes_first_with_its_reason(minilm, each):
     odd = Sentence(["\x01"], [None], ["root"], 9)
-    found = list(read(minilm, [("a", chain(3)), ("b", chain(600)), ("c", odd), ("d", chain(2))], None, each))
+    found = list(_read(minilm, [("a", chain(3)), ("b", chain(600)), ("c", odd), ("d", chain(2))], None, each))
     assert [(file, isinstance(record, str)) for record, file, _ in found[:2]] == [("b", True), ("c", True)]
     assert "512 tokens" in found[0][0] and "no token" in found[1][0]
     assert {file for _, file, _ in found[2:]} == {"a", "d"}
 
 
 def test_what_a_decoder_does_not_write_whole_comes_last_in_its_order(foreign, each, monkeypatch):
-    written = sentences.written
+    written = counting._written
     monkeypatch.setattr(
-        sentences, "written", lambda model, sentence: None if sentence.line % 2 else written(model, sentence)
+        counting, "_written", lambda model, sentence: None if sentence.line % 2 else written(model, sentence)
     )
     given = [("a", Sentence(["cat", "sat"], [1, None], ["nsubj", "root"], line)) for line in range(12)]
-    found = list(read(foreign("t5"), given, "decoder", each))
+    found = list(_read(foreign("t5"), given, "decoder", each))
     assert [(one[0], one[2].line) for one in found[6:]] == [(NOT_WRITTEN, line) for line in range(1, 12, 2)]
     assert {one[2].line for one in found[:6]} == set(range(0, 12, 2)) and found[0][2].line != 0

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 from records import record_of
 from treebanks import CAT, corpora, plain, pointing, tally_of
 
-from attncli.analysis.probing import guesses
-from attncli.analysis.tally import ALL, NOBODY, Skipped, Tally, check_tally, strongest_words, tally, word_maps
 from attncli.analysis.words import merge_words
+from attncli.features.probe.tally import (
+    ALL,
+    NOBODY,
+    Skipped,
+    Tally,
+    check_tally,
+    guesses,
+    strongest_words,
+    tally,
+    word_maps,
+)
 from attncli.text.trees import Sentence
 
 

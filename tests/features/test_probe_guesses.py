@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from records import record_of
 from treebanks import CAT, corpora, pointing, sentences, tally_of
 
-from attncli.analysis.probing import Probed, TreebankTally, guesses, layer_trees
-from attncli.analysis.tally import ALL, DIRECTIONS, Tally
+from attncli.features.probe.tally import ALL, DIRECTIONS, Probed, Tally, TreebankTally, guesses, layer_trees
 
 
 def test_one_sentence_by_hand():

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from treebanks import CAT, corpora, plain, tally_of
 
-from attncli.analysis.tally import Tally
-from attncli.corpus.counted_trees import CountedTrees
 from attncli.corpus.treebank import TreebankReading
+from attncli.features.probe.counting import CountedTrees
+from attncli.features.probe.tally import Tally
 from attncli.models.opening import Opening
 
 TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankReading(), None, layers=2, heads=3, threads=1)

@@ -1,7 +1,6 @@
-"""Which heads find syntactic heads, as a picture; made of what `probe --json` prints.
+"""Draw the heads that know syntactic heads: a bar per relation, and below a bar per layer.
 
-A row a relation, and below a row a layer: a bar for the best head, a mark for what it is to be compared with, and
-the numbers that the terminal's tables have.
+A bar is the best head, and a mark is its baseline. Beside them stand the numbers of the terminal's tables.
 """
 
 from collections.abc import Sequence
@@ -12,8 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attncli.base.palette import HEAD_COLOURS
-from attncli.render.captions import probe
-from attncli.render.captions.probe import FEW, direction, head_name, interval, percent
+from attncli.features.probe import (
+    FEW,
+    SAME,
+    explain_trees,
+    explain_verdicts,
+    percent,
+    relation_cells,
+    title_of,
+)
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
@@ -31,14 +37,14 @@ COLUMN_GAP = 0.18
 FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
 COLUMN_COLOURS = (FOUND, FOUND, FOUND, COMPARED, COMPARED, FAINT, INK)  # of the headings: they are the legend
 GREY = f"in grey: {FEW}"
-SILENT = "#c4c4c4"  # a bar that says nothing
+UNSURE = "#c4c4c4"  # a bar with too few words
 
 
 @dataclass(frozen=True)
 class Row:
-    """What it is of, the length of its bar and the place of its mark (shares; None where there is none), and words.
+    """A row: its label, its bar and its mark as shares (None for none), and its words.
 
-    interval: where the bar could end as well; told: whether the bar says anything.
+    interval: of the bar. sure: False if the bar has too few words.
     """
 
     label: str
@@ -46,12 +52,12 @@ class Row:
     mark: float | None
     texts: list[str]
     interval: Sequence[float] | None = None
-    told: bool = True
+    sure: bool = True
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows under common headings: of the labels, and of each column of words."""
+    """Rows under the headings of the labels and of each column of words."""
 
     label: str
     columns: list[str]
@@ -61,18 +67,17 @@ class Block:
         return [self.columns[place], *(row.texts[place] for row in self.rows)]
 
 
-def probe_figure(document: dict[str, Any]) -> Figure:
-    """Bars for the accuracy of each relation's best head, with a line for its interval and grey where there are too few
-    words to say anything; marks for that of the best offset; below, trees by layer.
+def draw_bars(document: dict[str, Any]) -> Figure:
+    """Draw the accuracy of each relation's best head as a bar, with a line for its interval, and grey if there are too
+    few words; the accuracy of the best offset as a mark; below, the trees by layer.
 
-    Of more than 60 relations the most frequent are drawn, and the picture says so.
-
-    A Notice names characters that no font on this machine has.
+    Of more than 60 relations the most frequent are drawn, with a note. A Notice names characters that no font on this
+    machine has.
     """
-    blocks = [relation_block(document), tree_block(document)]
-    title, *rest = (clean(line) for line in probe.title(document, folders=False).split("\n"))
-    rest += left_out(document["relations"])
-    end = [clean(line) for line in (*probe.verdicts(document).split("\n"), GREY, probe.end(document))]
+    blocks = [_relation_block(document), _tree_block(document)]
+    title = clean(" · ".join(title_of(document, folders=False)))
+    rest = ([SAME] if document["test"] is None else []) + _left_out(document["relations"])
+    end = [clean(line) for line in (*explain_verdicts(document), GREY, explain_trees(document))]
     labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
     columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
     families = fonts.families([title, *rest, *end, *labels, *(text for column in columns for text in column)])
@@ -100,26 +105,18 @@ def probe_figure(document: dict[str, Any]) -> Figure:
         draw_lines(canvas, MARGIN, titles, TITLE, INK)
         draw_lines(canvas, MARGIN + LINE * TITLE * len(titles), notes, NOTE, FAINT)
         for block, top in zip(blocks, tops, strict=False):
-            draw_block(canvas, block, bars, rights, top)
+            _draw_block(canvas, block, bars, rights, top)
         draw_lines(canvas, tops[-1] - GAP, ends, NOTE, FAINT)
     return figure
 
 
-def relation_block(document: dict[str, Any]) -> Block:
+def _relation_block(document: dict[str, Any]) -> Block:
     rows = [
         Row(
             token_label(row["relation"]),
             row["accuracy"],
             row["offset_accuracy"],
-            [
-                f"{head_name(row)} {direction(row)}",
-                percent(row["accuracy"]),
-                interval(row),
-                f"{row['offset']:+d}",
-                percent(row["offset_accuracy"]),
-                str(row["count"]),
-                row["verdict"],
-            ],
+            _words_of(row),
             None if row["interval"]["low"] is None else [row["interval"]["low"], row["interval"]["high"]],
             row["verdict"] != FEW,
         )
@@ -129,7 +126,13 @@ def relation_block(document: dict[str, Any]) -> Block:
     return Block("relation", columns, rows)
 
 
-def tree_block(document: dict[str, Any]) -> Block:
+def _words_of(row: dict[str, Any]) -> list[str]:
+    """Return the words of a relation; its head and direction share a column."""
+    head, direction, *rest = relation_cells(row)
+    return [f"{head} {direction.replace('->', ' → ')}", *rest]
+
+
+def _tree_block(document: dict[str, Any]) -> Block:
     rows = [
         Row(
             f"layer {row['layer']}",
@@ -150,15 +153,15 @@ def tree_block(document: dict[str, Any]) -> Block:
     return Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)
 
 
-def left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
-    """What is said where not all relations are drawn."""
+def _left_out(relations: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the note for relations that are not drawn."""
     if len(relations) <= MOST_ROWS:
         return []
     return [f"the {MOST_ROWS} most frequent of {len(relations)} rows"]
 
 
-def draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float], top: float) -> None:
-    """The headings, a grid in quarters, and each row: label, bar from `left`, mark, words up to each of `rights`."""
+def _draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float], top: float) -> None:
+    """Draw the headings, a grid in quarters, and the rows: label, bar from `left`, mark, words up to `rights`."""
     end = top + ROW * (1 + len(block.rows))
     for quarter in range(5):
         x = left + WHOLE * quarter / 4
@@ -169,9 +172,9 @@ def draw_block(canvas: Axes, block: Block, left: float, rights: Sequence[float],
         write(canvas, right, top + ROW / 2, heading, LABEL, ha="right", color=colour)
     for place, row in enumerate(block.rows):
         y = top + ROW * (place + 1.5)
-        ink = INK if row.told else FAINT
+        ink = INK if row.sure else FAINT
         write(canvas, left - LABEL_GAP, y, row.label, LABEL, ha="right", color=ink)
-        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND if row.told else SILENT)
+        canvas.barh(y, WHOLE * (row.bar or 0), BAR, left=left, color=FOUND if row.sure else UNSURE)
         if row.interval is not None:
             canvas.plot([left + WHOLE * end for end in row.interval], [y, y], color=ink, linewidth=0.8)
         if row.mark is not None:
