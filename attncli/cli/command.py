@@ -52,7 +52,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     path, json = values.get("output_path"), values.get("json", False)
     asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
     asked.given = frozenset(name for name in options_of(feature) if given(context, name))
-    asked.path, asked.shown = path, path is None and not json
+    asked.path, asked.shown, asked.printed = path, path is None and not json, json
     if path is not None:
         check_suffix(path, asked.suffixes(), feature.saved_as)
     if not asked.shown and feature.output is None:

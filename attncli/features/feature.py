@@ -21,7 +21,7 @@ class Feature:
     group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
     calls the content of such a file. output: the file that its command writes without -o. given: the fields that were
     set, where that is known; otherwise those that differ from their defaults. path: the file that the answer is saved
-    to. shown: whether a person sees the answer; False with --json and -o.
+    to. shown: whether a person sees the answer; False with --json and -o. printed: whether --json prints it.
     """
 
     group: ClassVar[str] = ""
@@ -32,6 +32,7 @@ class Feature:
     given: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
     path: Path | None = field(default=None, init=False, repr=False, compare=False)
     shown: bool = field(default=True, init=False, repr=False, compare=False)
+    printed: bool = field(default=False, init=False, repr=False, compare=False)
 
     def report(self, progress: Progress = silent) -> Report:
         """Compute the answer. Raises RequestError for what can't be met."""
