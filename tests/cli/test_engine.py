@@ -19,6 +19,7 @@ from attncli.cli.app import app
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.statistics import document, load_statistics
 from attncli.features.probe.counting import probe_treebank
+from attncli.models.engine import NEEDS_OWN
 from attncli.record.selection import numbered_names
 
 OTHER = ("--engine", "transformers")
