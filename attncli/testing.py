@@ -29,7 +29,7 @@ def assert_attention(module: Any, **options: Any) -> None:
     Raises AssertionError with what `attncli check` says, and RequestError where it can't be checked.
     """
     __tracebackhide__ = True
-    from attncli.checks.theirs.checking import check
+    from attncli.checks.code.check import check
 
     result = check(module, **options)
     if not result.right:

@@ -96,8 +96,8 @@ MISTAKES = (
     ),
     Mistake(
         "similar: rows are the second text's",
-        "cells = credit(one, output) @ credit(other, output).T",
-        "cells = credit(other, output) @ credit(one, output).T",
+        "cells = credit_vectors(one, output) @ credit_vectors(other, output).T",
+        "cells = credit_vectors(other, output) @ credit_vectors(one, output).T",
     ),
     Mistake(
         "similar: the references' terms are no part of the sum",
@@ -209,7 +209,7 @@ MISTAKES = (
         "(1 + self.hits) / (1 + self.random)",
         "self.hits / self.random",
     ),
-    Mistake("limits mix chains", "sums[inner] for inner in smaller(one, within)", "sums[inner] for inner in sums"),
+    Mistake("limits mix chains", "sums[inner] for inner in _smaller(one, within)", "sums[inner] for inner in sums"),
     Mistake("a beam counts every step", "(values[one] if size in counts else 0.0)", "values[one]"),
     Mistake(
         "a label stays where its token was",

@@ -13,9 +13,9 @@ from own_attention import MINE
 
 import attncli
 from attncli import RequestError
-from attncli.effects.asking import Asking
-from attncli.effects.similarity import cosines
-from attncli.effects.trust.evidence import Controls
+from attncli.effects.question import Asking
+from attncli.features.similar import cosines
+from attncli.features.trust import Controls
 from attncli.record import Request
 
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
@@ -62,7 +62,7 @@ def test_keywords_ask_what_an_asking_does(minilm):
 def test_trust_takes_its_controls_by_name(minilm):
     by_name = attncli.trust(minilm, "The cat sat.", permutations=2, rankings=120, seed=3)
     assert by_name.document() == attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120, None, 3)).document()
-    assert repr(by_name).startswith("<Trust of minilm: ")
+    assert repr(by_name).startswith("<TrustResult of minilm: ")
     with pytest.raises(TypeError, match="give one of both"):
         attncli.trust(minilm, "The cat sat.", controls=Controls(2, 120), seed=3)
 
@@ -234,7 +234,7 @@ def test_a_model_is_one_line(minilm, tiny):
         ),
         (
             lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layers="5"),
-            r"<Patch of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
+            r"<PatchResult of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
         ),
         (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),
         (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),

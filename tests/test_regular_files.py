@@ -16,18 +16,18 @@ from shell import in_process
 import attncli
 from attncli import RequestError
 from attncli.align import checkpoint
-from attncli.align.records import model_info
 from attncli.align.translate import load_aligner
 from attncli.analysis.statistics_files import load_statistics
 from attncli.base.held import HeldFile
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
-from attncli.checks.code.subject import opened
+from attncli.checks.code.subject import open_code
 from attncli.cli.texts import read_lines
 from attncli.corpus.inputs.files import Input
 from attncli.corpus.inputs.finding import find_inputs
 from attncli.corpus.inputs.opening import stored
 from attncli.corpus.shards.folder import Local
-from attncli.features import completion
+from attncli.features import completion as completion
+from attncli.features.align import model_of
 from attncli.models import hub
 from attncli.models.config import read_config
 from attncli.models.outputs import modules_of
@@ -71,7 +71,7 @@ LOADERS = {
     "align": ("dot.safetensors", checkpoint.load),
     "the key of a folder of sums": ("plan.json", lambda path: Local(path.parent, "sums").read("plan.json")),
     "a held file": ("state", HeldFile),
-    "a file of code": ("mine.py", lambda path: opened(f"{path}:attention")),
+    "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a file of a corpus": ("a.txt", lambda path: stored(Input("a.txt", str(path), 5, stamp="5 1 1")).__enter__()),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),
 }
@@ -133,7 +133,7 @@ def test_the_hash_of_an_aligner_is_of_a_file(kind, tmp_path):
     aligner.path = tmp_path / "dot.safetensors"
     make_irregular(aligner.path, kind)
     with guarded(aligner.path), pytest.raises(OSError, match=f"{KINDS[kind]}|directory"):
-        model_info(aligner)
+        model_of(aligner)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------

@@ -67,6 +67,16 @@ def entropy(weights: Floats) -> Doubles:
     return result
 
 
+def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doubles:
+    """½ Σ_key |w - w'|: the weight that must move to make one row the other. `[..., query, key]` -> `[..., query]`.
+
+    sinks: the rest of a row, up to 1, is weight that goes to no token, and is counted as one more key.
+    """
+    difference = weights.astype(np.float64) - other.astype(np.float64)
+    distance: Doubles = np.abs(difference).sum(axis=-1) / 2
+    return distance + np.abs(difference.sum(axis=-1)) / 2 if sinks else distance
+
+
 def counted_queries(record: AttentionRecord, layer: int) -> Bools:
     """bool `[query]`: real tokens that may attend to something in this layer, by its number in the model."""
     queries: Bools = ~np.array(record.tokens.padding) & record.mask_of(layer).any(axis=1)

@@ -4,12 +4,9 @@ Above the first layer a token is a mixture already, so a map says little about t
 path from a token down to the input, through attention and through the residual connection beside it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
 import numpy as np
 
-from attncli.base.arrays import Bools, Doubles
+from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError
 from attncli.record import AttentionRecord
 from attncli.record.selection import number_list
@@ -59,41 +56,3 @@ def rollout(steps: Doubles) -> Doubles:
     for layer in range(1, len(steps)):
         rolled[layer] = steps[layer] @ rolled[layer - 1]
     return rolled
-
-
-def shares_record(
-    record: AttentionRecord, layers: Sequence[int], shares: Mapping[str, Doubles], queries: Sequence[int] | None = None
-) -> AttentionRecord:
-    """Shares `[layer, query, input token]` by method as one record, so that they are saved and drawn as maps are.
-
-    It is of a network like the model with a head a method, in their order, and the model's name says so:
-    "minilm (raw, rollout, flow)" has heads 0, 1 and 2. A layer's mask is where a share can be: what a token reaches
-    through this layer and those below. queries: the places of the tokens whose rows they are; by default all.
-    """
-    chosen = list(range(len(record.tokens))) if queries is None else list(queries)
-    numbers = sorted(record.layers)
-    paths = reachable([record.mask_of(layer) for layer in numbers])
-    return replace(
-        record,
-        weights=np.stack(list(shares.values()), axis=1).astype(np.float32),
-        layers=list(layers),
-        heads=list(range(len(shares))),
-        tokens=record.tokens.take(chosen),
-        key_tokens=None if chosen == list(range(len(record.tokens))) else record.tokens,
-        masks=paths[[numbers.index(layer) for layer in layers]][:, chosen],
-        measure="weight" if record.measure == "weight" else "share of norm",
-        model=replace(record.model, name=f"{record.model.name} ({', '.join(shares)})", heads=len(shares)),
-        vectors=None,
-        sinks=False,
-    )
-
-
-def reachable(masks: Sequence[Bools]) -> Bools:
-    """Which input tokens the tokens of each layer have a path to, their own residual among them: `[layer, query, key]`.
-
-    masks: bool `[query, key]` of every layer, from layer 0 on.
-    """
-    paths: Bools = np.stack(masks) | np.eye(len(masks[0]), dtype=bool)
-    for layer in range(1, len(paths)):
-        paths[layer] = paths[layer].astype(np.float32) @ paths[layer - 1].astype(np.float32) > 0
-    return paths

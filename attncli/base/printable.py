@@ -36,6 +36,11 @@ def shorten(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def shorten_start(text: str, length: int = 60) -> str:
+    """Cut the beginning of a path that is long, and make it printable."""
+    return printable(text if len(text) <= length else f"…{text[1 - length :]}")
+
+
 def quoted(text: str) -> str:
     """What somebody typed, in a message: in quotes as Python writes it, so harmless, and cut where that is long."""
     written = repr(text)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from attncli.checks.agreement import difference, precision_of, rows_that_count
-from attncli.checks.laws import first_tokens
 from attncli.checks.lost import Lost, lost_rows
 from attncli.checks.passes import is_half
 from attncli.checks.rounding import LARGEST
@@ -85,8 +84,8 @@ class Both:
         self.layers = list(range(model.config.layers) if layers is None else layers)
         self.whole = whole[:TEXTS]
         most = TOKENS + max(reach or 0 for reach in model.config.reach)
-        self.texts = [first_tokens(one, min(len(one), most)) for one in self.whole]
-        self.plain = [first_tokens(one, len(one) - sum(one.padding)) for one in self.texts]
+        self.texts = [one.take(range(min(len(one), most))) for one in self.whole]
+        self.plain = [one.take(range(len(one) - sum(one.padding))) for one in self.texts]
         self.met: dict[tuple[Any, ...], Theirs] = {}
         self.lost: list[Lost] = []
 

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.masking import total_variation
-from attncli.analysis.patterns import counted_queries, entropy
+from attncli.analysis.patterns import counted_queries, entropy, total_variation
 from attncli.attention import MultiHeadAttention, PositionalScore, combine_masks, masked_softmax
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.models.head import OneHead

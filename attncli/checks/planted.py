@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attncli.analysis.masking import total_variation
+from attncli.analysis.patterns import total_variation
 from attncli.attention import PositionalScore, RotaryScore, window_mask
 from attncli.attention.mistakes import (
     MISTAKES,

@@ -2,10 +2,11 @@
 `attncli.checks.rounding`.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # Each layer rounds its sums again, so errors grow with the depth and with the size of what is added up. Measured on 19
 # families, of 32 to 768 numbers a vector and 4 to 12 layers: at most 13 eps x depth x size. STEPS leaves room for 2.5
@@ -23,7 +24,7 @@ class Tolerance(NamedTuple):
     hidden: float
 
 
-# The flat tolerances of the laws of masks (`attncli.checks.laws`) and of somebody else's attention in one layer.
+# The flat tolerances of the laws of masks (`attncli mask`) and of somebody else's attention in one layer.
 HALF_STEPS = 32
 TOLERANCES = {
     "float64": Tolerance(1e-10, 1e-10),
@@ -33,21 +34,23 @@ TOLERANCES = {
 }
 
 
-def scaled_tolerance(dtype: torch.dtype, depth: int, size: float) -> float:
+def scaled_tolerance(dtype: "torch.dtype", depth: int, size: float) -> float:
     """Return the largest difference that rounding explains, between numbers computed by two correct programs.
 
     depth: how many layers made the numbers. size: of the numbers, from `vector_size` or `weight_size`.
     """
+    import torch
+
     return STEPS * torch.finfo(dtype).eps * depth * size
 
 
-def vector_size(vectors: Tensor) -> float:
+def vector_size(vectors: "Tensor") -> float:
     """Return the largest absolute number of vectors, or 1: norms inside a layer make numbers of about 1."""
     numbers = vectors.abs()
     return max(1.0, float(numbers[numbers.isfinite()].max())) if numbers.isfinite().any() else 1.0
 
 
-def weight_size(weights: Tensor) -> float:
+def weight_size(weights: "Tensor") -> float:
     """Return OF_A_SCORE of the range of the scores behind the weights, or 1. That range is -log of the least weight.
 
     Scores are what is rounded: a weight of 1e-9 beside one of 1 comes from scores that are 20 apart.

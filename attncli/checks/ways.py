@@ -20,7 +20,6 @@ from attncli.attention import MASKS
 from attncli.base.errors import Notice, RequestError
 from attncli.checks.agreement import Way, difference, worst
 from attncli.checks.beside import Both, NothingToCompare, allowed_by_hand, beginning
-from attncli.checks.laws import first_tokens, pad_some
 from attncli.checks.lost import lost_rows
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.ways_of_gradients import gradients
@@ -69,7 +68,7 @@ def together(both: Both) -> float:
     for one in both.plain:
         backwards = one.take(range(len(one) - 1, -1, -1))
         for length in (len(one) // 2 or 1, len(one), len(one) // 3 or 1):
-            mixed += [first_tokens(one, length), first_tokens(backwards, length)]
+            mixed += [one.take(range(length)), backwards.take(range(length))]
     taken = list(both.taken(mixed))
     strayed = sum(one.tokens != text for one, text in zip(taken, mixed, strict=True))
     return worst([float(strayed), *map(both.apart, taken)])
@@ -112,10 +111,10 @@ def pair(both: Both) -> float:
 def halves(both: Both) -> list[tuple[Tokens, Tokens]]:
     """Each text, and the first half of it: without [PAD], and with it, where there is room, both to the same length."""
     tokenizer = both.model.tokenizer
-    parts = [(part, one) for one in both.plain for part in (one, first_tokens(one, len(one) // 2 or 1))]
+    parts = [(part, one) for one in both.plain for part in (one, one.take(range(len(one) // 2 or 1)))]
     if tokenizer.pad_id is None:
         return [(part, part) for part, _ in parts]
-    return [(part, tokenizer.pad(part, len(pad_some(both.model, one, None)))) for part, one in parts]
+    return [(part, tokenizer.pad(part, len(both.model.tokenizer.pad_some(one)))) for part, one in parts]
 
 
 def padded(both: Both) -> list[Tokens]:
@@ -147,7 +146,7 @@ def crowd(both: Both) -> list[tuple[Tokens, Tokens]]:
     if tokenizer.pad_id is None:
         whole, other = (text, text), (text.take(range(len(text) - 1, -1, -1)),) * 2
     else:
-        half = first_tokens(text, len(text) // 2 or 1)
+        half = text.take(range(len(text) // 2 or 1))
         length = max(len(text), min(math.isqrt(CACHED // (2 * heads)) + 1, tokenizer.max_tokens))
         whole, other = ((part, tokenizer.pad(part, length)) for part in (text, half))
     length = len(whole[1])

@@ -8,12 +8,10 @@ from torch import Tensor
 
 from attncli.checks.agreement import difference, worst
 from attncli.checks.beside import Both, NothingToCompare
-from attncli.checks.laws import pad_some
 from attncli.checks.passes import is_half
-from attncli.effects.copies import Unchanged
-from attncli.effects.gradients import gate_gradients
-from attncli.effects.questions import Left, Question
-from attncli.effects.trust.relevance import slopes
+from attncli.effects.change import Unchanged
+from attncli.effects.gradients import gate_gradients, slopes
+from attncli.effects.question import Left, Question
 from attncli.models.transformers_peer import Reference
 from attncli.text.tokens import Tokens
 
@@ -68,7 +66,7 @@ def gradients(both: Both) -> float:
         raise NothingToCompare("gradients go through all layers, and some are not compared")
     if is_half(both.model.dtype):
         raise NothingToCompare(f"gradients in {both.model.dtype_name} are mostly rounding")
-    text = Unchanged.of(both.model, pad_some(both.model, both.plain[0], None), "causal")
+    text = Unchanged.of(both.model, both.model.tokenizer.pad_some(both.plain[0]), "causal")
     asked = Along(text, both.rows(text.tokens))
     theirs = their_gradients(both.reference, text.tokens, text.mask, lambda last: asked([last])[0])
     weighted = theirs.weights.double() * theirs.of_weights.double()

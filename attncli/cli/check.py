@@ -1,6 +1,6 @@
 """attncli check: find out whether somebody's attention is right, and if not, which mistake it has."""
 
-from contextlib import suppress
+import ast
 from typing import Annotated, Any
 
 import typer
@@ -84,11 +84,11 @@ def check(
 ) -> None:
     """Check your own attention, and find the mistake.
 
-    Your code runs in its own process on many kinds of inputs, masks and precisions, beside the formula. The known
-    mistake that gives the same numbers is named. Exit code 0: right, 1: wrong, 2: can't be checked.
+    Your code runs in its own process on many kinds of inputs, masks and precisions, and is compared with the formula.
+    The known mistake that gives the same numbers is named. Exit code 0: right, 1: wrong, 2: can't be checked.
 
     \b
-    An adapter at the end of the file, for what can't be found out:
+    An adapter at the end of the file, if its names don't explain how it is called:
       class Adapter(MyAttention):
           def __init__(self, dim, heads): super().__init__({"n": heads, "d": dim})
           def forward(self, x): return super().forward({"x": x})["out"]
@@ -108,16 +108,23 @@ def check(
         refuse(context, "without -m", "text", "layer", "head")
     check_number("--time-limit", seconds, SHORTEST, LONGEST)
     check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
-    given = {name: value(said) for name, said in pairs("--give", give).items()}
-    wanted = {"layout": layout, "means": means, "map": pairs("--map", map), "give": given, "nowhere": nowhere}
-    real = None if model is None else layer_of(model, text, layer, head)
+    arguments = {name: parse_value(text) for name, text in parse_pairs("--give", give).items()}
+    mapped = parse_pairs("--map", map)
+    real = None if model is None else locate_layer(model, text, layer, head)
     from attncli.checks.code.process import Checking
     from attncli.cli.progress import progress
 
-    with progress(None, "checks") as advance, Checking(what, wanted, real, seconds, gigabytes) as checking:
+    chosen = {"layout": layout, "means": means, "map": mapped, "give": arguments, "nowhere": nowhere}
+    with progress(None, "checks") as advance, Checking(what, chosen, real, seconds, gigabytes) as checking:
         from attncli.render.terminal import checked  # while the other process imports torch
 
-        document = checking.result(advance)
+        try:
+            document = checking.result(advance)
+        except RequestError as error:
+            reason, *adapter = str(error).split("\n")
+            for line in adapter:
+                output.say(line)
+            raise RequestError(reason.rstrip(":")) from error
     verdicts = [one["holds"] for one in document["checks"]]
     if not document["right"] and False not in verdicts:
         why = document["checks"][0]["note"] if verdicts else document["verdict"]
@@ -130,7 +137,7 @@ def check(
         raise typer.Exit(WRONG)
 
 
-def layer_of(model: str, text: str | None, layer: str, head: str) -> dict[str, Any]:
+def locate_layer(model: str, text: str | None, layer: str, head: str) -> dict[str, Any]:
     """Find the model's files. Return what the other process needs to load the layer."""
     from attncli.cli.texts import read_inputs
     from attncli.models.hub import locate
@@ -141,23 +148,23 @@ def layer_of(model: str, text: str | None, layer: str, head: str) -> dict[str, A
     return {"place": files, **one._asdict(), "layer": layer, "head": head}
 
 
-def pairs(option: str, said: list[str] | None) -> dict[str, str]:
+def parse_pairs(option: str, given: list[str] | None) -> dict[str, str]:
     """Split each NAME=VALUE. Raises RequestError for anything else."""
-    found = {}
-    for one in said or ():
+    pairs = {}
+    for one in given or ():
         name, equals, value = one.partition("=")
         if not (name and equals and value):
             raise RequestError(f"{option} {quoted(one)} is no NAME=VALUE")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
-def value(said: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return a number, True, False or None, or the word itself."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(said)
-    return {"True": True, "False": False, "None": None}.get(said, said)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def check_number(option: str, number: float, least: float, most: float) -> None:

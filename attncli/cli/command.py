@@ -1,6 +1,7 @@
 """A feature as a command: its options as Typer's, what it prints and saves, its exit code."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
@@ -64,17 +65,20 @@ def deliver(report: Report, path: Path | None, json: bool, context: typer.Contex
     """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
     if json:
         output.text(report.json())
+    elif report.verbatim is not None:
+        output.text([report.verbatim])
     elif path is None or report.partial:
         from attncli.report.terminal import lines_of
 
         canvas = replace(output.canvas(), typed=partial(hints.next_line, context))
         output.show(*lines_of(report.title, report.parts, canvas))
+    sys.stdout.flush()
     if report.partial:
         raise typer.Exit(output.INTERRUPTED)
     if path is not None:
         report.save(path)
         output.file(path, json)
-    if report.next is not None:
+    if report.next is not None and not (path and "output_path" in report.next.options):
         hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)

@@ -12,7 +12,7 @@ from attncli.cli.given import given
 from attncli.cli.texts import STDIN
 
 if TYPE_CHECKING:
-    from attncli.text.tokens import Tokens
+    pass
 
 # What says which maps a command is about: where another can't take one of these, it would be about others.
 SAME = ("saved", "model", "engine", "pair", "file", "mask", "pad_to", "measure", "which", "target")
@@ -36,14 +36,6 @@ def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str
     """Return what to type to run `command` on the same text and model; None with --quiet, or where it can't be."""
     lines = [] if output.QUIET else typed(context, command, dict(options))
     return lines[0] if lines else None
-
-
-def last_word(tokens: "Tokens") -> str:
-    """The last word of a text as --query takes it: a token to look at that is surely there."""
-    words = [place for place, special in enumerate(tokens.special) if not special and tokens.text[place].isalnum()]
-    place = words[-1] if words else 0
-    token = tokens.text[place]
-    return token if token.isalpha() and tokens.text.index(token) == place else str(place)
 
 
 def typed(context: Context, command: str, options: dict[str, Any]) -> list[str]:

@@ -72,12 +72,19 @@ def panels_page(
         "ramp": list(WEIGHTS),
         "texts": [axis_entry(rows) | text],
         "start": {"view": "matrix"},
-        "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
         "panels": shown,
         "heading": heading,
         "says": f"{printable(captions[0])}." if captions else "",
         "between": BETWEEN[between],
-        "about": [*map(printable, captions[1:]), f"made by attncli {__version__}"],
+    }
+    return compared_page(heading, description, captions[1:], chunks)
+
+
+def compared_page(heading: str, description: dict[str, Any], about: Sequence[str], chunks: Chunks[str]) -> str:
+    """Return the page of maps beside each other, with the sentences below them and the colours around 0."""
+    description = description | {
+        "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
+        "about": [*map(printable, about), f"made by attncli {__version__}"],
     }
     return assembled(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.there)
 

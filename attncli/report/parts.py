@@ -103,6 +103,11 @@ class Panel:
     about: str = ""
 
     @property
+    def heading(self) -> str:
+        """The name, and the sentence about it."""
+        return ": ".join(filter(None, [self.name, self.about]))
+
+    @property
     def largest(self) -> float:
         """The largest size of a value; 0 where all cells are hidden."""
         import numpy as np
@@ -116,7 +121,8 @@ class Maps(Part):
 
     rows of panels: a picture draws them as rows under each other. scale: the name and unit of the values. signed: the
     colours go from below 0 to above 0; otherwise values are weights from 0 to 1. apart: each map has a scale of its
-    own, up to its largest value. most: the value with the full colour; by default the largest one.
+    own, up to its largest value. most: the value with the full colour; by default the largest one. held: the place of
+    a row that stands out in a picture.
     """
 
     panels: Sequence[Sequence[Panel]]
@@ -127,6 +133,7 @@ class Maps(Part):
     apart: bool = False
     most: float | None = None
     headings: Sequence[str] = ()
+    held: int | None = None
 
     @property
     def every(self) -> list[Panel]:

@@ -1,7 +1,7 @@
 """A report: the result of a feature as a title, parts that any medium can show, and a document."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +22,10 @@ class Report:
     """The result of a feature.
 
     title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
-    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report.
-    holds: False where a check said no. partial: it was interrupted, and holds what there was by then.
+    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report. files:
+    how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
+    is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
+    was by then.
     """
 
     title: Sequence[str]
@@ -31,6 +33,8 @@ class Report:
     document: Callable[[], dict[str, Any]]
     rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
     picture: Sequence[Part] | None = None
+    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    verbatim: str | None = None
     holds: bool | None = None
     partial: bool = False
     next: NextCommand | None = None
@@ -50,13 +54,15 @@ class Report:
         yield as_text(self.document())
 
     def save(self, path: str | Path) -> None:
-        """Save by suffix: a picture, a page, .json or .csv; a file appears whole or not at all.
+        """Save by suffix: a picture, a page, .json, .csv or one of `files`; a file appears whole or not at all.
 
         Raises RequestError for another suffix, and for a picture or a page of a report that has none.
         """
         path = Path(path)
-        suffix = check_suffix(path, (*PICTURES, PAGE, *DOCUMENTS), "a report")
-        if suffix in DOCUMENTS:
+        suffix = check_suffix(path, (*PICTURES, PAGE, *dict.fromkeys([*DOCUMENTS, *self.files])), "a report")
+        if suffix in self.files:
+            self.files[suffix](path)
+        elif suffix in DOCUMENTS:
             document = self.document()
             save_document(document, self.rows(document), path)
         elif suffix == PAGE:

@@ -620,7 +620,7 @@ def beside(panels: Sequence[list[Text]], width: int) -> list[Text]:
 # --- reports ------------------------------------------------------------------------------------------
 
 LONGEST_LIST = 24  # lines of a map of weights, at most
-ROW_LABEL = 14  # columns of a row's label
+ROW_LABEL = 14  # columns of a row's label, at least; more on a wide canvas
 
 
 def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> list[RenderableType]:
@@ -678,7 +678,7 @@ def printable_lines(text: str) -> str:
 def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
     """Return the labels of a map's rows with their positions, all of one width."""
     names = [visible(label) for label in axis.labels]
-    width = min(ROW_LABEL, max(map(cell_len, names), default=0))
+    width = min(max(ROW_LABEL, canvas.width // 4), max(map(cell_len, names), default=0))
     numbers = [f"{place:>3} " for place in axis.places] if axis.numbers is not None else [""] * len(names)
     return [f"{number}{to_width(name, width, canvas)}" for number, name in zip(numbers, names, strict=True)]
 
@@ -746,7 +746,8 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         most = part.most or largest or 1.0
         unit, words = in_units(largest) if part.digits is None else (1.0, "")
         digits = 1 if part.digits is None else part.digits
-        wide = SIGNED_WIDTH if part.signed else HEAD_WIDTH
+        widths = (SIGNED_WIDTH, SIGNED_WIDTH - 1) if part.signed else (HEAD_WIDTH,)
+        wide = min(widths)
 
         def cell(
             row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
@@ -757,11 +758,11 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             return Text(f"{value / unit:>{wide}.{digits}f}", style=style)
 
         yield Text()
-        if panel.about or panel.name:
-            yield Prose(panel.about or panel.name, canvas.strong)
+        if panel.heading:
+            yield Prose(panel.heading, canvas.strong)
         if words:
             yield Text(words, style=canvas.faint)
-        yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
+        yield from head_grid(part.layers, part.heads, cell, canvas, widths)
 
 
 def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:

@@ -327,6 +327,15 @@ class Tokenizer:
             written=tokens.written + [""] * more,
         )
 
+    def pad_some(self, tokens: Tokens, length: int | None = None, some: int = 4) -> Tokens:
+        """Append [PAD] up to `length` tokens; without it, at most `some` of them, if there is [PAD] and room for it.
+
+        Raises RequestError as `pad` does.
+        """
+        if length is not None:
+            return self.pad(tokens, length)
+        return tokens if self.pad_id is None else self.pad(tokens, min(len(tokens) + some, self.max_tokens))
+
     @classmethod
     def from_directory(
         cls,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import attention_records, cross_records, layered_records, record_of, tokens
 
-from attncli.analysis.patterns import counted_queries, entropy, most_attended, strongest, summarise
+from attncli.analysis.patterns import counted_queries, entropy, most_attended, strongest, summarise, total_variation
 from attncli.analysis.statistics import PATTERNS
 from attncli.record import AttentionRecord
 
@@ -213,3 +213,29 @@ def test_a_key_of_another_text_is_neither_the_query_nor_its_neighbour(record):
         weights = record.map(layer, head)[counted_queries(record, layer)]
         assert summary.shares["first"] == pytest.approx(weights[:, 0].mean(), abs=1e-6)
         assert summary.shares["separator"] == pytest.approx(weights[:, -1].mean(), abs=1e-6)
+
+
+def test_total_variation_by_hand():
+    some = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], dtype=np.float32)
+    more = np.array([[0, 1, 0], [0.5, 0.5, 0], [0.5, 0.3, 0.2]], dtype=np.float32)
+    assert total_variation(some, more) == pytest.approx([1, 0, 0.3])
+
+
+@given(attention_records(), attention_records())
+def test_total_variation_is_a_distance_up_to_one(some, more):
+    length = min(len(some.tokens), len(more.tokens))
+    a, b = (
+        one.weights[0, 0, :length, :length] / one.weights[0, 0, :length, :length].sum(axis=-1, keepdims=True)
+        for one in (some, more)
+    )
+    assert total_variation(a, a).max() == 0
+    assert total_variation(a, b) == pytest.approx(total_variation(b, a))
+    assert total_variation(a, b).max() <= 1 + 1e-6
+
+
+def test_what_goes_to_a_sink_is_weight_that_moves_too():
+    """As if the rest of each row were one more key."""
+    some, more = np.array([[0.5, 0.2], [0.1, 0.1]]), np.array([[0.25, 0.1], [0.6, 0.1]])
+    whole = [np.column_stack([rows, 1 - rows.sum(axis=1)]) for rows in (some, more)]
+    assert total_variation(some, more, sinks=True) == pytest.approx(total_variation(*whole))
+    assert total_variation(some, more, sinks=True)[0] != pytest.approx(total_variation(some, more)[0])

@@ -1,4 +1,4 @@
-"""Rollout: the paper's definition, cases computed by hand, and records made of it."""
+"""Rollout: the paper's definition, and cases computed by hand."""
 
 from dataclasses import replace
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, layered_records, record_of
+from records import attention_records, cross_records, record_of
 
-from attncli import load_record
-from attncli.analysis.rollout import mean_maps, reachable, residual_steps, rollout, shares_record
+from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.base.errors import RequestError
 
 
@@ -68,43 +67,3 @@ def test_a_layer_on_the_way_down_must_be_there():
 def test_cross_attention_leads_elsewhere(record):
     with pytest.raises(RequestError, match="--which encoder or decoder"):
         residual_steps(record)
-
-
-def window(width: int) -> np.ndarray:
-    """So many tokens on either side, of 6."""
-    return np.abs(np.subtract.outer(range(6), range(6))) <= width
-
-
-def test_a_window_reaches_further_in_every_layer_and_the_future_stays_hidden():
-    np.testing.assert_array_equal(reachable([window(1)] * 5), [window(width) for width in (1, 2, 3, 4, 5)])
-    np.testing.assert_array_equal(reachable([window(1), window(2), window(0)]), [window(1), window(3), window(3)])
-    np.testing.assert_array_equal(reachable([np.tri(6, k=-1, dtype=bool)] * 3), [np.tri(6, dtype=bool)] * 3)
-    np.testing.assert_array_equal(reachable([np.zeros((3, 3), dtype=bool)] * 2), [np.eye(3, dtype=bool)] * 2)
-
-
-@given(attention_records(padding=1))
-def test_a_record_of_shares_says_what_it_is_and_no_share_is_where_the_mask_forbids_it(record):
-    shares = {"raw": mean_maps(record), "rollout": rollout(residual_steps(record))}
-    made = shares_record(record, record.layers, shares)
-    assert made.model.name == "made-up (raw, rollout)" and (made.heads, made.model.heads) == ([0, 1], 2)
-    np.testing.assert_allclose(made.weights[:, 1], shares["rollout"], rtol=1e-6)
-    assert (made.weights[..., ~made.mask] == 0).all()
-
-
-@given(layered_records(padding=1), st.data())
-def test_the_mask_of_a_layer_of_shares_is_where_its_rollout_can_be(record, data):
-    """The layers of the record may lie in any order, and not all may be asked for."""
-    layers = data.draw(st.lists(st.sampled_from(record.layers), min_size=1, unique=True))
-    rolled = rollout(residual_steps(record))
-    turned = record.select(layers=data.draw(st.permutations(record.layers)))
-    made = shares_record(turned, layers, {"rollout": rolled[layers]})
-    np.testing.assert_array_equal(made.masks, rolled[layers] > 0)
-
-
-def test_a_record_of_shares_is_saved_and_loaded(tmp_path):
-    record = record_of(np.full((2, 3, 4, 4), 1 / 4))
-    made = shares_record(record, [1], {"rollout": rollout(residual_steps(record))[[1]]})
-    made.save(tmp_path / "rollout.safetensors")
-    loaded = load_record(tmp_path / "rollout.safetensors")
-    np.testing.assert_array_equal(loaded.weights, made.weights)
-    assert (loaded.model, loaded.layers, loaded.heads) == (made.model, [1], [0])

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attncli import RequestError, load_model
-from attncli.align import checkpoint, recurrent, train
-from attncli.analysis.following import METHODS
+from attncli.align import checkpoint, networks, train
 from attncli.analysis.statistics import FIGURES, LINEAR, MEANING, PATTERNS, Counting
 from attncli.attention import MASKS
 from attncli.base import choices
@@ -45,11 +44,10 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
     ("choice", "registry"),
     [
         (choices.Mask, MASKS),
-        (choices.Method, METHODS),
         (choices.Figure, MEANING),
         (choices.Attention, checkpoint.SIZES),
         (choices.Attention, train.STEPS),
-        (choices.Attention, [*recurrent.SCORE_NAMES, "transformer"]),
+        (choices.Attention, [*networks.SCORE_NAMES, "transformer"]),
         (choices.Against, THEIR_OWN),
     ],
 )

@@ -9,7 +9,7 @@ from checkpoints import FAMILIES, PECULIAR
 from torch import Tensor
 
 from attncli import RequestError, load_model
-from attncli.analysis.masking import total_variation
+from attncli.analysis.patterns import total_variation
 from attncli.attention.mistakes import MISTAKES
 from attncli.checks.looks import HeadInLayer
 from attncli.checks.passes import AttentionInputs

@@ -189,10 +189,9 @@ def at_no_terminal(monkeypatch):
 
 def without_terminal(patch: pytest.MonkeyPatch) -> None:
     """Let the explorer and the server show the first text, and end."""
-    from attncli.cli import explore
+    from attncli.features import explore
     from attncli.live.explorer.app import Explorer
     from attncli.live.explorer.panes import StatusPane
-    from attncli.live.server import running
 
     async def until_answered(app: Explorer) -> str:
         """What stands in the line of the status then."""
@@ -208,9 +207,9 @@ def without_terminal(patch: pytest.MonkeyPatch) -> None:
     async def end(*_: Any) -> None:
         pass
 
-    patch.setattr(explore, "check_terminal", lambda: None)
+    patch.setattr(explore, "_check_terminal", lambda: None)
     patch.setattr(Explorer, "run", show)
-    patch.setattr(running, "run", end)
+    patch.setattr("uvicorn.Server.serve", end)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from nearness import eager, same_weights
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.asking import Asking, question
-from attncli.effects.changes import Reweigh, uniform
-from attncli.effects.trust.evidence import likeliest
+from attncli.effects.change import Reweigh, uniform
+from attncli.effects.question import Asking, question
 from attncli.features.cut import Scissors
+from attncli.features.trust import likeliest
 
 
 @pytest.fixture(scope="module")

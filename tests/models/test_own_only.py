@@ -7,7 +7,7 @@ from foreign_checkpoints import TEXT
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.similarity import cosines
+from attncli.features.similar import cosines
 from attncli.models.engine import NEEDED, why_no_encoder
 from attncli.models.head import one_head
 from attncli.models.loading import load_own

@@ -15,7 +15,7 @@ from attncli import load_model
 from attncli.analysis.statistics import Counting
 from attncli.attention import MASKS
 from attncli.corpus.batch_sums import BatchSums, BlockSums
-from attncli.effects.changes import Changed, Put
+from attncli.effects.change import Changed, Put
 from attncli.models.block import Tap
 from attncli.models.rows import as_rows
 from attncli.models.taken import read_by

@@ -5,16 +5,23 @@ import numpy as np
 import pytest
 from browsers import without_isolates
 from page.test_browser_safety import HOSTILE, of_tokens
-from records import an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
-from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import ablation_page, difference_page
+from attncli.base.palette import SIGNED as CHANGES
+from attncli.features.diff import difference_report
+from attncli.report.page import page_of
 
 pytestmark = pytest.mark.slow
 
 MAPS = ["A", "B", "B − A"]
 LEAST = 0.1  # of the largest change, from which on a cell has a sign
+
+
+def page_of_two(found):
+    """Return the page of `attncli diff`."""
+    report = difference_report(found)
+    return page_of(report.title, report.parts)
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def causal(random_maps):
 
 @pytest.fixture
 def compared(opened):
-    return lambda found, at="", **how: opened([], at, document=difference_page(found), **how)
+    return lambda found, at="", **how: opened([], at, document=page_of_two(found), **how)
 
 
 def cells(page):

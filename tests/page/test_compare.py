@@ -12,16 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from records import an_ablation, cut_edges, edges_page, record_of
+from records import ablation_page, an_ablation, cut_edges, edges_page, record_of
 
 from attncli.analysis.difference import difference
 from attncli.base.palette import CHANGES_DARK, CHANGES_LIGHT
+from attncli.base.palette import SIGNED as CHANGES
+from attncli.features.diff import difference_report
 from attncli.page.packing import SCALES, unpack_layer
 from attncli.page.payload import scale_entry
-from attncli.render.figures.difference import CHANGES
-from attncli.render.page.compare import ablation_page, difference_page
+from attncli.report.page import page_of
 
 PAPER = {"light": "#ffffff", "dark": "#14161a"}
+
+
+def page_of_two(found):
+    """Return the page of `attncli diff`."""
+    report = difference_report(found)
+    return page_of(report.title, report.parts)
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def described(document):
 
 
 def test_the_page_holds_both_and_how_much_each_head_differs(found):
-    document = difference_page(found)
+    document = page_of_two(found)
     held = described(document)
     assert held["moved"] == pytest.approx(found.moved, abs=5e-7)
     assert (held["start"]["layer"], held["start"]["head"]) == found.heads()[0]
@@ -48,7 +55,7 @@ def test_the_page_holds_both_and_how_much_each_head_differs(found):
             scale = next(scale for scale in SCALES if scale_entry(scale, len(record.keys)).items() <= mask.items())
             np.testing.assert_allclose(unpack_layer(packed, weights.shape, scale), weights, rtol=scale.error)
             assert f"weights of A and B are stored within {100 * scale.error:.2g} % of themselves" in held["about"]
-    assert difference_page(found) == document
+    assert page_of_two(found) == document
 
 
 @pytest.fixture
@@ -75,7 +82,10 @@ def test_the_page_of_an_ablation_holds_every_effect(ablation):
         np.testing.assert_array_equal(floats(document, panel["chunk"]), effects.ravel().astype("<f4"))
     [text] = held["texts"]
     assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
-    assert held["heading"] == "made-up · cosine with <b> 0.5000" and "below 0 the head makes" in held["says"]
+    assert (
+        held["heading"] == "made-up · cosine with <b> 0.5000 · mask padding"
+        and "below 0 the head makes" in held["says"]
+    )
 
 
 def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
@@ -90,7 +100,7 @@ def test_the_page_of_cut_edges_holds_effects_and_weights(edges):
 
 
 def test_a_page_is_whole_and_has_nothing_to_ask_for(found, ablation, edges):
-    for document in (difference_page(found), ablation_page(ablation), edges_page(edges)):
+    for document in (page_of_two(found), ablation_page(ablation), edges_page(edges)):
         check_whole(document)
 
 
@@ -105,7 +115,7 @@ def check_whole(document):
 def test_whatever_the_tokens_are_the_page_has_the_elements_that_it_always_has(tokens):
     made = record_of(np.eye(3))
     hostile = replace(made, tokens=replace(made.tokens, shown=[], text=tokens))
-    pages = [difference_page(difference(made, one)) for one in (made, hostile)]
+    pages = [page_of_two(difference(made, one)) for one in (made, hostile)]
     plain, odd = (re.findall(r"</?[a-z]+", one) for one in pages)
     assert plain == odd
 

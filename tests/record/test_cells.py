@@ -11,11 +11,9 @@ from pictures import maps, said
 from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference
-from attncli.analysis.following import follow, followed_maps
 from attncli.analysis.words import merge_words
+from attncli.features.diff import difference_report
 from attncli.record.cells import drawn, drawn_map, hides, largest_weight, pool
-from attncli.render.figures.difference import difference_figure
-from attncli.render.figures.flow import flow_figure
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head, small_maps
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
@@ -138,19 +136,7 @@ def test_lines_say_what_is_hidden_from_the_query_that_is_held():
 
 def test_a_difference_is_hidden_where_neither_may_look():
     near, far = long_record(1, length=8), long_record(3, length=8)
-    figure = difference_figure(difference(near, far))
+    figure = difference_report(difference(near, far)).parts[0].figure([])
     first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
     assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
     assert np.array_equal(change, ~(near.mask | far.mask)) and said(figure).count("hidden") == 1
-
-
-def test_of_what_is_followed_only_what_no_path_leads_to_is_hidden():
-    one = long_record(1, length=7)
-    record = replace(one, weights=one.weights.repeat(3, axis=0), layers=[0, 1, 2], masks=one.mask)
-    record = replace(record, model=replace(record.model, layers=3))
-    found = follow(record, [0, 2], methods=["raw", "rollout"])
-    reach = abs(np.arange(7)[:, None] - np.arange(7))
-    for name, reaches in (("raw", (1, 1)), ("rollout", (1, 3))):
-        for place, far in enumerate(reaches):
-            assert np.array_equal(np.isnan(followed_maps(found)[name][place]), reach > far)
-    assert said(flow_figure(found)).count("hidden") == 1

@@ -1,10 +1,10 @@
-"""Multi-head attention with every step a field of its own, so that any of them can be another.
+"""Multi-head attention with every step a field, so that any step can be replaced.
 
-In the order in which they are taken:
+The steps in their order:
 
     projections ─ split ─ norm ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
 
-The defaults are right: the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
+The defaults are right: they give the same numbers as `MultiHeadAttention` and `attend`, which are written to be read.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Projections(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Who may look at whom; what is None or False hides nothing.
+    """The masks. None and False hide nothing.
 
     padding: bool `[batch, key]`, True at real tokens. pairs: bool, broadcasts to `[batch, head, query, key]`.
     """
@@ -49,10 +49,10 @@ class Seen(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What attention is given.
+    """The inputs of attention.
 
-    With projections query `[batch, query, d_model]`, key and value `[batch, key, d_memory]`; without, the three are
-    heads' already, `[batch, head, token, d]`.
+    With projections: query `[batch, query, d_model]`, key and value `[batch, key, d_memory]`. Without projections:
+    query, key and value of the heads, `[batch, head, token, d]`.
     """
 
     query: Tensor
@@ -66,7 +66,7 @@ class Inputs(NamedTuple):
 class Result(NamedTuple):
     """output `[batch, query, d_model]`, of heads `[batch, head, query, d_v]`; weights `[batch, head, query, key]`.
 
-    nowhere: bool `[batch, head, query]`, True where a query may see nothing; None where that is nowhere.
+    nowhere: bool `[batch, head, query]`, True where a query may see nothing; None without a mask.
     """
 
     output: Tensor
@@ -75,13 +75,13 @@ class Result(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Of a head, of all heads together."""
+    """The width of one head, and that of all heads together."""
 
     d_k: int
     d_model: int
 
 
-# --- the steps, as they should be -----------------------------------------------------------------------
+# --- the right steps -----------------------------------------------------------------------
 
 
 def same(x: Any) -> Any:
@@ -89,17 +89,17 @@ def same(x: Any) -> Any:
 
 
 def first(queries: int, keys: int) -> int:
-    """The place of the first query among the keys: the queries are the last tokens."""
+    """Return the position of the first query among the keys: the queries are the last tokens."""
     return keys - queries
 
 
 def causal(queries: int, keys: int, first: int) -> Tensor:
-    """bool `[query, key]`: no query sees a key behind it."""
+    """Return bool `[query, key]`: no query sees a later key."""
     return torch.ones(queries, keys, dtype=torch.bool).tril(first)
 
 
 def memory(query: Tensor, memory: Tensor) -> Tensor:
-    """What keys and values are made of."""
+    """Return the vectors that keys and values are projected from."""
     return memory
 
 
@@ -114,17 +114,17 @@ def join(x: Tensor) -> Tensor:
 
 
 def unnormed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys as they meet. Here they are not normalised."""
+    """Return queries and keys as they are: the plain formula does not normalise them."""
     return query, key
 
 
 def unplaced(x: Tensor, first: int) -> Tensor:
-    """Queries or keys as the position of each token changes them; `first` is that of the first one. Here not at all."""
+    """Return queries or keys as they are: positions do not change them. first: the position of the first one."""
     return x
 
 
 def share(x: Tensor, heads: int) -> Tensor:
-    """`[batch, key head, token, d]` -> `[batch, head, token, d]`: neighbouring heads share keys and values."""
+    """Repeat `[batch, key head, token, d]` to `[batch, head, token, d]`: neighbouring heads share keys and values."""
     return x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
@@ -146,7 +146,7 @@ def normalise(scores: Tensor) -> Tensor:
 
 
 def forbid(weights: Tensor, mask: Tensor) -> Tensor:
-    """A row in which nothing may be attended to is 0, not NaN."""
+    """Set the weights of hidden keys to 0, so that a fully masked row is 0, not NaN."""
     return weights.masked_fill(~mask, 0.0)
 
 
@@ -158,7 +158,7 @@ def weigh(weights: Tensor, key: Tensor, value: Tensor) -> Tensor:
 class Formula:
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O   (Vaswani et al. 2017, section 3.2.2), step by step.
 
-    Every field is a step, and a function; the defaults are the formula.
+    Every field is a function for one step. The defaults are the formula.
     """
 
     memory: Callable[[Tensor, Tensor], Tensor] = memory
@@ -182,7 +182,7 @@ class Formula:
     join: Callable[[Tensor], Tensor] = join
 
     def __call__(self, inputs: Inputs) -> Result:
-        """Raises whatever torch raises where a variant can't be computed at all."""
+        """Raises an error of torch if a variant can't be computed for these shapes."""
         query, key, value = self.heads(inputs)
         sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1])
         queries, keys = query.shape[-2], key.shape[-2]
@@ -199,7 +199,7 @@ class Formula:
         return Result(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
 
     def mask(self, seen: Seen, queries: int, keys: int) -> Tensor | None:
-        """bool, broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
+        """Return bool that broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
         seen = self.seen(seen)
         mask = combine_masks(
             self.causal(queries, keys, self.first(queries, keys)) if seen.causal else None,
@@ -209,7 +209,7 @@ class Formula:
         return None if mask is None else self.allow(mask)
 
     def heads(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of every head, `[batch, head, token, d]`."""
+        """Return query, key and value of every head, `[batch, head, token, d]`."""
         key, value = (self.memory(inputs.query, x) for x in (inputs.key, inputs.value))
         if inputs.projections is None:
             return inputs.query, self.share(key, inputs.query.shape[1]), self.share(value, inputs.query.shape[1])

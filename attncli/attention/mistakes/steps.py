@@ -1,4 +1,4 @@
-"""Steps of the formula as they should not be, for whoever plants them in it."""
+"""Wrong steps, to replace those of the formula."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causa
 
 
 def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor], Tensor]:
-    """Over these dimensions of `[batch, head, query, key]` together. maximum: whether it is subtracted first."""
+    """Return softmax over these dimensions of `[batch, head, query, key]` together. maximum: subtract it first."""
 
     def normalise(scores: Tensor) -> Tensor:
         most = scores.amax(dims, keepdim=True)
@@ -28,7 +28,7 @@ def without_biases(by: Projections, names: Sequence[str]) -> Projections:
 
 
 def transposed(by: Projections, names: Sequence[str]) -> Projections:
-    """x W in the place of x Wᵀ. Raises RuntimeError where a matrix is not square."""
+    """Use x W instead of x Wᵀ. The formula then raises RuntimeError if a matrix is not square."""
     made = {name: Linear(linear.weight.mT, linear.bias) for name in names if (linear := getattr(by, name)) is not None}
     return by._replace(**made)
 
@@ -46,7 +46,7 @@ def split_by_view(x: Tensor, heads: int) -> Tensor:
 
 
 def split_interleaved(x: Tensor, heads: int) -> Tensor:
-    """Element i is head i mod heads': einops' "b t (d h) -> b h t d"."""
+    """Give element i to head i mod heads: einops' "b t (d h) -> b h t d"."""
     return x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
 
 
@@ -63,7 +63,7 @@ def share_in_turns(x: Tensor, heads: int) -> Tensor:
 
 
 def filled_with(number: float | None, most: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
-    """None: the least number that there is. most: that one too where there is no such number as this."""
+    """Fill hidden scores with a number; None: the least of the dtype. most: at least that of the dtype."""
 
     def hide(scores: Tensor, mask: Tensor) -> Tensor:
         least = torch.finfo(scores.dtype).min
@@ -77,7 +77,7 @@ def added(number: float | None) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def multiplied_and_added(number: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Which is 0 · -inf where half precision has made that of the number."""
+    """Add hidden · number, which is 0 · -inf if half precision turns the number into -inf."""
     return lambda scores, mask: scores + (~mask).to(scores.dtype) * scores.new_tensor(number)
 
 
@@ -98,7 +98,7 @@ def shifted(tokens: int) -> Callable[[int, int, int], Tensor]:
 
 
 def from_the_start(queries: int, keys: int) -> int:
-    """The queries are the first tokens: as torch's fused kernel has it."""
+    """Take the queries for the first tokens, as torch's fused kernel does."""
     return 0
 
 

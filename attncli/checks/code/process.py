@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,10 +20,9 @@ from types import TracebackType
 from typing import Any
 
 from attncli.base import schema
-from attncli.base.errors import RequestError
-from attncli.base.printable import printable, shorten
+from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import printable, shorten, shorten_start
 from attncli.base.untrusted import LONGEST_JSON, parse_json
-from attncli.checks.code.failing import NO_ROOM, in_words, shown
 
 # Not by `-m`, which would run a torch.py in the user's current folder.
 PROGRAM = """
@@ -30,10 +30,7 @@ import sys
 root = sys.argv[1]
 sys.path[:1] = [] if root in sys.path else [root]
 from attncli.checks.code.process import main
-from attncli.checks.theirs.attention.transplant import real_layer
-from attncli.checks.theirs.checking import check_subject
-from attncli.checks.theirs.found import Wanted
-main(lambda subject, wanted, real: check_subject(subject, Wanted(**wanted), real), real_layer)
+main()
 """
 ROOT = str(Path(__file__).parents[3])
 CLOSED = 77  # exit code of a child whose pipes were closed
@@ -42,11 +39,12 @@ GRACE, TICK, SOON = 1.0, 0.1, 0.01  # seconds
 GIGABYTE = 10**9
 KEPT = 1 << 16  # bytes of what it prints
 QUOTED = 60  # characters of its last line that a message has
-LONGEST = 300  # characters of a message
+LONGEST = 300  # characters of a line of a message
+LINES = 5  # of a refusal: the reason, and an adapter
 STEPS = ("loaded", "opened", "made", "called")
 
 
-def having(**inside: schema.Check) -> schema.Check:
+def with_fields(**inside: schema.Check) -> schema.Check:
     """Check an object that has these fields, and perhaps others."""
 
     def check(value: Any, what: str) -> None:
@@ -59,17 +57,17 @@ def having(**inside: schema.Check) -> schema.Check:
 
 TEXT = schema.name(10**6)
 MAP = schema.each(schema.each(schema.anything))  # record_of checks its numbers
-CHECK = having(name=TEXT, holds=schema.maybe(schema.flag()), difference=schema.maybe(schema.real()), note=TEXT)
-DOCUMENT = having(
+CHECK = with_fields(name=TEXT, holds=schema.maybe(schema.flag()), difference=schema.maybe(schema.real()), note=TEXT)
+DOCUMENT = with_fields(
     name=TEXT,
     kind=TEXT,
     checks=schema.each(CHECK),
     conventions=schema.each(TEXT),
-    diagnosis=schema.each(having(remedy=TEXT, line=schema.maybe(schema.whole()), text=TEXT)),
+    diagnosis=schema.each(with_fields(remedy=TEXT, line=schema.maybe(schema.whole()), text=TEXT)),
     smallest=schema.maybe(TEXT),
     hint=schema.maybe(TEXT),
     maps=schema.maybe(
-        having(
+        with_fields(
             layer=schema.whole(),
             head=schema.whole(),
             tokens=schema.each(TEXT),
@@ -81,27 +79,27 @@ DOCUMENT = having(
     verdict=TEXT,
     right=schema.flag(),
 )
-MESSAGE = schema.fields({}, {"step": schema.one_of(STEPS), "refused": schema.name(None), "found": DOCUMENT})
+MESSAGE = schema.fields({}, {"step": schema.one_of(STEPS), "notice": TEXT, "refused": TEXT, "found": DOCUMENT})
 
-# --- the process that asks --------------------------------------------------------------------------------
+# --- the parent process --------------------------------------------------------------------------------
 
 
 class Checking:
     """A check that runs in a process of its own, which ends with this context.
 
-    what: "file.py:Name". wanted: the fields of `Wanted`. real: the arguments of `load`, for a layer whose weights are
-    put into it. seconds: the time limit. gigabytes: the memory limit, beside what torch and the model take.
+    what: "file.py:Name". options: those of `check`. real: the arguments of `load`, for a layer whose weights are put
+    into it. seconds: the time limit. gigabytes: the memory limit, not counting torch and the model.
     """
 
     def __init__(
         self,
         what: str,
-        wanted: Mapping[str, Any],
+        options: Mapping[str, Any],
         real: Mapping[str, Any] | None = None,
         seconds: float = 60.0,
         gigabytes: float = 4.0,
     ) -> None:
-        self.what, self.seconds, self.gigabytes = shown(what), seconds, gigabytes
+        self.what, self.seconds = shorten_start(what), seconds
         self.file = file_of(what)
         self.until = time.monotonic() + seconds
         self.doing = STEPS[0] if real else STEPS[1]
@@ -110,7 +108,7 @@ class Checking:
         handle, place = tempfile.mkstemp()  # by its name, for which every system has a way
         os.close(handle)
         self.dying = Path(place)
-        job = {"what": what, "wanted": wanted, "real": real, "gigabytes": gigabytes, "dying": place}
+        job = {"what": what, "options": options, "real": real, "gigabytes": gigabytes, "dying": place}
         self.job = json.dumps({**job, "until": time.time() + seconds}).encode() + b"\n"
         self.child = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, ROOT],
@@ -143,16 +141,16 @@ class Checking:
             self.came.put(EOFError(str(error)))
 
     def listen(self) -> None:
-        """Read all that it prints, so that it never waits for a reader. Keep the end."""
+        """Read everything that it prints, so that it never waits for a reader. Keep the end."""
         assert self.child.stderr is not None
         with suppress(OSError, ValueError):
             while part := self.child.stderr.read1(KEPT):  # type: ignore[attr-defined]
                 self.printed = (self.printed + part)[-KEPT:]
 
     def result(self, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Return the document of what was found. advance: is called at every step.
+        """Return the document of the result. Call `advance` at every step, and pass notices on as warnings.
 
-        Raises RequestError when it can't be checked, or the process ends without a document.
+        Raises RequestError if it can't be checked, or the process ends without a document.
         """
         while True:
             gone = self.child.poll() is not None
@@ -173,13 +171,15 @@ class Checking:
             if kind == "found":
                 return value
             if kind == "refused":
-                room = f"it takes more than {self.gigabytes:g} GB of memory: --memory-limit GB gives it more"
-                raise RequestError(shorten(printable(value.replace(NO_ROOM, room)), LONGEST))
+                raise RequestError("\n".join(shorten(printable(x), LONGEST) for x in value.split("\n")[:LINES]))
+            if kind == "notice":
+                warnings.warn(shorten(printable(value), LONGEST), Notice, stacklevel=2)
+                continue
             self.doing = value
             advance()
 
     def why(self, error: Exception) -> str:
-        """Say why there is no document."""
+        """Explain why there is no document."""
         if isinstance(error, EOFError):
             with suppress(subprocess.TimeoutExpired):
                 self.child.wait(GRACE)
@@ -227,7 +227,7 @@ def read_message(line: bytes) -> dict[str, Any]:
 
 
 def line_in(dying: str, file: str) -> str:
-    """Return the innermost line of this file in the thread that died; of a timeout, in the main thread, the last."""
+    """Return the innermost line of this file in the thread that died. A timeout lists the main thread last."""
     threads = [part for part in re.split(r"^(?=(?:Current )?[Tt]hread )", dying, flags=re.MULTILINE) if "File " in part]
     here = [part for part in threads if part.startswith("Current ")] or threads[-1:]
     found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d+)', here[0]) if here else None
@@ -235,18 +235,18 @@ def line_in(dying: str, file: str) -> str:
 
 
 def file_of(what: str) -> str:
-    """Return the file's name as Python writes it where it dies."""
+    """Return the name of the file as Python writes it in a dump of tracebacks."""
     place = what.rpartition(":")[0] or what
     name = Path(place).name if place.endswith(".py") else f"{place.rpartition('.')[2]}.py"
     return name.encode("ascii", "backslashreplace").decode()
 
 
-# --- the process that checks ------------------------------------------------------------------------------
+# --- the child process ------------------------------------------------------------------------------------
 
 
-def main(check: Callable[[Any, dict[str, Any], Any], Any], real_layer: Callable[..., Any]) -> None:
-    """Check what the first line of stdin names, and send what `check` found as lines of JSON."""
-    orders, answers = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
+def main() -> None:
+    """Check the code that the first line of stdin names. Send steps, notices and the result as lines of JSON."""
+    orders, messages = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
     job = json.loads(orders.readline())
     dying = os.open(job["dying"], os.O_WRONLY)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # their code has neither our pipes nor our input
@@ -256,52 +256,63 @@ def main(check: Callable[[Any, dict[str, Any], Any], Any], real_layer: Callable[
     Thread(target=end_with, args=(orders, Path(job["dying"])), daemon=True).start()
     process = os.getpid()
 
-    def send(message: dict[str, Any]) -> None:
+    def send(**message: Any) -> None:
         line = memoryview(json.dumps(message).encode() + b"\n")
         if os.getpid() != process:  # the child of a fork in their code
             os._exit(0)
         try:
             while line:
-                line = line[os.write(answers, line) :]
+                line = line[os.write(messages, line) :]
         except OSError:
             os._exit(CLOSED)
 
-    send(outcome(job, send, check, real_layer))
+    run(job, send)
 
 
-def outcome(job: dict[str, Any], send: Callable[[dict[str, Any]], None], check: Any, real_layer: Any) -> dict[str, Any]:
-    """Return {"found": document}, or {"refused": why it can't be checked}."""
-    from attncli.checks.code.subject import Subject, opened, set_settings, settings
+def run(job: dict[str, Any], send: Callable[..., None]) -> None:
+    """Send the document of the result, or the reason why the code can't be checked."""
+    from attncli.checks.code import subject as code
+    from attncli.checks.code.check import check_subject
+    from attncli.checks.code.names import Options
+    from attncli.checks.code.transplant import real_layer
 
-    name, file = shown(job["what"]), ""
+    name, file = shorten_start(job["what"]), ""
     try:
-        real = None if job["real"] is None else partial(real_layer, *load(**job["real"]))
+        real = None if job["real"] is None else partial(real_layer, *load(send, **job["real"]))
         limit(job["gigabytes"])
-        send({"step": "opened"})
-        ours = settings()
-        subject = Subject(opened(job["what"]), lambda step: send({"step": step}))
-        set_settings(ours)
-        name, file = subject.description.name, subject.description.file
-        return {"found": check(subject, job["wanted"], real).document()}
+        send(step="opened")
+        ours = code.torch_settings()
+        subject = code.Subject(code.open_code(job["what"]), lambda step: send(step=step))
+        code.set_torch_settings(ours)
+        name, file = subject.name, subject.file
+        send(found=check_subject(subject, Options(**job["options"]), real).document())
     except RequestError as error:
-        return {"refused": str(error)}
+        more = f"it takes more than {job['gigabytes']:g} GB of memory: --memory-limit GB gives it more"
+        send(refused=str(error).replace(code.OUT_OF_MEMORY, more))
     except BaseException as error:  # noqa: BLE001  (it is somebody's code)
-        return {"refused": f"{name} can't be run: {in_words(error, file)}"}
+        send(refused=f"{name} can't be run: {code.describe_error(error, file)}")
 
 
-def load(place: dict[str, Any], text: str, pair: str | None, layer: str, head: str) -> tuple[Any, Any, int, int]:
-    """Load the model, its tokens of the text, and the numbers of the layer and the head."""
+def load(
+    send: Callable[..., None], place: dict[str, Any], text: str, pair: str | None, layer: str, head: str
+) -> tuple[Any, Any, int, int]:
+    """Load the model, its tokens of the text, and the numbers of the layer and the head. Send its notices."""
     from attncli.models.hub import Place
     from attncli.models.loading import load_own_from
     from attncli.record.selection import select_one
 
-    model = load_own_from(Place(**{**place, "path": Path(place["path"])}), "cpu", "float32")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        model = load_own_from(Place(**{**place, "path": Path(place["path"])}), "cpu", "float32")
+    for warning in caught:
+        if issubclass(warning.category, Notice):
+            send(notice=str(warning.message))
     numbers = select_one(layer, model.config.layers, "layer"), select_one(head, model.config.heads, "head")
     return model, model.tokenizer.encode(text, pair), *numbers
 
 
 def end_with(orders: Any, dying: Path) -> None:
-    """End when the process that asked ends, however it does. Leave no file behind."""
+    """End when the parent process ends, however it does. Leave no file behind."""
     with suppress(OSError, ValueError):
         orders.read()
     with suppress(OSError):
@@ -312,7 +323,7 @@ def end_with(orders: Any, dying: Path) -> None:
 
 
 def limit(gigabytes: float) -> None:
-    """Limit memory, beside what is taken already. A crash leaves no image of it behind."""
+    """Limit memory, not counting what is taken already. A crash leaves no core file behind."""
     try:
         import resource
     except ImportError:  # Windows

@@ -32,10 +32,9 @@ from attncli.record import AttentionRecord
 from attncli.record.captions import describe_prediction, record_size
 from attncli.record.request import Grouping, Input, Request
 from attncli.record.selection import heads_list
-from attncli.render.terminal.difference import moved_cell
 from attncli.report.canvas import Canvas
 from attncli.report.heads import GLYPH_WIDTHS, describe_head, edge_lines, glyph_cell, glyph_legend, sink_note
-from attncli.report.terminal import HEAD_WIDTH, fold, head_grid
+from attncli.report.terminal import HEAD_WIDTH, fold, ground, head_grid
 
 # --- the look ------------------------------------------------------------------------------------------
 
@@ -255,6 +254,16 @@ class HeadsPane(Pane):
         head = event.style.meta.get(HEAD)
         if head is not None:
             self.explorer.hold(layer=head[0], head=head[1])
+
+
+def moved_cell(found: Difference, canvas: Canvas) -> Callable[[int, int], Text]:
+    """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
+    moved = found.moved.tolist()
+
+    def cell(row: int, place: int) -> Text:
+        return Text(f"{moved[row][place]:>{HEAD_WIDTH}.2f}", style=ground(moved[row][place], canvas))
+
+    return cell
 
 
 class WindowPane(Pane):

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -52,10 +52,8 @@ def bind(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(site: Site, listening: socket.socket, host: str, ready: Callable[[str], None]) -> None:
-    """Answer until the process is told to end: by Ctrl-C, which is an orderly end.
-
-    ready: is called with the address, token and all, as soon as it answers.
+def serve(site: Site, listening: socket.socket, host: str) -> Iterator[str]:
+    """Yield the address, token and all, as soon as the server answers; then answer until Ctrl-C, an orderly end.
 
     Raises RequestError when the first text can't be shown.
     """
@@ -63,9 +61,23 @@ def serve(site: Site, listening: socket.socket, host: str, ready: Callable[[str]
 
     lock = Lock(host, listening.getsockname()[1])
     server = server_of(site, lock)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(run(server, listening, lambda: ready(lock.address)))
-    site.close()
+    loop = asyncio.new_event_loop()
+    try:
+        with suppress(KeyboardInterrupt):
+            serving = loop.create_task(server.serve([listening]))
+            loop.run_until_complete(until_started(server, serving))
+            if server.started:
+                yield lock.address
+            loop.run_until_complete(serving)
+    finally:
+        loop.close()
+        site.close()
+
+
+async def until_started(server: "Server", serving: "asyncio.Task[None]") -> None:
+    """Wait until the server answers, or has ended."""
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
 
 
 def server_of(site: Site, lock: "Lock") -> "Server":
@@ -95,16 +107,6 @@ def server_of(site: Site, lock: "Lock") -> "Server":
             timeout_graceful_shutdown=ENDING,
         )
     )
-
-
-async def run(server: "Server", listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Tell that it is ready as soon as it is."""
-    serving = asyncio.ensure_future(server.serve([listening]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    if server.started:
-        ready()
-    await serving
 
 
 def first_page(site: Site) -> "LivePage":

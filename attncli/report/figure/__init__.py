@@ -11,7 +11,7 @@ from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.maps import Panel as DrawnPanel
 from attncli.report.figure.maps import panel_grid
-from attncli.report.parts import HeadGrid, Maps, Part, Sentence
+from attncli.report.parts import HeadGrid, Maps, Panel, Part, Sentence
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 
@@ -43,16 +43,24 @@ def caption_of(parts: Sequence[Part]) -> str:
     return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
 
 
+def caption_lines(panel: Panel) -> str:
+    """Return the words above a map: its name, and below it the sentence about it."""
+    return "\n".join(filter(None, (panel.name, panel.about)))
+
+
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figure:
     """Draw maps of weights in their colours, or signed maps in colours around 0.
 
-    Signed maps that have scales of their own are drawn as shares of their largest value, which their caption names.
+    Captions name the largest values of maps that have scales of their own; signed ones are drawn as shares of it.
     """
     panels = [
-        [DrawnPanel(panel.name, np.float32(panel.values)) for panel in row]
-        if not (part.signed and part.apart)
-        else [
+        [
             DrawnPanel(f"{panel.name}, 1 is {panel.largest:.3g}", np.float32(panel.values / (panel.largest or 1.0)))
+            if part.signed and part.apart
+            else DrawnPanel(
+                f"{panel.name}, up to {panel.largest:.2f}" if part.apart else caption_lines(panel),
+                np.float32(panel.values),
+            )
             for panel in row
         ]
         for row in part.panels
@@ -65,6 +73,7 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part]) -> Figu
         title=title_of(title),
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
+        held=part.held,
         vmax=1.0 if shares else part.most,
         apart=part.apart and not part.signed,
     )
@@ -84,7 +93,7 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part]) ->
         axes=("layer", "head"),
         vmax=part.most,
     )
-    panels = wrap_panels([DrawnPanel(panel.about or panel.name, np.float32(panel.values)) for panel in part.panels])
+    panels = wrap_panels([DrawnPanel(panel.heading, np.float32(panel.values)) for panel in part.panels])
     if part.signed:
         return panel_grid(panels, grid, cmap=SIGNED, scale=part.scale, signed=True)
     return panel_grid(panels, grid, scale=part.scale)

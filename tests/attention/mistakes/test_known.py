@@ -112,6 +112,6 @@ def test_names_and_words_are_there_and_no_two_alike():
 
 
 def test_every_step_has_a_pattern_for_its_line():
-    from attncli.checks.theirs.lines import PATTERNS
+    from attncli.checks.code.result import PATTERNS
 
     assert {mistake.step for mistake in MISTAKES} <= set(PATTERNS)

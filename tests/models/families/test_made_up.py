@@ -12,8 +12,8 @@ from attncli import Request, RequestError, load_model, load_records
 from attncli.analysis.statistics import Counting, factors
 from attncli.analysis.window_sums import plain_part
 from attncli.checks.agreement import compare
-from attncli.checks.laws import check_laws, pad_some
 from attncli.corpus.reducer import Reducer
+from attncli.features.mask import check_laws
 from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -126,7 +126,7 @@ def test_torch_is_told_of_the_mask_of_each_layer(model):
 
 def test_a_law_that_a_window_breaks_is_not_put_to_the_test(model):
     tokens = model.tokenizer.encode(TEXTS[0])
-    laws = {law.name: law for law in check_laws(model, tokens, pad_some(model, tokens, None))}
+    laws = {law.name: law for law in check_laws(model, tokens, model.tokenizer.pad_some(tokens))}
     assert laws["permutation"].holds is None and "window" in laws["permutation"].note
     assert laws["padding"].holds and laws["causal"].holds
 

@@ -13,7 +13,7 @@ from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.checks.beside import Both
 from attncli.checks.ways import by_every_way
-from attncli.cli.explain import computed
+from attncli.features.explain import explain
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned
 from attncli.models.transformers_peer import Reference, load_reference
@@ -94,15 +94,11 @@ def test_every_way_gives_turned_values(tiny, mask):
 
 @pytest.mark.parametrize("turns", [False, True])
 def test_explain_says_what_is_turned(tiny, turns):
-    from attncli.render.captions.steps import title
-
     directory = str(tiny("roformer", rotary_value=turns))
-    asked = {"text": "the cat sat", "pair": None, "file": None, "pad_to": None, "mask": "padding", "dtype": "float32"}
-    asked |= {"which": None, "target": None}
-    document = computed({**asked, "model": directory, "device": "cpu", "query": "2", "layer": "1", "head": "2"})
-    assert document["rotary"]["values"] == turns
+    report = explain("the cat sat", model=directory, device="cpu", query="2", layer="1", head="2")
+    assert report.document()["rotary"]["values"] == turns
     said = "elements 2i and 2i+1 turned by 2 · 10000^(-2i/8), key" + (" and value j's by j" if turns else " j's by j")
-    assert said in title(document)
+    assert said in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])

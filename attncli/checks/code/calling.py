@@ -1,0 +1,436 @@
+"""Draw inputs, call a subject with them in its own form, and compare what it returns with a formula."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncli.attention.mistakes import RIGHT, Formula, Inputs, Projections, Result
+from attncli.attention.mistakes.steps import keep
+from attncli.base.errors import RequestError
+from attncli.checks.code.names import Roles
+from attncli.checks.code.subject import PAST, Call, Returned
+from attncli.checks.code.weights import Reading
+
+VECTORS = ("query", "key", "value")
+NO_FORMULA = (RuntimeError, ValueError, IndexError)  # a variant can't be computed for inputs of these shapes
+
+# --- inputs -----------------------------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """The sizes of inputs, all different, so that none can be mistaken for another."""
+
+    batch: int = 3
+    heads: int = 4
+    queries: int = 5
+    keys: int = 7
+    d_k: int = 8
+    d_v: int = 8
+    key_heads: int | None = None
+
+
+def draw(shape: Shape, projections: Projections | None, roles: Roles, crosses: bool = True, seed: int = 0) -> Inputs:
+    """Draw vectors of variance 1. crosses: the queries belong to another text than keys and values.
+
+    One parameter that stands for several of them is one tensor.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    tokens = (shape.queries if crosses else shape.keys, shape.keys, shape.keys)
+    shapes: list[tuple[int, ...]]
+    if projections is None:
+        key_heads = shape.key_heads or shape.heads
+        sizes = [(shape.heads, shape.d_k), (key_heads, shape.d_k), (key_heads, shape.d_v)]
+        shapes = [(shape.batch, heads, n, d) for n, (heads, d) in zip(tokens, sizes, strict=True)]
+    else:
+        shapes = [(shape.batch, n, by.weight.shape[1]) for n, by in zip(tokens, projections, strict=False) if by]
+    query, key, value = (torch.randn(one, generator=generator, dtype=torch.float64) for one in shapes[:3])
+    if roles.has("x") and not roles.crosses:
+        key = value = query
+    elif not roles.has("value"):
+        value = key
+    return Inputs(query, key, value, shape.heads, projections)
+
+
+def random_pairs(batch: int, queries: int, keys: int, seed: int = 0, diagonal: bool = False) -> Tensor:
+    """Draw a mask `[batch, 1, query, key]` that allows half of the pairs, and at least one key for each query.
+
+    diagonal: let each query see itself, so that a causal mask leaves it something.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.5
+    first = torch.randint(keys, (batch, 1, queries, 1), generator=generator)
+    return mask.scatter(-1, first, True) | (torch.eye(queries, keys, dtype=torch.bool) & diagonal)
+
+
+def some_padding(batch: int, keys: int) -> Tensor:
+    """Return the real tokens of texts of several lengths, bool `[batch, key]`. The first text has no [PAD]."""
+    lengths = keys - torch.arange(batch) * 2 % (keys - 1)
+    return torch.arange(keys) < lengths[:, None]
+
+
+def with_vectors(inputs: Inputs, change: Callable[[Tensor], Tensor], names: Sequence[str] = VECTORS) -> Inputs:
+    """Change these vectors. Names of the same tensor stay names of one tensor."""
+    made = {id(x): change(x) for x in (getattr(inputs, name) for name in names)}
+    return inputs._replace(**{name: made.get(id(x), x) for name in VECTORS for x in [getattr(inputs, name)]})
+
+
+def select_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
+    """Select tokens of self-attention, in this order."""
+    place = torch.as_tensor(tokens)
+    return with_vectors(inputs, lambda x: x[..., place, :])
+
+
+# --- layouts and masks ------------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """The order of an array's dimensions. put: from our layout to this one; take: back. batch, heads: it has them."""
+
+    name: str
+    put: Callable[[Tensor], Tensor]
+    take: Callable[[Tensor], Tensor]
+    batch: bool = True
+    heads: bool = True
+
+
+# Ours is [batch, token, d_model] with projections, [batch, head, token, d] without.
+PROJECTED = (
+    Layout("batch token d_model", lambda x: x, lambda x: x, heads=False),
+    Layout("token batch d_model", lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1), heads=False),
+    Layout("token d_model", lambda x: x[0], lambda x: x[None], batch=False, heads=False),
+)
+BY_HEADS = (
+    Layout("batch head token d", lambda x: x, lambda x: x),
+    Layout("batch token head d", lambda x: x.transpose(1, 2), lambda x: x.transpose(1, 2)),
+    Layout("batch token d", lambda x: x[:, 0], lambda x: x[:, None], heads=False),
+    Layout("head token d", lambda x: x[0], lambda x: x[None], batch=False),
+    Layout("token d", lambda x: x[0, 0], lambda x: x[None, None], batch=False, heads=False),
+)
+
+
+def layouts_named(known: Sequence[Layout], wanted: str | None) -> list[Layout]:
+    """Return all of these, or the one with this name. Raises RequestError if there is none."""
+    layouts = [layout for layout in known if wanted in (None, layout.name)]
+    if not layouts:
+        raise RequestError(f"--layout {wanted!r} is none of: {', '.join(layout.name for layout in known)}")
+    return layouts
+
+
+class Encoding(NamedTuple):
+    """The form of a mask. shape: its dimensions, as in "query key". dtype: bool, float or int.
+
+    means: the meaning of True or 1: "allowed", "forbidden", or "added" for a number that is added to the scores.
+    """
+
+    shape: str
+    means: str
+    dtype: str = "bool"
+
+    @property
+    def meaning(self) -> str:
+        if self.shape == LENGTHS:
+            return "so many keys are allowed"
+        one = {"bool": "True", "float": "1.0", "int": "1"}[self.dtype]
+        return f"{one} = {self.means}" if self.means != "added" else "-inf is added where it is forbidden"
+
+    @property
+    def dimensions(self) -> str:
+        return "[batch]" if self.shape == LENGTHS else f"[{', '.join(self.shape.split())}]"
+
+
+LENGTHS = "lengths"
+LISTED = 3  # shapes of a mask
+MEANINGS = (
+    ("allowed", "bool"),
+    ("forbidden", "bool"),
+    ("added", "float"),
+    ("allowed", "int"),
+    ("allowed", "float"),
+    ("forbidden", "int"),
+    ("forbidden", "float"),
+)
+USUAL = MEANINGS[:3]
+SHAPES: dict[str, Callable[[Tensor, int], Tensor]] = {  # of [batch, 1, query, key] and the number of heads
+    "query key": lambda mask, heads: mask[0, 0],
+    "batch 1 query key": lambda mask, heads: mask,
+    "batch query key": lambda mask, heads: mask[:, 0],
+    "batch 1 1 key": lambda mask, heads: mask[:, :, :1],
+    "batch key": lambda mask, heads: mask[:, 0, 0],
+    "batch 1 key": lambda mask, heads: mask[:, 0, :1],
+    "1 1 query key": lambda mask, heads: mask[:1],
+    "batch head query key": lambda mask, heads: mask.expand(-1, heads, -1, -1),
+    "batch·head query key": lambda mask, heads: mask.expand(-1, heads, -1, -1).flatten(0, 1),
+}
+OF_PADDING = ("batch key", "batch 1 1 key", "batch 1 key")
+
+
+def encodings(role: str, means: str | None) -> Iterator[Encoding]:
+    """Yield the encodings of a mask, the likeliest first. means: only those with this meaning."""
+    if role == LENGTHS:
+        yield Encoding(LENGTHS, "allowed", "int")
+        return
+    for meaning, dtype in MEANINGS:
+        for shape in SHAPES if role == "mask" else OF_PADDING:
+            if means in (None, meaning):
+                yield Encoding(shape, meaning, dtype)
+
+
+def encode(mask: Tensor, encoding: Encoding, heads: int) -> Tensor | None:
+    """Encode `[batch, 1, query, key]`, True = may attend. Return None if that shape can't express it."""
+    if encoding.shape == LENGTHS:
+        lengths = mask[:, 0, 0].sum(-1)
+        prefix = torch.arange(mask.shape[-1]) < lengths[:, None]
+        return lengths if bool((mask == prefix[:, None, None]).all()) else None
+    if "batch" not in encoding.shape and not bool((mask == mask[:1]).all()):
+        return None
+    if "query" not in encoding.shape and not bool((mask == mask[:, :, :1]).all()):
+        return None
+    shaped = SHAPES[encoding.shape](mask, heads)
+    if encoding.means == "added":
+        return torch.zeros(shaped.shape, dtype=torch.float64).masked_fill(~shaped, -torch.inf)
+    shaped = shaped.clone() if encoding.means == "allowed" else ~shaped
+    return shaped if encoding.dtype == "bool" else shaped.double() if encoding.dtype == "float" else shaped.long()
+
+
+def random_mask(encoding: Encoding, batch: int, queries: int, keys: int) -> Tensor:
+    """Draw a mask that this encoding can express: `[1 or batch, 1, query, key]`, or `[batch, key]` without queries."""
+    if "query" in encoding.shape:
+        return random_pairs(batch if "batch" in encoding.shape else 1, queries, keys)
+    return some_padding(batch, keys)
+
+
+def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
+    """Return "mask: True = allowed, as [query, key] or [batch, key] or 2 other ways"."""
+    shapes, more = [one.dimensions for one in understood[:LISTED]], len(understood) - LISTED
+    others = f" or {more} other way{'s' if more > 1 else ''}" if more > 0 else ""
+    return f"{role}: {understood[0].meaning}, as {' or '.join(shapes)}{others}"
+
+
+# --- calls ------------------------------------------------------------------------------------------------
+
+
+class Form(NamedTuple):
+    """The roles of the parameters, the layout of the arrays, and the encodings of masks, by role."""
+
+    roles: Roles
+    layout: Layout
+    encodings: dict[str, Encoding] = {}  # noqa: RUF012  (never changed)
+
+    def can_express(self, inputs: Inputs) -> bool:
+        if not self.layout.batch and inputs.query.shape[0] > 1:
+            return False
+        if inputs.projections is None and not self.layout.heads and inputs.query.shape[1] > 1:
+            return False
+        if not self.roles.crosses and inputs.query.shape != inputs.key.shape:
+            return False
+        return self.masks(inputs) is not None
+
+    def masks(self, inputs: Inputs) -> dict[str, Tensor] | None:
+        """Return the masks by role, or None if no encoding can express them."""
+        padding, pairs = inputs.seen.padding, inputs.seen.pairs
+        shape = (inputs.query.shape[0], 1, inputs.query.shape[-2], inputs.key.shape[-2])
+        needed = [role for role in self.roles.needed if role in self.encodings]
+        masks = {role: torch.ones(shape, dtype=torch.bool) for role in needed}
+        if padding is not None:
+            known = [role for role in ("memory_padding", "padding", "lengths", "mask") if role in self.encodings]
+            if not known:
+                return None
+            masks[known[0]] = padding[:, None, None, :].expand(shape)
+        if pairs is not None and not bool(pairs.all()):
+            if "mask" not in self.encodings:
+                return None
+            masks["mask"] = masks.get("mask", torch.tensor(True)) & pairs.expand(shape)
+        encoded = {role: encode(mask, self.encodings[role], inputs.heads) for role, mask in masks.items()}
+        return None if any(one is None for one in encoded.values()) else encoded  # type: ignore[return-value]
+
+    def takes_numbers(self, role: str) -> bool:
+        """Return whether the mask of this role is always given, as real numbers."""
+        return role in self.roles.needed and role in self.encodings and self.encodings[role].dtype == "float"
+
+    def call(
+        self, inputs: Inputs, dtype: str, step: int | None = None, pairs: Tensor | None = None, **how: Any
+    ) -> Call:
+        """Return a call with these inputs. step: its number among calls with a cache.
+
+        pairs: the keys so far that the queries of a step may attend to, `[batch, 1, query, key]`.
+        """
+        masks: dict[str, Any] = self.masks(inputs) or {}
+        if pairs is not None and "mask" in self.encodings:
+            masks["mask"] = encode(pairs, self.encodings["mask"], inputs.heads)
+        arguments: list[Any] = []
+        keywords: dict[str, Any] = {}
+        vectors = vectors_by_role(inputs)
+        for name, role in self.roles.places:
+            if role in vectors:
+                value: Any = self.layout.put(vectors[role])
+            elif role in ("causal", "average"):
+                value = role == "causal" and inputs.seen.causal
+            elif role == "returns":
+                value = True
+            elif role in ("cache", "keeps") and step is not None:
+                value = PAST if role == "cache" and step else role == "keeps" or None
+            elif role in masks or role in self.roles.needed:
+                value = masks.get(role)
+            else:
+                continue
+            if self.roles.positional[len(arguments) : len(arguments) + 1] == (name,):
+                arguments.append(value)
+            else:
+                keywords[name] = value
+        return Call(tuple(arguments), keywords, dtype, **how)
+
+
+def vectors_by_role(inputs: Inputs) -> dict[str, Tensor]:
+    query, key, value = inputs.query, inputs.key, inputs.value
+    return {"query": query, "x": query, "key": key, "memory": key, "value": value}
+
+
+def expected_shape(inputs: Inputs) -> tuple[int, ...]:
+    by = inputs.projections
+    if by is None:
+        return (*inputs.query.shape[:-1], inputs.value.shape[-1])
+    if by.output is not None:
+        return (*inputs.query.shape[:-1], by.output.weight.shape[0])
+    heads_per_key = by.query.weight.shape[0] // by.key.weight.shape[0]
+    return (*inputs.query.shape[:-1], by.value.weight.shape[0] * heads_per_key)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A call and what it returned.
+
+    dtype: of the inputs and weights. precision: in which the subject computes, if that is coarser.
+    """
+
+    form: Form
+    reading: Reading | None
+    inputs: Inputs
+    returned: Returned
+    dtype: str
+    precision: str = "float64"
+
+    @cached_property
+    def result(self) -> Result | None:
+        """Return output and weights in our layout; None if nothing has the shape of the output.
+
+        Weights that are a mean over heads have one head. Without weights they are empty.
+        """
+        output = self.output(expected_shape(self.inputs))
+        if output is None:
+            return None
+        return Result(output, next(self.weights(), torch.empty(0)))
+
+    def output(self, shape: tuple[int, ...]) -> Tensor | None:
+        """Return the first array of this shape, in our layout."""
+        for array in self.returned.arrays:
+            try:
+                made = self.form.layout.take(array)
+            except (IndexError, RuntimeError):
+                continue
+            if made.shape == shape:
+                return made
+        return None
+
+    def weights(self) -> Iterator[Tensor]:
+        """Yield the arrays that have the shape of weights, as `[batch, head, query, key]`."""
+        inputs = self.inputs
+        batch, heads, pair = inputs.query.shape[0], inputs.heads, (inputs.query.shape[-2], inputs.key.shape[-2])
+        for array in self.returned.arrays:
+            if array.shape == (batch, heads, *pair):
+                yield array
+            elif array.shape == (batch, *pair):
+                yield array[:, None]
+            elif batch == 1 and array.shape in ((heads, *pair), pair):
+                yield array.reshape(1, -1, *pair)
+
+    @property
+    def crosses(self) -> bool:
+        return self.inputs.query.shape[-2] != self.inputs.key.shape[-2]
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the output is as precise as the inputs: JAX turns everything into float32."""
+        return self.result is not None and self.result.output.dtype.itemsize >= getattr(torch, self.dtype).itemsize
+
+    @cached_property
+    def tolerance(self) -> float:
+        """Return the difference that rounding explains: more for large scores or outputs."""
+        dtype = self.precision if self.dtype == "float64" else self.dtype
+        ours, epsilon = RIGHT(self.inputs).output, torch.finfo(getattr(torch, dtype)).eps
+        largest = max(1.0, float(ours.nan_to_num(posinf=0.0, neginf=0.0).abs().max()))
+        if dtype in STEPS:
+            query, key, _ = RIGHT.heads(self.inputs)
+            scores = float((query @ key.mT).abs().max()) / query.shape[-1] ** 0.5
+            return STEPS[dtype] * epsilon * largest * max(1.0, scores)
+        rounded = RIGHT(as_dtype(self.inputs, getattr(torch, dtype))).output
+        return 4 * difference(rounded, ours) + HALF_STEPS * epsilon * largest
+
+    def fits(self, formula: Formula, padded: bool = True, nowhere: bool = True) -> bool:
+        """Return whether the formula gives the same, or fails as well.
+
+        padded: compare queries that are [PAD] too. nowhere: compare queries that may see nothing too.
+        """
+        inputs = as_dtype(self.inputs, getattr(torch, self.dtype))
+        try:
+            ours = formula(inputs)
+        except NO_FORMULA:
+            return not self.returned.arrays
+        output = self.output(ours.output.shape)
+        if output is None:
+            return False
+        ignored = None if padded else padded_queries(self.inputs)
+        if not nowhere and ours.nowhere is not None:
+            ignored = ours.nowhere.any(1) if ignored is None else ignored | ours.nowhere.any(1)
+        if difference(output, ours.output, ours.nowhere, ignored) <= self.tolerance:
+            return True
+        # A fully masked row that is NaN can carry that into other rows.
+        if not output.isnan().any():
+            return False
+        return difference(output, replace(formula, forbid=keep)(inputs).output, None, ignored) <= self.tolerance
+
+
+# --- comparing --------------------------------------------------------------------------------------------
+
+# The order of sums and the exp of fused kernels explain so many steps of the dtype, for scores and outputs of about 1.
+STEPS = {"float64": 2**18, "float32": 32}
+HALF_STEPS = 8
+
+
+def as_dtype(values: Any, dtype: torch.dtype) -> Any:
+    """Convert all real tensors of a named tuple."""
+    if isinstance(values, Tensor):
+        return values.to(dtype) if values.is_floating_point() else values
+    return type(values)(*(as_dtype(value, dtype) for value in values)) if isinstance(values, tuple) else values
+
+
+def padded_queries(inputs: Inputs) -> Tensor:
+    """Return the queries that are [PAD], bool `[batch, query]`: nothing reads their outputs."""
+    padding, (texts, queries) = inputs.seen.padding, (inputs.query.shape[0], inputs.query.shape[-2])
+    known = padding is not None and queries == padding.shape[-1]
+    return ~padding if padding is not None and known else torch.zeros(texts, queries, dtype=torch.bool)
+
+
+def unread_queries(inputs: Inputs, ours: Result) -> Tensor:
+    """Return the queries that are [PAD] or may see nothing, bool `[batch, query]`."""
+    padded = padded_queries(inputs)
+    return padded if ours.nowhere is None else padded | ours.nowhere.any(1)
+
+
+def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None, ignored: Tensor | None = None) -> float:
+    """Return the largest absolute difference. It is infinite where only one of both is NaN.
+
+    nowhere: queries that may see nothing, whose output may be NaN. ignored: bool `[batch, query]`.
+    """
+    theirs, ours = theirs.double(), ours.double()
+    if ignored is not None:
+        theirs = torch.where(ignored[:, None, :, None] if ours.dim() == 4 else ignored[..., None], ours, theirs)
+    if nowhere is not None:
+        rows = nowhere if ours.dim() == 4 else nowhere.any(1)  # W_O adds up all heads
+        theirs = torch.where(rows[..., None] & theirs.isnan(), ours, theirs)
+    same = theirs.isnan() & ours.isnan() | (theirs == ours)
+    gap = (theirs - ours).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf, posinf=torch.inf)
+    return float(gap.max()) if gap.numel() else 0.0

@@ -1,0 +1,356 @@
+"""Find out by trying how a subject is called, what its weights and masks mean, and which mistake it has.
+
+The formula is compared first without masks: in every layout of the arrays, every reading of the weights and every
+convention. Then come all encodings of a mask. If nothing equals the formula, it is tried with one mistake, then with
+two, so that one mistake does not hide the rest.
+"""
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import combinations, product
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Mistake, Seen, changed, with_mistakes
+from attncli.base.errors import RequestError
+from attncli.checks.code import calling, conventions, names
+from attncli.checks.code.calling import Encoding, Form, Shape, Trial
+from attncli.checks.code.conventions import MASK_STEPS, Part, bases, is_causal
+from attncli.checks.code.names import NeedsAdapterError, Options, Sizes
+from attncli.checks.code.subject import Returned, Subject
+from attncli.checks.code.weights import Reading, readings, unread_weights
+
+DTYPES = ("float64", "float32")
+SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weight$")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a subject is called, and what is known of what it computes.
+
+    crosses: it takes keys of another length. formula: what it should compute, with its conventions. variant: what it
+    computes as far as known, which is the formula with its mistakes. known: False if no variant explains it.
+    precision: of its computation when everything is float64. accepted: the encodings that it understands, by role.
+    """
+
+    form: Form
+    reading: Reading | None
+    dtype: str
+    crosses: bool
+    formula: Formula = RIGHT
+    conventions: tuple[str, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+    variant: Formula = RIGHT
+    known: bool = True
+    precision: str = "float64"
+    accepted: Mapping[str, tuple[Encoding, ...]] = field(default_factory=dict)
+
+    @property
+    def heads(self) -> int:
+        return Shape().heads if self.reading is None else self.reading.heads
+
+    def with_encodings(self, role: str, accepted: Sequence[Encoding], **changes: Any) -> "Fit":
+        form = self.form._replace(encodings={**self.form.encodings, role: accepted[0]})
+        return replace(self, form=form, accepted={**self.accepted, role: tuple(accepted)}, **changes)
+
+
+class Attention:
+    """A subject that is made and filled with random weights.
+
+    parts: what it has that the formula lacks. others: the names of weights that nothing reads. precision: in which the
+    subject computes inside, as far as known.
+
+    Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
+    """
+
+    def __init__(self, subject: Subject, options: Options, sizes: Sizes) -> None:
+        self.subject, self.options = subject, options
+        self.dropout, self.precision = True, "float64"
+        self.roles = names.roles_of(subject.parameters, options.map)
+        given = names.arguments_for(subject, sizes, options.give)
+        subject.make(given)
+        self.settle(sizes)
+        names.refuse_unknown(options.map, [one.name for one in subject.parameters], subject.weights)
+        if not self.roles.masks:
+            names.refuse_mask_options(subject, options)
+        self.weights = random_weights(subject.weights)
+        subject.fill(self.weights)
+        numbers = names.numbers_by_role(subject, given)
+        heads = numbers.get("heads")
+        self.readings: Sequence[Reading | None] = [None]
+        if subject.weights:
+            self.readings = readings(subject.weights, heads if type(heads) is int else None, options.map)
+            if not self.readings:
+                raise NeedsAdapterError(
+                    f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O: "
+                    "--map NAME=query says which is which"
+                )
+        self.parts, self.others = self.find_parts(numbers)
+
+    def settle(self, sizes: Sizes) -> None:
+        """Call a module once if its first call makes its weights."""
+        shapes = [weight.shape for weight in self.subject.weights.values()]
+        if self.subject.kind == "function" or (shapes and all(shape and 0 not in shape for shape in shapes)):
+            return
+        for crosses in (True, False):
+            inputs = calling.draw(Shape(heads=1, d_k=sizes.d_model, d_v=sizes.d_model), None, self.roles, crosses)
+            inputs = Inputs(inputs.query[:, 0], inputs.key[:, 0], inputs.value[:, 0], 1)
+            form = Form(self.roles if crosses else self.roles.without_memory(), calling.PROJECTED[0])
+            self.subject.settle(form.call(inputs, "float32"))
+
+    def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[Part], list[str]]:
+        """Return the parts that the source, weights and arguments tell of, and the weights that stay unread."""
+        source, first = evidence(self.subject), self.readings[0]
+        parts = []
+        if not source or re.search(r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b", source, re.IGNORECASE):
+            parts.append(conventions.rotary_part(source))
+        if not source or re.search(r"alibi|slope", source, re.IGNORECASE):
+            parts.append(conventions.alibi_part())
+        if isinstance(window := numbers.get("window"), int) and window > 1:
+            parts.append(conventions.window_part(window))
+        if isinstance(cap := numbers.get("softcap"), int | float) and cap:
+            parts.append(conventions.softcap_part(cap))
+        if first is None:
+            return parts, []
+        if first.vector is not None:
+            return [*parts, conventions.additive_part(self.weights[first.vector].flatten())], []
+        others = unread_weights(self.subject.weights, self.options.map)
+        sinks = [name for name in others if SINKS.search(name)]
+        norms = {found[1]: name for name in others if (found := NORMS.search(name))}
+        parts += [conventions.sinks_part(self.weights[name].flatten()) for name in sinks]
+        if len(norms) == 2:
+            parts.append(conventions.norms_part(self.weights[norms["q"]], self.weights[norms["k"]]))
+        return parts, [name for name in others if name not in (*sinks, *norms.values())]
+
+    def draw(self, form: Form, reading: Reading | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
+        """Draw inputs of these sizes, as far as the layout has dimensions for them."""
+        shape = Shape(**sizes)
+        shape = shape if form.layout.batch else shape._replace(batch=1)
+        shape = shape if form.layout.heads else shape._replace(heads=1)
+        if reading is not None:
+            shape = shape._replace(heads=reading.heads)
+        return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
+
+    def call(self, form: Form, inputs: Inputs, dtype: str, **how: Any) -> Returned:
+        return self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
+
+    # --- without masks ------------------------------------------------------------------------------------
+
+    def forms(self, layout: str | None) -> Iterator[Form]:
+        layouts = calling.layouts_named(calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED, layout)
+        yield from (Form(roles, layout) for roles in (self.roles, self.roles.without_memory()) for layout in layouts)
+        for role in self.roles.needed:
+            for known, encoding in product(layouts, calling.encodings(role, self.options.means)):
+                yield Form(self.roles, known, {role: encoding})
+
+    def trials(self, layout: str | None = None) -> list[list[Trial]]:
+        """Return trials with two inputs for each form and reading whose output has the right shape.
+
+        Raises RequestError with the first error if there is none.
+        """
+        found: list[list[Trial]] = []
+        failed: list[Returned] = []
+        for form, reading in product(self.forms(layout or self.options.layout), self.readings):
+            if any(makes_needless(trials[0], form, reading) for trials in found):
+                continue
+            for crosses, dtype in product((True, False) if form.roles.crosses else (False,), DTYPES):
+                trials: list[Trial] = []
+                while len(trials) < 2 and all(one.returned.error is None for one in trials):
+                    inputs = self.draw(form, reading, crosses, seed=len(trials))
+                    returned = self.call(form, inputs, dtype)
+                    trials.append(Trial(form, reading, inputs, returned, dtype, self.precision))
+                if all(one.result is not None for one in trials) and trials[0].is_exact:
+                    found.append(trials)
+                    break
+                if len(trials) == 2 and trials[1].returned.error is not None:
+                    runs_once(returned)
+                failed.append(trials[0].returned)
+        if not found and failed:
+            remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
+            raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
+        return found
+
+    def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:
+        """Fit the formula to one of these groups of trials: in float64, then in float32 inside, then with mistakes.
+
+        Raises RequestError if nothing fits, and there are parts or weights that the formula lacks.
+        """
+        for self.precision in DTYPES:
+            tried = [[replace(one, precision=self.precision) for one in trials] for trials in tried]
+            for (under, base), trials in product(bases(self.parts), tried):
+                if all(one.fits(base) for one in trials):
+                    return self.make_fit(trials[0], (), under, base, base)
+        for mistakes, under, formula, base in conventions.candidates(tried[0], self.parts):
+            for trials in tried if len(mistakes) < 2 else tried[:2]:
+                if all(one.fits(formula) for one in trials):
+                    if all(replace(one, precision="float64").fits(formula) for one in trials):
+                        self.precision = "float64"
+                    return self.make_fit(trials[0], mistakes, under, formula, base)
+        if self.parts or self.others:
+            extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
+            raise RequestError(
+                f"it has more than the formula has ({extra}), and what that does could not be found out: "
+                "hand in the part without it, or use attncli.testing on the whole model"
+            )
+        self.precision = "float64"
+        return replace(self.make_fit(tried[0][0], (), (), RIGHT, RIGHT), known=False)
+
+    def make_fit(
+        self, trial: Trial, mistakes: tuple[Mistake, ...], under: tuple[str, ...], variant: Formula, base: Formula
+    ) -> Fit:
+        self.roles = trial.form.roles
+        under += ("float32 inside",) if self.precision == "float32" else ()
+        mistakes = (*self.implied(trial.reading), *mistakes)
+        fit = Fit(trial.form, trial.reading, trial.dtype, trial.crosses, base, under, mistakes, variant)
+        return replace(fit, precision=self.precision)
+
+    def implied(self, reading: Reading | None) -> tuple[Mistake, ...]:
+        """Return the mistakes that show in the weights alone."""
+        missing = reading is not None and not reading.has_values
+        return tuple(mistake for mistake in MISTAKES if missing and mistake.name == "values not projected")
+
+    def is_right(self, layout: str) -> bool:
+        """Return whether it equals the formula without masks in this layout, in some convention."""
+        try:
+            tried = self.trials(layout)
+        except RequestError:
+            return False
+        return any(all(one.fits(base) for one in trials) for trials in tried for _, base in bases(self.parts))
+
+    # --- masks --------------------------------------------------------------------------------------------
+
+    def fit_masks(self, fit: Fit) -> Fit:
+        """Find the shapes of masks that the subject understands, and what True, 1 or 0 means in them."""
+        for role in self.roles.masks:
+            # A mask of keys has a parameter of its own, if there is one.
+            own = role != "mask" or not self.roles.has("padding", "lengths")
+            known = [one for one in calling.encodings(role, self.options.means) if own or "query" in one.shape]
+            taken: list[Trial] = []
+            right: list[Encoding] = []
+            # Some take only as many texts as heads. Few take 1 and 0 instead of True and False.
+            for texts, usual in product((Shape().batch, fit.heads), (True, False)):
+                if right or (taken and texts == fit.heads):
+                    break
+                some = [one for one in known if ((one.means, one.dtype) in calling.USUAL) == usual]
+                tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts)]
+                taken += [trial for trial in tried if trial.result is not None]
+                right = [one.form.encodings[role] for one in taken if one.fits(fit.variant, padded=False)]
+            if right:
+                same = [one for one in right if (one.means, one.dtype) == (right[0].means, right[0].dtype)]
+                fit = fit.with_encodings(role, same)
+            elif taken:
+                fit = self.fit_wrong_mask(fit, role, taken)
+        return fit
+
+    def fit_wrong_mask(self, fit: Fit, role: str, taken: Sequence[Trial]) -> Fit:
+        for mistake in MISTAKES:
+            for change in mistake.changes:
+                formula = changed(fit.variant, change) if set(change) <= MASK_STEPS else None
+                for trial in taken if formula is not None else ():
+                    if formula is not None and trial.fits(formula):
+                        mistakes = (*(one for one in fit.mistakes if one is not mistake), mistake)
+                        accepted = [trial.form.encodings[role]]
+                        return fit.with_encodings(role, accepted, mistakes=mistakes, variant=formula)
+        return fit.with_encodings(role, [taken[0].form.encodings[role]], known=False)
+
+    def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int) -> Iterator[Trial]:
+        """Yield a trial with a random mask, if this encoding can express it."""
+        form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
+        crosses = fit.crosses and ("query" in encoding.shape or role == "memory_padding")
+        inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
+        mask = calling.random_mask(encoding, inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2])
+        if mask.dim() == 4:
+            mask[..., 0] |= is_causal(fit.conventions)  # so that each query sees something
+        inputs = inputs._replace(seen=Seen(pairs=mask) if mask.dim() == 4 else Seen(padding=mask))
+        if form.can_express(inputs):
+            returned = self.call(form, inputs, fit.dtype)
+            yield Trial(form, fit.reading, inputs, returned, fit.dtype, fit.precision)
+
+
+def random_weights(shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
+    """Draw all weights, with a variance that keeps scores at about 1. They are exact in float32."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: (
+            torch.randn(shape, generator=generator) * 1.3 / (max(shape[-2:]) if len(shape) > 1 else 4) ** 0.5
+        ).double()
+        for name, (shape, _) in shapes.items()
+    }
+
+
+def runs_once(returned: Returned) -> NoReturn:
+    raise RequestError(f"it runs once and not again: {returned.describe()}")
+
+
+def describe_failure(returned: Returned) -> str:
+    problem = "none of what it gives has the output's shape" if returned.error is None else "it can't be run"
+    return f"{problem}: {returned.describe()}"
+
+
+def makes_needless(trial: Trial, form: Form, reading: Reading | None) -> bool:
+    """Return whether this form need not be tried: code that takes heads is not tried without them."""
+    layout = trial.form.layout
+    has_more = reading is None and layout.batch + layout.heads > form.layout.batch + form.layout.heads
+    return has_more or (layout == form.layout and trial.reading is reading)
+
+
+# --- mistakes that explain all trials ---------------------------------------------------------------------
+
+
+def diagnose(fit: Fit, trials: Sequence[Trial], nowhere: bool) -> tuple[Mistake, ...]:
+    """Return the fewest mistakes that explain all trials, beginning with those that are known. May be empty.
+
+    nowhere: explain queries that may see nothing too.
+    """
+    if all(trial.fits(fit.formula, padded=False) for trial in trials):
+        return ()
+    if not any(array.isfinite().any() for trial in trials for array in trial.returned.arrays[:1]):
+        return ()  # many mistakes give errors and NaN
+    # Trials that dismiss a variant soonest come first.
+    difficult = sorted(trials, key=lambda trial: (trial.fits(fit.variant), trial.inputs.query.numel()))
+    for mistakes, formula in suspects(fit):
+        if mistakes and all(trial.fits(formula, nowhere=nowhere) for trial in difficult):
+            return mistakes
+    return ()
+
+
+def suspects(fit: Fit) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
+    if fit.known:
+        yield fit.mistakes, fit.variant
+        for mistake in MISTAKES:
+            if mistake not in fit.mistakes:
+                yield from (((*fit.mistakes, mistake), made) for made in with_mistakes(fit.variant, (mistake,)))
+    for mistakes in (*combinations(MISTAKES, 1), *combinations(MISTAKES, 2)):
+        few = conventions.FEW if len(mistakes) > 1 else None
+        yield from ((mistakes, made) for made in with_mistakes(fit.formula, mistakes, few))
+
+
+# --- source -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def definitions(text: str) -> dict[str, ast.AST]:
+    """Return the classes and functions of a file by their names."""
+    try:
+        nodes = ast.parse(text).body
+    except SyntaxError:
+        return {}
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+
+
+def evidence(subject: Subject) -> str:
+    """Return the source of the subject, with the classes and functions of its file that it names."""
+    text = "".join(linecache.getlines(subject.file))
+    nodes, found, waiting = definitions(text), dict[str, str](), [subject.name]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in found:
+            found[name] = ast.get_source_segment(text, nodes[name]) or ""
+            waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
+    return "\n".join(found.values()) or subject.source

@@ -1,1 +1,0 @@
-"""Somebody's attention: what it computes, tried on inputs of every kind, and which mistake it is."""

@@ -1,0 +1,332 @@
+"""Find the heads that look from one token to another.
+
+Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
+weight (`attncli.analysis.telling`), because a head that always looks at the token before is strong everywhere. `--by`
+orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attncli.analysis.finding import ANY, SINK, Rank, places, ranking, strongest_edges
+from attncli.analysis.shares import row_shares
+from attncli.analysis.telling import Edge, Usual
+from attncli.analysis.words import merge_words
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS
+from attncli.base.printable import quoted, visible
+from attncli.base.progress import Progress, counted, silent
+from attncli.features import options
+from attncli.features.feature import Feature, as_function
+from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, Request
+from attncli.record.captions import model_shown
+from attncli.record.selection import Selection, select, select_token
+from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+
+if TYPE_CHECKING:
+    from attncli.analysis.statistics import Statistics
+
+FIGURES = choices.names(choices.Figure)
+SAVED = "with --from, which takes what was saved"
+
+
+@dataclass(eq=False)
+class Find(Feature):
+    """Find the heads that look from one token to another.
+
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
+    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
+
+    \b
+    Examples:
+      attncli find it trophy
+      attncli find '*' cat "The cat sat on the mat."
+      attncli find --by content "Anna gave me her book, which I liked."
+      attncli find --by previous -f sample_inputs/negation.txt
+    """
+
+    group = "Look"
+    saves = DOCUMENTS
+    saved_as = "the list of heads"
+
+    query: Annotated[str | None, options.argument("QUERY", "The token or word that looks; * is any.")] = None
+    key: Annotated[str | None, options.argument("KEY", "The token or word that is looked at; * is any.")] = None
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    saved: options.Saved = None
+    by: Annotated[
+        choices.By,
+        options.option(
+            options.SELECTION,
+            "--by",
+            metavar="NAME",
+            help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
+        ),
+    ] = "weight"
+    layer: options.Layer = None
+    head: options.Head = None
+    top: Annotated[int, options.top("List the first N heads.")] = 10
+    model: options.ModelName = "minilm"
+    mask: options.Mask = None
+    pad_to: options.PadTo = None
+    measure: options.Measure = "weight"
+    engine: options.Engine = "auto"
+    without: options.Without = None
+    which: options.Which = None
+    target: options.Target = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        text = self.text
+        query, key = self.query or ANY, self.key or ANY
+        if self.by in FIGURES:
+            self.refuse(f"with --by {self.by}, which is a figure of a head and of no two tokens", "key")
+        elif self.by == "weight" and self.key is None:
+            raise RequestError(
+                'find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure'
+            )
+        if self.key is None and text is None:  # a single argument is the text
+            text, query = self.query, ANY
+        source = self._source(text)
+        if self.by in FIGURES:
+            document = _by_figure(self._statistics(source), self.by, self.layer or "all", self.head or "all")
+        else:
+            records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+            document = find_edges(records, source.usual, query, key, self.by == "content")
+        return _report(document, text, self.top)
+
+    def _source(self, text: str | None) -> Source:
+        if self.saved is not None:
+            if text is not None:
+                self.refuse(SAVED, "text", "query")
+            self.refuse_use("record", SAVED)
+            return Saved(self.saved, self.layer, self.head)
+        request = Request(
+            self.layer or "all", self.head or "all", self.mask, self.pad_to, self.measure,
+            which=self.which, target=self.target,
+        )  # fmt: skip
+        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
+        return Texts(read_inputs(text, self.pair, self.file), opening, request)
+
+    def _statistics(self, source: Source) -> "Statistics":
+        """Count the figures of heads over the texts, or over the maps of a saved record."""
+        if isinstance(source, Saved):
+            from attncli.analysis.record_statistics import record_statistics
+
+            return record_statistics(source.loaded)
+        from attncli.corpus.statistics import corpus_statistics
+        from attncli.models.tapped import tapped
+        from attncli.record.captions import SINKS
+
+        assert isinstance(source, Texts)
+        why = f"with --by {self.by}, which is counted over texts as stats has it"
+        self.refuse(why, "pair", "pad_to", "which", "target")
+        part = tapped(source.engine, source.engine.to_itself(None))
+        if part is not None and part.has_sinks and self.measure == "weight":
+            notify(f"{SINKS}; figures are of what goes to tokens")
+        texts = (one.text for one in source.inputs)
+        return corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
+
+
+# --- what is computed -----------------------------------------------------------------------------------
+
+
+def find_edges(
+    records: Iterable[AttentionRecord],
+    usual: Callable[[bool], Usual | None],
+    query: str = ANY,
+    key: str = ANY,
+    content: bool = False,
+) -> dict[str, Any]:
+    """Rank the heads of a model by their weights from one token to another, over texts, as a document.
+
+    query, key: names as `select_token` has them, or ANY. content: only edges between two different words count.
+    usual: returns the usual weights over other texts, between tokens or (True) between words; None where there are
+    none.
+
+    Raises RequestError when no text has both tokens.
+    """
+    over: dict[bool, Usual | None] = {}
+    found: list[list[tuple[Edge, bool]]] = []
+    count, last = 0, None
+    for record in map(row_shares, records):
+        count += 1
+        one = _in_tokens_or_words(record, query, key)
+        if one is None:
+            last = last or record
+            continue
+        words = one is not record
+        if words not in over:
+            over[words] = usual(words)
+        found.append(strongest_edges(one, Usual.with_text(one, over[words]), query, key, content))
+        last = one
+    if last is None:
+        raise RequestError("there is no text to look in")
+    if not any(found):
+        raise RequestError(_why_nowhere(last, query, key, count))
+    return {
+        "model": last.model.document(),
+        "from": query,
+        "to": key,
+        "by": "content" if content else "weight",
+        "mask": last.mask_name,
+        "measure": last.measure,
+        "texts": len(found),
+        "of": count,
+        **({"tokens": last.tokens.text} if count == 1 else {}),
+        "heads": [_head_entry(rank, last if count == 1 else None) for rank in ranking(found, content)],
+    }
+
+
+def _in_tokens_or_words(record: AttentionRecord, query: str, key: str) -> AttentionRecord | None:
+    """Return the record, or the record between words where a name is that of a word in several pieces; None where a
+    name is neither a token nor a word of the text.
+    """
+    if _has_both(record, query, key):
+        return record
+    words = merge_words(record)
+    return words if _has_both(words, query, key) else None
+
+
+def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
+    return bool(places(query, record.tokens) and places(key, record.keys))
+
+
+def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
+    """Return a head as it stands in a document; where there is one text, with the tokens of its edge."""
+    edges: dict[str, Any] = {}
+    if record is not None:
+        [edge] = rank.edges
+        sides = (("query", edge.query, record.tokens), ("key", edge.key, record.keys))
+        edges = {
+            name: {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+            for name, place, tokens in sides
+        }
+    return {
+        "layer": rank.layer,
+        "head": rank.head,
+        "weight": rank.weight,
+        "usual": rank.usual,
+        "texts": len(rank.edges),
+        "sinks": rank.sinks,
+        **edges,
+    }
+
+
+def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> str:
+    """Return why no head was found."""
+    if texts > 1:
+        return f"in none of {texts} texts does the mask allow any token {quoted(query)} to look at a {quoted(key)}"
+    for name, tokens in ((query, record.tokens), (key, record.keys)):
+        if not places(name, tokens):
+            select_token(name, tokens)  # raises with the names of similar tokens
+    return f"the mask {record.mask_name} does not allow {quoted(query)} to look at {quoted(key)} in this text"
+
+
+def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Selection) -> dict[str, Any]:
+    """Order the heads by a figure of statistics, the largest first, as a document.
+
+    Raises RequestError for layers or heads that the model does not have.
+    """
+    model = statistics.model
+    chosen = select(layers, model.layers, "layer"), select(heads, model.heads, "head")
+    found = [one for one in statistics.heads if one.layer in chosen[0] and one.head in chosen[1]]
+    return {
+        "model": model.document(),
+        "by": name,
+        "mask": statistics.mask,
+        "measure": statistics.measure,
+        "texts": statistics.texts,
+        "of": statistics.texts,
+        "heads": [
+            {
+                "layer": one.layer,
+                "head": one.head,
+                "label": one.label,
+                "value": one.figures[name],
+                "spread": one.spread[name],
+            }
+            for one in sorted(found, key=lambda one: -one.figures[name])
+        ],
+    }
+
+
+# --- the report -----------------------------------------------------------------------------------------
+
+USUAL = (
+    "usual: between words the head's mean at that distance, or what the other words give that key if that is more; "
+    "else what the other tokens give it"
+)
+SINKS_ARE = (
+    "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
+    f"{SINK} of the other tokens' weight on average"
+)
+
+
+def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
+    """Report the first `top` heads as a table."""
+    heads = document["heads"][:top]
+    if "from" not in document:
+        parts: list[Part] = [_figure_table(document["by"], heads)]
+    else:
+        table = _edge_table(heads) if "query" in heads[0] else _mean_table(heads)
+        sinks = [Sentence(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
+        parts = [table, Sentence(USUAL), *sinks]
+    ends = [f'"{document["from"]}" to "{document["to"]}"'] if "from" in document else []
+    measure = [] if document["measure"] == "weight" else [document["measure"]]
+    texts = [] if document["of"] == 1 else [f"{document['texts']} of {document['of']} texts"]
+    tokens = [f"{len(document['tokens'])} tokens"] if "tokens" in document else []
+    count = f"{len(heads)} of {len(document['heads'])} heads"
+    by, mask = f"by {document['by']}", f"mask {document['mask']}"
+    return Report(
+        [model_shown(document["model"]), *ends, by, *measure, mask, *texts, *tokens, count],
+        parts,
+        lambda: document,
+        itemgetter("heads"),
+        next=NextCommand(
+            "the first of these heads",
+            "run",
+            {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text},
+        ),
+    )
+
+
+def _edge_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the heads of one text, with the tokens of their edges."""
+    columns = [Column("head"), Column("weight"), Column("usual")]
+    columns += [Column(name, "name") for name in ("query", "key", "sink")]
+    rows = []
+    for one in heads:
+        ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
+        rows.append([_name(one), *_weights(one), *ends, "a sink" if one["sinks"] else ""])
+    return Table(columns, rows)
+
+
+def _mean_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the heads of several texts, and in how many of them the strongest weight goes to a sink."""
+    columns = [Column("head"), Column("weight"), Column("usual"), Column("texts", leaves=1), Column("to a sink")]
+    return Table(columns, [[_name(one), *_weights(one), str(one["texts"]), str(one["sinks"] or "")] for one in heads])
+
+
+def _figure_table(figure: str, heads: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the heads by a figure of statistics, with its spread between texts and their patterns."""
+    columns = [Column("head"), Column(figure), Column("spread"), Column("label", "name")]
+    return Table(columns, [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads])
+
+
+def _name(head: Mapping[str, Any]) -> str:
+    return f"{head['layer']}.{head['head']}"
+
+
+def _weights(head: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{head['weight']:.3f}", f"{head['usual']:.3f}"
+
+
+find = as_function(Find)

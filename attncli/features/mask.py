@@ -1,0 +1,639 @@
+"""Show what masks do to the maps of a text, and check the laws of masks and positions on it.
+
+A text goes through the model without a mask, under the causal mask and under the padding mask, with [PAD]
+behind it. Per head:
+
+    moved     = ½ Σ_key |w - w'|, w' without the mask, mean over the queries that are real tokens (total variation)
+    forbidden = the sum of the weights on keys that the mask hides, which must be 0
+
+A law says that two runs of the model give equal vectors in every layer. Their difference is compared with rounding: the
+tolerance is that of `attncli compare` for hidden states, and more where vectors are larger than LARGE.
+
+Windows: k local layers on top of each other reach k times as far as one; a global layer reaches everything. Before each
+row of local layers one token's vector is changed, and the network runs on. Tokens further away than the layers reach
+must keep their vectors.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from attncli.analysis.patterns import counted_queries, total_variation
+from attncli.base import choices
+from attncli.base.errors import RequestError
+from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.progress import Progress, silent
+from attncli.checks.tolerance import TOLERANCES
+from attncli.features import options
+from attncli.features.feature import Feature, as_function
+from attncli.features.inputs import check_one, notify, open_part, read_inputs
+from attncli.models.block import Block, Tap
+from attncli.models.opening import Opening
+from attncli.record import AttentionRecord, Input, Request
+from attncli.record.captions import model_name, record_size
+from attncli.record.cells import drawn_map
+from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attncli.models.engine import Engine
+    from attncli.models.model import Model
+
+UNMASKED: choices.Mask = "none"
+COMPARED: tuple[choices.Mask, ...] = ("causal", "padding")  # with no mask at all
+CAPTIONS = {"none": "unmasked", "causal": "causal", "padding": "padding"}
+LARGE = 100.0  # an element of a vector; those of BERT reach 20, those of GPT-2 thousands
+
+
+@dataclass(eq=False)
+class Mask(Feature):
+    """Show what masks do to the maps of a text, and check their laws.
+
+    Maps without a mask, under the causal and under the padding mask stand side by side. Without -H they are those of
+    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. A decoder has the causal
+    mask built in, and shows that map alone. For layers with a window, a table says how far they reach, and whether
+    tokens beyond change anything. The exit code is 1 if a law does not hold.
+
+    \b
+    Examples:
+      attncli mask "The trophy does not fit in the suitcase because it is too big."
+      attncli mask -l 2 -H 0-3 --pad-to 24 "The cat sat on the mat."
+      attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
+    """
+
+    group = "Understand"
+    saves = (*PICTURES, *DOCUMENTS)
+    saved_as = "what masks do"
+
+    text: options.Text = None
+    pair: options.Pair = None
+    file: options.File = None
+    layer: options.Layer = None
+    head: options.Head = None
+    model: options.ModelName = "minilm"
+    pad_to: options.PadTo = None
+    engine: options.Engine = "auto"
+    which: options.OwnWhich = None
+    target: options.Target = None
+    device: options.Device = "auto"
+    dtype: options.Dtype = "float32"
+
+    def report(self, progress: Progress = silent) -> Report:
+        inputs = read_inputs(self.text, self.pair, self.file)
+        if self.target is not None:
+            check_one(len(inputs), "--target is what becomes of one text")
+        request = Request(
+            self.layer or "-1", self.head or "all", pad_to=self.pad_to, which=self.which, target=self.target
+        )
+        engine = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
+        found = []
+        with progress(len(inputs), "texts") as advance:
+            for one in inputs:
+                found.append(compare_masks(engine, one, request))
+                advance()
+        return _report(found, engine.info_of(engine.to_itself(self.which)).document(), self.head is not None)
+
+
+# --- one text under every mask ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MaskEffect:
+    """The effect of one mask on one head.
+
+    moved: the total variation distance to the unmasked row, mean over queries: 0 where nothing moved, 1 where all of
+    the weight is elsewhere; None where there is no row without the mask, which is built into a decoder.
+    forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
+    """
+
+    moved: float | None
+    forbidden: float
+
+
+@dataclass(frozen=True)
+class Masked:
+    """One text under every mask.
+
+    records: by mask, without one first, if there is one. effects: by mask and (layer, head). missing: the masks that
+    are not among the records, and why. windows: reach of the layers, if some have a window.
+    """
+
+    records: dict[str, AttentionRecord]
+    effects: dict[str, dict[tuple[int, int], MaskEffect]]
+    laws: list["Law"]
+    missing: dict[str, str]
+    windows: "Windows | None" = None
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of the text, with [PAD] behind them."""
+        return next(iter(self.records.values())).tokens
+
+    @property
+    def lawful(self) -> bool:
+        """Return whether no law is broken and no weight is on forbidden positions."""
+        clean = all(effect.forbidden == 0 for by_head in self.effects.values() for effect in by_head.values())
+        return clean and all(law.holds is not False for law in self.laws)
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """Every (layer, head)."""
+        return list(next(iter(self.effects.values())))
+
+    @property
+    def most_moved(self) -> tuple[int, int]:
+        """The head whose weight the first mask, which is the causal one, moves most."""
+        first = next(iter(self.effects.values()))
+        return max(first, key=lambda head: first[head].moved or 0.0)
+
+    def document(self) -> dict[str, Any]:
+        """Return a text's entry in what --json prints."""
+        return {
+            "tokens": self.tokens.text,
+            "heads": [
+                {"layer": layer, "head": head, **{name: asdict(by[layer, head]) for name, by in self.effects.items()}}
+                for layer, head in self.heads
+            ],
+            **({} if self.windows is None else {"window": self.windows.document()}),
+            "laws": [asdict(law) for law in self.laws],
+            "lawful": self.lawful,
+        }
+
+
+def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
+    """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
+
+
+    A decoder has one map, under the mask that is built into it; `missing` has the masks that the engine can't apply.
+
+    Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
+    for cross-attention; and for a target, or [PAD], that has no effect.
+    """
+    request = request or Request()
+    request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
+    engine.check(request)
+    writes = kind == "decoder" and len(engine.parts) > 1
+    if request.pad_to is not None and writes:
+        raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
+    tokens = engine.tokenizer.encode(one.text, one.pair)
+    padded = tokens if writes else engine.tokenizer.pad_some(tokens, request.pad_to)
+    reasons = {name: engine.why_not(name, kind) for name in (UNMASKED, *COMPARED)}
+    missing: dict[str, str] = {name: why for name, why in reasons.items() if why is not None}
+    names = [name for name in (UNMASKED, *COMPARED) if name not in missing]
+    [padded] = engine.fitting([[padded]], request, copies=len(names) - 1)
+    records: dict[str, AttentionRecord] = {
+        name: _record_under(engine, padded, replace(request, mask=name)) for name in names
+    }
+    unmasked = records.get(UNMASKED)
+    effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
+        name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
+    }
+    if writes:
+        why = "the laws are of what reads a text"
+        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in LAWS], missing)
+    laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
+    return Masked(records, effects, [*laws, *([windows.law] if windows else [])], missing, windows)
+
+
+def _record_under(engine: "Engine", tokens: Tokens, request: Request) -> AttentionRecord:
+    """Return the record of a text under a mask, with the mask that the name means, whatever the engine makes of it."""
+    import torch
+
+    from attncli.attention import MASKS, self_mask
+
+    [record] = engine.attend_tokens([tokens], request)
+    real = torch.tensor([[not padding for padding in record.tokens.padding]])
+    return replace(record, masks=record.masks & self_mask(real, *MASKS[record.mask_name])[0, 0].numpy())
+
+
+def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:
+    """Return the effect of the masks of `masked` on each head, by (layer, head). Both records have the same tokens.
+
+    From the second layer on the head's input differs as well, because the layers below were masked too.
+    """
+    effects = {}
+    real = ~np.array(masked.tokens.padding)
+    for layer in masked.layers:
+        # The rows of [PAD] do not count: transformers lets it look everywhere where a window leaves it nothing.
+        queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
+        for head in masked.heads:
+            weights = masked.map(layer, head)
+            moved = None
+            if unmasked is not None:
+                distances = total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries]
+                moved = float(distances.mean()) if len(distances) else 0.0
+            effects[layer, head] = MaskEffect(moved, forbidden=float(weights[hidden].sum(dtype=np.float64)))
+    return effects
+
+
+# --- laws -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law, the largest deviation from it, and whether it holds.
+
+    deviation: the largest absolute difference between two vectors' elements, over all layers and tokens.
+    holds: None where it could not be tested, and `note` says why, or where an expected change was not seen.
+    leaks: the share of real tokens' weight that goes to [PAD], by layer, where the law is about that.
+    """
+
+    name: str
+    statement: str
+    deviation: float | None
+    holds: bool | None
+    note: str = ""
+    leaks: dict[int, float] | None = None
+
+
+class Measured(NamedTuple):
+    """The largest absolute difference between two vectors' elements, and the part that rounding explains."""
+
+    deviation: float
+    tolerance: float
+    note: str = ""
+    leaks: dict[int, float] | None = None
+
+
+def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
+    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
+    laws = []
+    for name, statement, changes, measure in LAWS:
+        try:
+            found = measure(engine, tokens, padded)
+        except RequestError as error:
+            laws.append(Law(name, statement, None, None, str(error)))
+            continue
+        equal = found.deviation <= found.tolerance
+        holds = (None if equal else True) if changes else equal
+        laws.append(Law(name, statement, found.deviation, holds, found.note, found.leaks))
+    return laws
+
+
+def _padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    _require_padding(engine, tokens, padded)
+    return difference(engine, engine.hidden_states(tokens), engine.hidden_states(padded, "padding"))
+
+
+def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    """Measure the most common mistake. No change is no broken law: it is usual in a decoder, and odd in an encoder."""
+    _require_padding(engine, tokens, padded)
+    found = difference(engine, engine.hidden_states(tokens), engine.hidden_states(padded, "none"))
+    if engine.parts[0] == "decoder":
+        raise RequestError("no token of a decoder looks at the [PAD] behind it")
+    leaks = leak_to_padding(next(engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))))
+    note = "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items())
+    return found._replace(note=note, leaks=leaks)
+
+
+def _require_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> None:
+    if len(padded) == len(tokens):
+        none = engine.tokenizer.pad_id is None
+        raise RequestError("the tokenizer has no [PAD]" if none else "no room for [PAD]: the text fills all positions")
+
+
+def _prefix(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    """Compare the vectors of the first third and of the first two thirds of a text with those of all of it."""
+    every = engine.hidden_states(tokens, "causal")
+    lengths = sorted({max(1, len(tokens) * part // 3) for part in (1, 2)})
+    found = [
+        difference(engine, engine.hidden_states(tokens.take(range(length)), "causal"), every) for length in lengths
+    ]
+    return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
+
+
+def _permutation(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+    return measure_permutation(engine, tokens)
+
+
+def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0) -> Measured:
+    """Compare the vectors of permuted tokens with permuted vectors, without positions in the input.
+
+    Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
+    the engine can't leave positions out.
+    """
+    import torch
+
+    from attncli.models.model import Model
+
+    if isinstance(engine, Model) and engine.config.goes_by_order:
+        raise RequestError("a window or a convolution goes by the order of the tokens")
+    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
+    straight = engine.hidden_states(tokens, "none", positions=False)
+    shuffled = engine.hidden_states(tokens.take(order), "none", positions=False)
+    return difference(engine, [state[order] for state in straight], shuffled)
+
+
+# name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
+LAWS: Sequence[tuple[str, str, bool, Callable[["Engine", Tokens, Tokens], Measured]]] = (
+    ("padding", "appending [PAD] under the padding mask changes no real token's vector", False, _padding),
+    ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
+    ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, _prefix),
+    (
+        "permutation",
+        "without positions in the input, permuting the tokens permutes the vectors and does no more",
+        False,
+        _permutation,
+    ),
+)
+
+
+def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Measured:
+    """Compare the vectors `[token, hidden_size]` of every layer, for the tokens that the first has.
+
+    The deviation is infinite where one has a NaN.
+    """
+    import torch
+
+    pairs = [(few.double(), many[: len(few)].double()) for few, many in zip(some, more, strict=True)]
+    deviation = torch.stack([(few - many).abs().max() for few, many in pairs]).nan_to_num(nan=torch.inf).max()
+    largest = torch.stack([few.abs().max() for few, _ in pairs]).nan_to_num(nan=1.0).max()
+    return Measured(float(deviation), tolerance(engine, float(largest)))
+
+
+def tolerance(engine: "Engine", largest: float) -> float:
+    """Return the difference that rounding explains between vectors with elements up to `largest`."""
+    # In float64 transformers still computes the norms of Llama and the softmax of T5 in float32.
+    single = engine.name == "transformers" and engine.dtype_name == "float64"
+    return TOLERANCES["float32" if single else engine.dtype_name].hidden * max(1.0, largest / LARGE)
+
+
+def leak_to_padding(record: AttentionRecord) -> dict[int, float]:
+    """Return the share of real tokens' weight that goes to [PAD], by layer: mean over heads and queries."""
+    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
+    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
+    return {
+        layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
+        for layer, leaked in zip(record.layers, weights, strict=True)
+    }
+
+
+# --- windows ----------------------------------------------------------------------------------------------
+
+WINDOW = "window", "a token further away than local layers reach together changes no vector after them"
+CHANGED = 0  # the token that is changed: from the first on there is most room
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How many tokens away something of another token can come from, to either side; None: from everywhere.
+
+    reach: through this layer. together: through it and the local layers right below it. whole: from the text itself,
+    through all layers up to it. beyond, within: the largest change of a vector after this layer, for tokens further
+    from the changed one than `together`, and for others; None where there is no such token, or no window.
+    """
+
+    layer: int
+    reach: int | None
+    together: int | None
+    whole: int | None
+    beyond: float | None = None
+    within: float | None = None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a model on a text.
+
+    tokens: of the text. shortest: the tokens of a text in which the narrowest window hides anything.
+    """
+
+    layers: list[Reach]
+    tokens: int
+    shortest: int
+    law: Law
+
+    def document(self) -> dict[str, Any]:
+        """Return a text's `window` in what --json prints."""
+        return {
+            "shortest": self.shortest,
+            "hides": self.tokens >= self.shortest,
+            "layers": [asdict(one) for one in self.layers],
+        }
+
+
+class _TurnAround(Tap):
+    """Changes the sign of the output of one layer's attention at one token, in all heads."""
+
+    def __init__(self, layer: int, token: int) -> None:
+        self.layer = layer
+        self.token = token
+
+    def output(self, block: Block, output: Any) -> Any:
+        if block.layer == self.layer:
+            output = output.clone()
+            output[:, :, self.token] *= -1
+        return output
+
+
+def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
+    """Measure windows on a text without [PAD]; None where no layer has one, or the engine does not say.
+
+    Before the first layer a vector is changed by another token in its place.
+    """
+    from attncli.models.model import Model
+
+    if not isinstance(engine, Model):
+        return None
+    own = engine.config.reach
+    narrow = [reach for reach in own if reach is not None]
+    if not narrow:
+        return None
+    found = reaches(own)
+    states = engine.hidden_states(tokens)
+    for local, some in groupby(found, key=lambda one: one.reach is not None):
+        row = list(some)
+        if local:
+            after = _changed(engine, tokens, row[0].layer)
+            for one in row:
+                found[one.layer] = _measured(one, states[one.layer + 1], after[one.layer + 1])
+    return Windows(found, len(tokens), min(narrow) + 2, _law_of_windows(engine, found, states, min(narrow) + 2))
+
+
+def reaches(own: Sequence[int | None]) -> list[Reach]:
+    """Return, for each layer, how far its windows let it see."""
+    found: list[Reach] = []
+    together: int | None = 0
+    whole: int | None = 0
+    for layer, reach in enumerate(own):
+        together = None if reach is None else (together or 0) + reach
+        whole = None if reach is None or whole is None else whole + reach
+        found.append(Reach(layer, reach, together, whole))
+    return found
+
+
+def _changed(model: "Model", tokens: Tokens, layer: int) -> "list[Tensor]":
+    """Return the vectors `[token, hidden_size]` after every layer, with that of CHANGED changed before this one."""
+    import torch
+
+    if layer == 0:
+        ids = list(tokens.ids)
+        ids[CHANGED] = next((one for one in ids if one != ids[CHANGED]), 0)
+        return model.hidden_states(replace(tokens, ids=ids))
+    with torch.inference_mode():
+        return list(model.walk(model.rows([tokens], "padding"), [_TurnAround(layer - 1, CHANGED)]))
+
+
+def _measured(one: Reach, before: "Tensor", after: "Tensor") -> Reach:
+    """Add how far the vectors after a layer moved."""
+    import torch
+
+    assert one.together is not None
+    moved = (after.double() - before.double()).abs().amax(dim=-1).nan_to_num(nan=torch.inf)  # [token]
+    places = torch.arange(len(moved), device=moved.device)
+    far = (places - CHANGED).abs() > one.together
+    near = ~far & (places != CHANGED)
+    beyond, within = (float(some.max()) if len(some) else None for some in (moved[far], moved[near]))
+    return replace(one, beyond=beyond, within=within)
+
+
+def _law_of_windows(model: "Model", found: Sequence[Reach], states: "Sequence[Tensor]", shortest: int) -> Law:
+    """Return the law; `holds` is None where the text is too short, or nothing was changed within reach either."""
+    beyond = [one.beyond for one in found if one.beyond is not None]
+    within = [one.within for one in found if one.beyond is not None and one.within is not None]
+    count = len(states[0])
+    if not beyond:
+        return Law(*WINDOW, None, None, f"windows hide nothing of {count} tokens: {shortest} would be enough")
+    most = tolerance(model, max(float(state.abs().max()) for state in states))
+    control = max(within, default=0.0)
+    holds = max(beyond) <= most
+    note = f"within reach the largest change is {control:.1e}"
+    return Law(*WINDOW, max(beyond), None if holds and control <= most else holds, note)
+
+
+# --- the report -------------------------------------------------------------------------------------------
+
+
+def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: bool) -> Report:
+    """Report the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in found[0].missing.items():
+        reasons.setdefault(why, []).append(CAPTIONS[name])
+    for why, names in reasons.items():
+        notify(f"not shown, {', '.join(names)}: {why}")
+    some = next(iter(found[0].records.values()))
+    one = [*some.unusual, record_size(some)] if len(found) == 1 else [f"{len(found)} texts"]
+    parts: list[Part] = []
+    for number, text in enumerate(found):
+        record = next(iter(text.records.values()))
+        if len(found) > 1:
+            parts.append(Sentence(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
+        parts += [_maps(text, text.heads if heads_chosen else [text.most_moved]), *_effects(text)]
+        parts += _windows(text.windows) if text.windows is not None else []
+        parts.append(_laws(text.laws))
+    return Report(
+        [model_name(some.model.shown), "what masks do", *one],
+        parts,
+        lambda: {"model": model, "texts": [one.document() for one in found]},
+        _rows,
+        picture=parts if len(found) == 1 else [],
+        holds=all(one.lawful for one in found),
+        next=NextCommand(
+            "all heads, with a switch for masks", "view", {"masks": "none,causal,padding", "layer": None, "head": None}
+        ),
+    )
+
+
+def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the heads of all texts, each with the number of its text."""
+    return ({"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"])
+
+
+def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
+    """Return a row of maps for each head, one under each mask."""
+    axis = Axis("query", found.tokens.shown, special=found.tokens.special)
+    return Maps(
+        [
+            [
+                Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
+                for name, record in found.records.items()
+            ]
+            for layer, head in heads
+        ],
+        axis,
+        replace(axis, name="key"),
+        headings=[f"layer {layer} head {head}" for layer, head in heads],
+    )
+
+
+def _hidden_keys(record: AttentionRecord, layer: int) -> str:
+    """Return which keys a layer's mask hides: "hidden: later keys, [PAD]"."""
+    hidden = ~record.mask_of(layer)
+    padding = np.broadcast_to(np.array(record.tokens.padding), hidden.shape)
+    later = np.triu(np.ones_like(hidden), 1) & ~padding
+    kinds = {"later keys": later, "[PAD]": padding}
+    found = [name for name, cells in kinds.items() if cells.any() and hidden[cells].all()]
+    explained = np.any([kinds[name] for name in found], axis=0) if found else np.zeros_like(hidden)
+    if (hidden & ~explained).any():
+        found.append("keys too far away")
+    return f"hidden: {', '.join(found) or 'nothing'}"
+
+
+def _effects(found: Masked) -> list[Part]:
+    """Return a row a head: how much weight each mask moved, and the weight left on forbidden positions."""
+    columns = [
+        column
+        for place, name in enumerate(found.effects)
+        for column in (Column(f"{name}: moved"), Column(f"{name}: on forbidden", leaves=place + 1))
+    ]
+    rows = []
+    for layer, head in found.heads:
+        effects = [by_head[layer, head] for by_head in found.effects.values()]
+        cells = [("-" if one.moved is None else f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
+        rows.append([f"{layer}.{head}", *(cell for both in cells for cell in both)])
+    legend = (
+        "moved: the share of a query's weight that the mask sends elsewhere (total variation to the unmasked row), "
+        "mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must be 0."
+    )
+    return [Table([Column("head"), *columns], rows), Sentence(legend)]
+
+
+def _laws(laws: Sequence[Law]) -> Table:
+    """Return each law with its largest deviation and a verdict."""
+    rows: list[list[str | Cell]] = []
+    for law in laws:
+        unknown = "not tested" if law.deviation is None else "no change seen"
+        verdict = {True: Cell("holds"), False: Cell("DOES NOT HOLD", "wrong"), None: Cell(unknown)}[law.holds]
+        statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
+        rows.append([statement, "-" if law.deviation is None else f"{law.deviation:.1e}", verdict])
+    columns = [Column("law, on this text", "prose"), Column("largest deviation", leaves=1), Column("verdict")]
+    return Table(columns, rows)
+
+
+def _windows(windows: Windows) -> list[Part]:
+    """Return how far every layer lets a token see, what was measured, and whether the text is long enough to tell."""
+    columns = [
+        Column("layer"), Column("sees"), Column("with local layers below"), Column("of the text", leaves=1),
+        Column("beyond: change"), Column("within"),
+    ]  # fmt: skip
+    rows = [
+        [
+            str(one.layer),
+            *("all" if reach is None else f"±{reach}" for reach in (one.reach, one.together, one.whole)),
+            *("-" if change is None else f"{change:.1e}" for change in (one.beyond, one.within)),
+        ]
+        for one in windows.layers
+    ]
+    legend = (
+        "sees: how many tokens to either side a token of this layer can attend to. of the text: how far away the "
+        "tokens can be that it is made of. Below each row of local layers one token's vector was changed. beyond: the "
+        "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
+        "within: the largest change of the other vectors."
+    )
+    parts: list[Part] = [Table(columns, rows), Sentence(legend)]
+    if windows.tokens < windows.shortest:
+        parts.append(
+            Sentence(
+                f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
+                f"{windows.shortest} tokens on."
+            )
+        )
+    return parts
+
+
+mask = as_function(Mask)

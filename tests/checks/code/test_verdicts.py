@@ -1,0 +1,388 @@
+"""Verdicts of `check`: their words, conventions, mistakes and refusals. Nothing that is checked changes."""
+
+import json
+import pickle
+import re
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from own_attention import MINE
+from torch import nn
+
+import attncli
+
+SPACE: dict = {}
+exec(MINE, SPACE)
+UNSCALED, MINE_MODULE, UNIFORM = SPACE["unscaled"], SPACE["MyAttention"], SPACE["attention"]
+kernel = F.scaled_dot_product_attention
+
+
+def right(query, key, value, mask=None):
+    return kernel(query, key, value, mask)
+
+
+def attention_with(
+    scores=lambda x: x, normalise=lambda x: x.softmax(-1), mask_of_pairs=lambda x: x, mask_of_padding=lambda x: x
+):
+    """Return right attention except for what is given. Both masks: True = allowed."""
+
+    def attention(query, key, value, attn_mask=None, key_padding_mask=None):
+        made = scores(query @ key.mT / query.shape[-1] ** 0.5)
+        if attn_mask is not None:
+            made = made.masked_fill(~mask_of_pairs(attn_mask), -torch.inf)
+        if key_padding_mask is not None:
+            made = made.masked_fill(~mask_of_padding(key_padding_mask)[:, None, None, :], -torch.inf)
+        return normalise(made).nan_to_num() @ value
+
+    return attention
+
+
+class Plain(nn.Module):
+    """Right. Classes below change a part."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def split(self, x):
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def attend(self, q, k, v):
+        return kernel(q, k, v)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.W_q, self.W_k, self.W_v))
+        return self.W_o(self.attend(q, k, v).transpose(1, 2).flatten(-2))
+
+
+def failing(found):
+    return {one.name for one in found.checks if one.holds is False}
+
+
+def mistakes(thing, **wanted):
+    found = attncli.check(thing, **wanted)
+    assert not found.right
+    return [one.mistake for one in found.diagnosis]
+
+
+def refusal(thing, **wanted):
+    with pytest.raises(attncli.RequestError) as refused:
+        attncli.check(thing, **wanted)
+    assert len(str(refused.value)) <= 320 and str(refused.value).isprintable()
+    return str(refused.value)
+
+
+# --- what a verdict says ----------------------------------------------------------------------------------
+
+
+def test_a_right_verdict_has_its_conventions_and_its_document_is_json():
+    found = attncli.check(MINE_MODULE)
+    assert found.right and not found.diagnosis and not found.smallest and not found.hint
+    assert found.verdict.startswith("right: MyAttention is attention, ") and str(found) == found.verdict
+    assert any("True = allowed, as [query, key]" in one for one in found.conventions)
+    assert sum(one.holds is True for one in found.checks) > 8
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert document["right"] is True and document["verdict"] == found.verdict and document["smallest"] is None
+    assert set(document["checks"][0]) == {"name", "holds", "difference", "note"}
+
+
+def test_a_wrong_verdict_names_the_mistake_the_line_and_the_remedy(tmp_path):
+    found = attncli.check(UNSCALED)
+    [one] = found.diagnosis
+    assert found.verdict == "wrong: unscaled is attention without the division by √d_k" and one.mistake == "no scale"
+    assert one.remedy and one.remedy in str(found) and failing(found)
+    assert json.loads(json.dumps(found.document(), allow_nan=False))["diagnosis"][0]["mistake"] == "no scale"
+
+
+def test_the_line_is_short_and_no_terminal_obeys_it(tmp_path, monkeypatch):
+    path = tmp_path / "long_line.py"
+    noise = " + ".join(["0"] * 100)
+    path.write_text(
+        '"""softmax(q @ k)"""\n\n\ndef attention(q, k, v):\n    # scores = q @ k.mT\n'
+        f"    return (q @ k.mT).softmax(-1) @ v  # \x1b[31m {noise}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from long_line import attention  # type: ignore[import-not-found]
+
+    [one] = attncli.check(attention).diagnosis
+    assert one.line == 6 and one.text.startswith("return (q @ k.mT)") and len(one.text) <= 100
+    assert "\x1b" not in one.text
+
+
+@pytest.mark.parametrize("thing", [lambda q, k, v: right(q, k, 2 * v), lambda q, k, v: right(q, k, v) + 1e-4])
+def test_the_smallest_input_shows_a_difference(thing):
+    found = attncli.check(thing)
+    assert not found.right and not found.diagnosis and "no known mistake explains it" in found.verdict
+    mine, formula = re.search(r" is (\S+); the formula gives (\S+)$", found.smallest).groups()
+    assert mine != formula and found.smallest in str(found)
+
+
+def test_parameters_that_were_never_given_stand_in_the_verdict():
+    class Cached(Plain):
+        def forward(self, x, past_state=None, colour=None):
+            return super().forward(x)
+
+    found = attncli.check(Cached)
+    assert set(found.unchecked) == {"past_state", "colour"} and found.right
+    assert "not checked: past_state, colour" in found.verdict
+    assert not attncli.check(Plain).unchecked and "not checked" not in attncli.check(Plain).verdict
+
+
+def test_a_query_that_may_see_nothing_is_a_convention_unless_the_user_says_otherwise():
+    found = attncli.check(UNIFORM)
+    assert found.right and any("--nowhere" in one for one in found.conventions)
+    assert mistakes(UNIFORM, nowhere="zero-or-nan") == ["fully masked rows uniform"]
+    assert attncli.check(MINE_MODULE, nowhere="nan").right and not attncli.check(MINE_MODULE, nowhere="zero").right
+
+
+@pytest.mark.parametrize(
+    ("thing", "means"),
+    [
+        (right, "allowed"),
+        (lambda query, key, value, mask=None: right(query, key, value, None if mask is None else ~mask), "forbidden"),
+        (
+            lambda query, key, value, mask=None: right(query, key, value, mask + 0.0 if mask is not None else None),
+            "added",
+        ),
+    ],
+)
+def test_what_a_mask_means_is_found_out_or_said(thing, means):
+    found = attncli.check(thing)
+    assert found.right and any(one.startswith("mask: ") for one in found.conventions)
+    assert attncli.check(thing, means=means).right
+    if means != "added":
+        other = {"allowed": "forbidden", "forbidden": "allowed"}[means]
+        assert mistakes(thing, means=other) == ["mask inverted"]
+
+
+# --- what is right ----------------------------------------------------------------------------------------
+
+
+def of_matrices(query, key, value):
+    assert query.dim() == 2
+    return right(query, key, value)
+
+
+def causal(query, key, value):
+    seen = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
+    return right(query, key, value, seen.tril(key.shape[-2] - query.shape[-2]))
+
+
+def in_float32_only(query, key, value):
+    assert query.dtype == torch.float32
+    return right(query, key, value)
+
+
+def of_one_length(query, key, value):
+    assert query.shape == key.shape
+    return right(query, key, value)
+
+
+@pytest.mark.parametrize(
+    ("thing", "convention"),
+    [
+        (right, "arrays are [batch, head, token, d]"),
+        (of_matrices, "arrays are [token, d]"),
+        (causal, "causal by itself"),
+        (in_float32_only, ""),
+        (of_one_length, ""),
+        (attention_with(), ""),
+        (attention_with(normalise=lambda x: x.softmax(-1, dtype=torch.float32).to(x.dtype)), ""),
+        (attention_with(scores=lambda x: x * torch.tensor(3.0).sqrt() / torch.tensor(3.0).sqrt()), ""),
+    ],
+)
+def test_layouts_precisions_and_causal_attention_are_conventions(thing, convention):
+    found = attncli.check(thing)
+    assert found.right and any(convention in one for one in found.conventions), found
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.37, 1.7, 13.0])
+def test_any_temperature_is_named(temperature):
+    assert mistakes(lambda query, key, value: right(query / temperature, key, value)) == ["temperature"]
+
+
+@pytest.mark.parametrize(
+    ("thing", "law"),
+    [
+        (attention_with(normalise=torch.sigmoid), "weights sum to 1"),
+        (attention_with(scores=lambda x: x + torch.arange(x.shape[-1])), "permuting"),
+        (attention_with(mask_of_pairs=torch.ones_like), "future"),
+        (attention_with(mask_of_padding=torch.ones_like), "[PAD]"),
+        (attention_with(scores=lambda x: x * x.shape[-1]), "appended [PAD]"),
+    ],
+)
+def test_what_breaks_a_law_is_wrong(thing, law):
+    assert any(law in name for name in failing(attncli.check(thing)))
+
+
+class Louder(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 1.001 * gradient
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        lambda query, key, value: right(query, Louder.apply(key), value),
+        lambda query, key, value: right(query, key, value.detach()),
+        lambda query, key, value: (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1).detach() @ value,
+    ],
+)
+def test_wrong_gradients_are_found_where_the_output_is_right(thing):
+    wrong = failing(attncli.check(thing))
+    assert wrong and all("gradient" in name or "difference" in name for name in wrong)
+
+
+def test_no_gradients_are_not_wrong():
+    with_none = torch.no_grad()(lambda query, key, value: right(query, key, value))
+    found = attncli.check(with_none)
+    assert found.right and any("gradient" in one.name and one.holds is None for one in found.checks)
+
+
+class Drops(Plain):
+    def attend(self, q, k, v):
+        return F.dropout((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1), 0.3) @ v
+
+
+def test_dropout_in_evaluation_is_the_only_thing_wrong_with_it():
+    assert mistakes(Drops) == ["dropout left on"] and len(failing(attncli.check(Drops))) == 1
+    assert attncli.check(lambda q, k, v, dropout_p=0.5: kernel(q, k, v, dropout_p=0.0)).right
+
+
+# --- nothing is changed -----------------------------------------------------------------------------------
+
+
+class Careless(Plain):
+    """Changes all that it has, each time that it runs."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.register_buffer("table", torch.ones(d_model) / 3)
+        self.kept, self.runs = [], 0
+
+    def forward(self, x):
+        out = super().forward(x) * (self.table * 3) + self.runs + len(self.kept)
+        with torch.no_grad():
+            self.W_q.weight += 1
+            self.table += 1
+        self.kept.append(x)
+        self.runs += 1
+        torch.set_default_dtype(torch.float16)
+        torch.set_grad_enabled(False)
+        self.train()
+        return out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", [Plain, Careless])
+def test_a_module_stays_as_it_was_bit_for_bit(kind, dtype):
+    module = kind(8, 2).to(dtype).train()
+    module.W_k.weight.requires_grad_(False)
+    module.W_k.bias.grad = torch.ones(8, dtype=dtype)
+    before = pickle.dumps(module), module.W_k.bias.grad, [id(one) for one in module.parameters()]
+    found = attncli.check(module)
+    assert (pickle.dumps(module), module.W_k.bias.grad, [id(one) for one in module.parameters()]) == before
+    assert module.training and found.right == (kind is Plain)
+    assert kind is Plain or "the same twice" in failing(found)
+    assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+
+
+def test_a_module_that_ran_before_is_copied_and_one_with_a_lock_is_refused():
+    module = Plain(8, 2)
+    module.kept = [module(torch.randn(1, 3, 8))]  # which has a graph
+    assert attncli.check(module).right
+    module.lock = threading.Lock()
+    assert re.match(r"Plain can't be copied \(TypeError: .*lock.*\): hand in its class, or a", refusal(module))
+
+
+def test_one_thread_runs_and_the_others_are_given_back():
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        attncli.check(lambda query, key, value: seen.append(torch.get_num_threads()) or right(query, key, value))
+        assert set(seen) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def raises(query, key, value):
+    raise ValueError("not\x1b today\nand more")
+
+
+class Unreadable(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(d_model, 6), nn.Linear(d_model, 7), nn.Linear(d_model, 8)
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("thing", "wanted", "said"),
+    [
+        (raises, {}, r"it can't be run: ValueError: not\x1b today (line "),
+        (lambda query, key, value: query.sum(), {}, "none of what it gives has the output's shape: []"),
+        (Unreadable, {}, "the weights of Unreadable don't fit together"),
+        (3, {}, "is no function, class or module, but"),
+        (right, {"layout": "sideways"}, "'sideways' is none of: batch head token d, "),
+        (right, {"means": "perhaps"}, "perhaps"),
+        (right, {"nowhere": "home"}, "home"),
+        (UNSCALED, {"means": "added"}, "--mask-means has no effect, as unscaled takes no mask"),
+        (UNSCALED, {"nowhere": "nan"}, "--nowhere has no effect, as unscaled takes no mask"),
+        (UNSCALED, {"map": {"q": "what"}}, "--map 'q=what': that is none of x, query, "),
+        (UNSCALED, {"give": {"n": 1}}, "--give n: unscaled's constructor has no such parameter"),
+        (MINE_MODULE, {"map": {"W": "query"}}, "there is q, k, v, mask, W_q, W_k, W_v, W_o"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_in_a_line(thing, wanted, said):
+    assert said in refusal(thing, **wanted)
+
+
+def test_other_types_are_errors_of_the_caller():
+    for wanted in ({"colour": "red"}, {"layout": 3}, {"map": "q=query"}, {"give": ["n"]}):
+        with pytest.raises(TypeError):
+            attncli.check(right, **wanted)
+
+
+def test_names_layouts_and_constructors_may_be_said():
+    class Odd(Plain):
+        def __init__(self, d_model, num_heads, depth):
+            assert depth == 3
+            super().__init__(d_model, num_heads)
+            self.first = self.W_q
+            del self.W_q
+
+        def forward(self, x):
+            q, k, v = (self.split(layer(x)) for layer in (self.first, self.W_k, self.W_v))
+            return self.W_o(kernel(q, k, v).transpose(1, 2).flatten(-2))
+
+    assert "--give depth=VALUE" in refusal(Odd)
+    assert "--map NAME=query says which it is" in refusal(Odd, give={"depth": 3})
+    assert attncli.check(Odd, map={"first": "query"}, give={"depth": 3}).right
+    assert attncli.check(lambda a, b, c: right(b, c, a), map={"a": "value", "b": "query", "c": "key"}).right
+    assert attncli.check(right, layout="head token d").right
+
+
+def test_a_config_and_a_maker_are_understood():
+    class Configured(Plain):
+        def __init__(self, config):
+            super().__init__(config.hidden_size, config["num_heads"])
+
+    assert attncli.check(Configured, give={"config": {"hidden_size": 16, "num_heads": 4}}).right
+    assert "the config has no hidden_size: --give config.hidden_size=VALUE" in refusal(Configured, give={"config": {}})
+    assert attncli.check(lambda: Plain(8, 2)).right

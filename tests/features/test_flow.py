@@ -1,0 +1,446 @@
+"""attncli flow."""
+
+import json
+import re
+from dataclasses import replace
+from itertools import product
+
+import networkx
+import numpy as np
+import pytest
+from foreign_checkpoints import make_foreign
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import attention_records, cross_records, layered_records, record_of
+
+import attncli as package
+from attncli import load_record
+from attncli.analysis.rollout import mean_maps, residual_steps, rollout
+from attncli.base.errors import RequestError
+from attncli.features.flow import METHODS, UNIT, flow_shares, follow, maximum_flows, reachable
+
+TEXT = "The cat sat on the mat."
+CHEAP = ("raw", "rollout")
+CLOSE = 1e-6
+
+
+def asked(attncli, *arguments):
+    return json.loads(attncli("flow", TEXT, "--json", *arguments).out)
+
+
+def test_json_is_what_the_definitions_say_of_the_model_s_maps(attncli, minilm):
+    found = asked(attncli, "-l", "0,2")
+    mean = minilm.attend(TEXT).weights.mean(axis=1, dtype=np.float64)
+    steps = 0.5 * mean + 0.5 * np.eye(mean.shape[-1])
+    rolled = {0: steps[0], 2: steps[2] @ steps[1] @ steps[0]}
+    assert [layer["layer"] for layer in found["layers"]] == [0, 2]
+    for layer in found["layers"]:
+        rows = {name: [row[name] for row in layer["queries"]] for name in ("raw", "rollout", "flow", "maximum_flow")}
+        np.testing.assert_allclose(rows["raw"], mean[layer["layer"]], atol=1e-6)
+        np.testing.assert_allclose(rows["rollout"], rolled[layer["layer"]], atol=1e-6)
+        flows = np.array(rows["maximum_flow"])
+        np.testing.assert_allclose(rows["flow"], flows / flows.sum(axis=1, keepdims=True))
+        np.testing.assert_array_equal([row["token"] for row in layer["queries"]], found["tokens"])
+    np.testing.assert_allclose([row["flow"] for row in found["layers"][0]["queries"]], rolled[0], atol=1e-6)
+
+
+def test_the_last_layer_is_meant_where_none_is_named(attncli):
+    assert asked(attncli, "--method", "rollout") == asked(attncli, "--method", "rollout", "-l", "-1")
+
+
+@pytest.mark.parametrize("extra", [(), ("-o", "flow.svg")])
+def test_one_query_is_its_row_of_all(attncli, tmp_path, monkeypatch, extra):
+    monkeypatch.chdir(tmp_path)
+    [layer] = asked(attncli, "-l", "3")["layers"]
+    [alone] = asked(attncli, "-l", "3", "--query", "mat", *extra)["layers"]
+    assert alone["queries"] == [layer["queries"][6]]
+
+
+def test_the_terminal_shows_the_numbers_of_json(attncli):
+    [layer] = asked(attncli, "-l", "4", "--query", "cat")["layers"]
+    [row] = layer["queries"]
+    lines = attncli("flow", TEXT, "-l", "4", "--query", "cat").out.splitlines()
+    table = [line.split() for line in lines if line[:4].strip().isdigit()]
+    for key, line in enumerate(table):
+        assert line[2:] == [f"{row[name][key]:.3f}" for name in ("raw", "rollout", "flow")]
+    assert len(table) == 9 and any('token 2 "cat"' in line for line in lines)
+
+
+def test_methods_come_in_the_order_asked_for_and_no_other(attncli):
+    [layer] = asked(attncli, "--method", "rollout,raw")["layers"]
+    assert list(layer["queries"][0]) == ["query", "index", "token", "rollout", "raw"]
+
+
+def test_words_are_put_together_before_paths_are_followed(attncli):
+    text = "The embeddings vanished."
+    words = json.loads(attncli("flow", text, "--json", "--words", "--method", "rollout").out)
+    assert words["tokens"] == ["[CLS]", "the", "embeddings", "vanished", ".", "[SEP]"]
+    for row in words["layers"][0]["queries"]:
+        assert sum(row["rollout"]) == pytest.approx(1)
+
+
+def test_norms_are_followed_as_shares_of_their_rows(attncli, minilm):
+    found = asked(attncli, "--measure", "norm", "--method", "raw", "-l", "1")
+    brought = minilm.attend(TEXT, measure="norm").map
+    mean = np.mean([brought(1, head) for head in range(12)], axis=0, dtype=np.float64)
+    raw = [row["raw"] for row in found["layers"][0]["queries"]]
+    np.testing.assert_allclose(raw, mean / mean.sum(axis=1, keepdims=True), atol=1e-6)
+    assert found["measure"] == "norm"
+
+
+@pytest.mark.slow
+def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
+    whole, kept, picture = (tmp_path / name for name in ("maps.npz", "flow.safetensors", "flow.png"))
+    attncli("run", TEXT, "-l", "all", "-o", str(whole))
+    followed = json.loads(attncli("flow", "--from", str(whole), "--json", "-l", "2", "-o", str(kept)).out)
+    assert followed == asked(attncli, "-l", "2")
+    record = load_record(kept)
+    assert (record.model.name, record.layers, record.heads) == ("minilm (raw, rollout, flow)", [2], [0, 1, 2])
+    for head, name in enumerate(("raw", "rollout", "flow")):
+        rows = [row[name] for row in followed["layers"][0]["queries"]]
+        np.testing.assert_allclose(record.map(2, head), rows, atol=1e-6)
+    assert attncli("heatmap", "--from", str(kept), "-o", str(picture)).code == 0 and picture.stat().st_size > 0
+    assert attncli("view", "--from", str(kept), "-o", str(tmp_path / "flow.html")).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_it_is_drawn(attncli, tmp_path, suffix):
+    path = tmp_path / f"flow{suffix}"
+    done = attncli("flow", TEXT, "-l", "0,1", "--query", "cat", "--method", "raw,rollout", "-o", str(path))
+    assert done.out == f"{path}\n" and path.stat().st_size > 1000
+
+
+def test_padding_and_masks_leave_rows_that_sum_to_1(attncli):
+    for mask in ("padding", "causal", "none"):
+        [layer] = asked(attncli, "--mask", mask, "--pad-to", "11", "--method", "rollout,flow")["layers"]
+        for row in layer["queries"]:
+            assert sum(row["rollout"]) == pytest.approx(1) and sum(row["flow"]) == pytest.approx(1)
+            if mask == "causal":
+                assert not any(row["flow"][row["query"] + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--method", "rollin"), "no method 'rollin'"),
+        (("--measure", "length"), "no measure 'length': it is one of weight, norm"),
+        (("-l", "6"), "layer 6 is out of range"),
+        (("--query", "dog"), "no token 'dog' in the text"),
+        (("-o", "flow.txt"), "the flow is saved as"),
+        (("-o", "flow.npz", "--query", "cat"), "--query has no effect on a saved record"),
+    ],
+)
+def test_what_can_t_be_met_is_refused(refused, arguments, says):
+    assert says in refused("flow", TEXT, *arguments)
+
+
+DOES = {"flow": "follow", "heatmap": "draw", "explain": "explain", "mechanisms": "measure"}
+
+
+@pytest.mark.parametrize("command", DOES)
+@pytest.mark.parametrize("suffix", [".safetensors", ".json", ".csv", ".svg"])
+def test_of_several_texts_it_says_what_it_does_and_speaks_of_pictures_where_one_is_asked_for(
+    refused, tmp_path, command, suffix
+):
+    path = tmp_path / "texts.txt"
+    path.write_text("a cat\na mat\n", encoding="utf-8")
+    line = refused(command, "-f", path, "-l", "all" if command == "flow" else "0", "-o", tmp_path / f"x{suffix}")
+    if "is saved as" not in line:
+        assert f"the one to {DOES[command]} as TEXT" in line
+        assert suffix == ".svg" or not re.search("picture|draw|page", line)
+
+
+def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, refused, tmp_path):
+    model = ("--engine", "transformers", "-m", str(make_foreign(tmp_path, "bart")))
+    decoded = json.loads(attncli("flow", TEXT, "--json", *model, "--which", "decoder", "--target", "a cat").out)
+    for row in decoded["layers"][0]["queries"]:
+        assert sum(row["rollout"]) == pytest.approx(1) and not any(row["rollout"][row["query"] + 1 :])
+    assert "take --which encoder or decoder" in refused("flow", TEXT, *model, "--target", "a cat")
+
+
+def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
+    path = tmp_path / "last.npz"
+    attncli("run", TEXT, "-o", str(path))
+    assert "needs all from 0 on: save it with -l all" in refused("flow", "--from", str(path))
+    assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
+    assert "--mask has no effect with --from" in refused("flow", "--from", str(path), "--mask", "causal")
+
+
+def test_as_a_function(attncli):
+    report = package.flow(TEXT, query="cat", layer="4", method="raw,rollout")
+    assert report.document() == asked(attncli, "--query", "cat", "-l", "4", "--method", "raw,rollout")
+
+
+def test_every_layer_has_its_maps_and_the_two_strongest_tokens_of_a_row(attncli):
+    lines = attncli("flow", TEXT, "-l", "0,2", "--method", "rollout,raw").out.splitlines()
+    assert lines[0] == "minilm · layers 0,2 · mean of heads 0-11 · mask padding · 9 tokens"
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["rollout", "raw"]
+    assert sum(line == "layer 2" for line in lines) == 2  # above its maps, and above its table
+    [layer] = asked(attncli, "-l", "2")["layers"]
+    [row] = [line.split() for line in lines if line.startswith("   2 cat")][1:]
+    for name, first in (("rollout", 2), ("raw", 6)):
+        shares = sorted(layer["queries"][2][name], reverse=True)
+        assert row[first + 1 : first + 4 : 2] == [f"{share:.3f}" for share in shares[:2]]
+
+
+def test_a_row_that_attends_to_nothing_says_so(tmp_path):
+    record = record_of([[[[0, 0], [0, 1]]]], mask=np.array([[False, False], [False, True]]))
+    record.save(tmp_path / "maps.npz")
+    assert "0 [CLS]   (attends to nothing)" in str(package.flow(saved=tmp_path / "maps.npz", method="raw"))
+
+
+@pytest.mark.parametrize("query", [None, "cat"])
+def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
+    package.flow(TEXT, layer="0,2", method="raw,rollout", query=query).save(tmp_path / "flow.svg")
+    drawn = (tmp_path / "flow.svg").read_text(encoding="utf-8")
+    for words in ("raw, up to", "rollout, up to", "layer 0", "layer 2", "share / the map&#x27;s largest", ">mat<"):
+        assert words in drawn or words.replace("&#x27;", "'") in drawn
+
+
+# --- the arithmetic -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=10)
+@given(attention_records(), st.data())
+def test_shares_are_those_of_the_formulas_whichever_layers_and_queries_are_asked_for(record, data):
+    layers = data.draw(st.lists(st.sampled_from(record.layers), min_size=1, unique=True))
+    queries = data.draw(st.lists(st.integers(0, len(record.tokens) - 1), min_size=1, unique=True))
+    found = follow(record, layers, queries)
+    steps = residual_steps(record)
+    flows = np.stack([maximum_flows(steps, layer, queries) for layer in layers])
+    np.testing.assert_array_equal(found.shares["raw"], mean_maps(record)[layers][:, queries])
+    np.testing.assert_array_equal(found.shares["rollout"], rollout(steps)[layers][:, queries])
+    np.testing.assert_array_equal(found.flows, flows)
+    np.testing.assert_array_equal(found.shares["flow"], flow_shares(flows))
+    for rows in found.shares.values():
+        np.testing.assert_allclose(rows.sum(axis=-1), 1, atol=1e-5)
+
+
+@given(attention_records())
+def test_without_more_it_is_the_last_layer_and_every_token(record):
+    found = follow(record, methods=CHEAP)
+    assert (found.layers, found.queries) == ([record.layers[-1]], list(range(len(record.tokens))))
+    again = follow(record, layers="-1", methods=CHEAP)
+    for name, rows in found.shares.items():
+        np.testing.assert_array_equal(again.shares[name], rows)
+
+
+@given(attention_records(), st.permutations(CHEAP))
+def test_methods_come_once_and_in_the_order_asked_for(record, methods):
+    found = follow(record, methods=[*methods, *methods])
+    assert list(found.shares) == methods and found.flows is None
+
+
+@given(attention_records())
+def test_layers_of_a_record_may_lie_in_any_order(record):
+    turned = record.select(layers=record.layers[::-1])
+    for name, rows in follow(record, "all", methods=CHEAP).shares.items():
+        np.testing.assert_array_equal(follow(turned, record.layers, methods=CHEAP).shares[name], rows)
+
+
+@settings(max_examples=5)
+@given(attention_records())
+def test_the_document_has_a_row_a_query_or_the_one_that_is_held(record):
+    found = follow(record, "all")
+    made = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert [layer["layer"] for layer in made["layers"]] == record.layers
+    last = len(record.tokens) - 1
+    held = follow(record, "all", [last]).document()
+    for number, layer in enumerate(made["layers"]):
+        assert [row["token"] for row in layer["queries"]] == made["tokens"] == record.tokens.text
+        for row in layer["queries"]:
+            for name in METHODS:
+                assert row[name] == found.shares[name][number, row["query"]].tolist()
+            assert row["maximum_flow"] == found.flows[number, row["query"]].tolist()
+        assert held["layers"][number]["queries"] == layer["queries"][last:]
+    has_rows(made, [made["tokens"]], None)
+    has_rows(held, [made["tokens"][last:], made["tokens"]], made["tokens"])
+
+
+def has_rows(made, tokens, keys):
+    """The record of a document has the rows of its layers."""
+    [record] = made["records"]
+    assert record["tokens"] == tokens[0] and record.get("key_tokens") == keys
+    maps = iter(record["attention"])
+    for layer in made["layers"]:
+        for head, name in enumerate(METHODS):
+            one = next(maps)
+            assert (one["layer"], one["head"], one["method"]) == (layer["layer"], head, name)
+            np.testing.assert_array_equal(
+                np.float32(one["weights"]), np.float32([row[name] for row in layer["queries"]])
+            )
+    assert next(maps, None) is None
+
+
+@settings(max_examples=5)
+@given(attention_records())
+def test_every_query_of_flow_is_counted(record):
+    counted = []
+    follow(record, "all", [0, 1], ["raw", "flow"], lambda: counted.append(1))
+    assert len(counted) == 2 * len(record.layers)
+
+
+@given(attention_records())
+def test_what_can_not_be_followed_is_refused(record):
+    with pytest.raises(RequestError, match="no method 'rollin': it is one of raw, rollout, flow"):
+        follow(record, methods=["raw", "rollin"])
+    with pytest.raises(RequestError, match="out of range"):
+        follow(record, layers=len(record.layers))
+    if len(record.layers) > 1:
+        with pytest.raises(RequestError, match="all from 0 on"):
+            follow(record.select(layers=[-1]), methods=["raw"])
+
+
+@given(cross_records())
+def test_nothing_is_followed_into_another_text(record):
+    with pytest.raises(RequestError, match="another text"):
+        follow(record)
+
+
+@st.composite
+def networks(draw, layers=3, tokens=3):
+    """Steps of a few layers and tokens, some of whose weights are 0."""
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    length = draw(st.integers(2, tokens))
+    shape = draw(st.integers(1, layers)), 1, length, length
+    weights = numbers.random(shape) ** draw(st.sampled_from([1, 4])) * (numbers.random(shape) < 0.7)
+    weights[..., 0] += 1e-3
+    return residual_steps(record_of(weights / weights.sum(axis=-1, keepdims=True)))
+
+
+def edges(steps):
+    """(layer above, token, token below, capacity) of every edge."""
+    for (layer, above, below), capacity in np.ndenumerate(steps):
+        yield (layer + 1, above), (layer, below), capacity
+
+
+def smallest_cut(steps, query, key):
+    """The least capacity that parts the query from the input token, over all ways to part the nodes."""
+    source, sink = (len(steps), query), (0, key)
+    nodes = {node for above, below, _ in edges(steps) for node in (above, below)} - {source, sink}
+    least = np.inf
+    for sides in product((True, False), repeat=len(nodes)):
+        with_source = {node for node, side in zip(sorted(nodes), sides, strict=True) if side} | {source}
+        cut = sum(size for above, below, size in edges(steps) if above in with_source and below not in with_source)
+        least = min(least, cut)
+    return least
+
+
+def test_a_case_computed_by_hand():
+    """Ã is (.75 .25; .25 .75) twice: .75 + .25 reach the token itself, .25 + .25 the other one."""
+    steps = residual_steps(record_of(np.full((2, 1, 2, 2), 0.5)))
+    flows = maximum_flows(steps, 1, [0, 1])
+    np.testing.assert_allclose(flows, [[1, 0.5], [0.5, 1]], atol=CLOSE)
+    np.testing.assert_allclose(flow_shares(flows), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]], atol=CLOSE)
+
+
+@settings(max_examples=10)
+@given(networks())
+def test_it_is_the_smallest_cut_of_all(steps):
+    query = 0
+    flows = maximum_flows(steps, len(steps) - 1, [query])
+    wanted = [smallest_cut(steps, query, key) for key in range(steps.shape[-1])]
+    np.testing.assert_allclose(flows[0], wanted, atol=CLOSE)
+
+
+@settings(max_examples=10)
+@given(networks(layers=5, tokens=7))
+def test_it_is_what_networkx_finds(steps):
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from(edges(steps), weight="capacity")
+    length = steps.shape[-1]
+    for layer in range(len(steps)):
+        flows = maximum_flows(steps, layer, range(length))
+        for query, key in product(range(length), repeat=2):
+            wanted = networkx.maximum_flow_value(graph, (layer + 1, query), (0, key))
+            assert flows[query, key] == pytest.approx(wanted, abs=CLOSE)
+
+
+@given(networks())
+def test_from_the_first_layer_it_is_the_step_itself(steps):
+    np.testing.assert_allclose(maximum_flows(steps, 0, range(steps.shape[-1])), steps[0], atol=1 / UNIT)
+
+
+@given(networks(layers=4, tokens=5))
+def test_no_more_flows_than_leaves_the_query_or_reaches_the_input_token(steps):
+    layer = len(steps) - 1
+    flows = maximum_flows(steps, layer, range(steps.shape[-1]))
+    assert (flows <= 1 + CLOSE).all()
+    assert (flows <= steps[0].sum(axis=0) + CLOSE).all()
+
+
+@settings(max_examples=10)
+@given(attention_records(padding=1))
+def test_shares_sum_to_1_and_a_real_token_has_none_of_padding(record):
+    layer = record.layers[-1]
+    shares = flow_shares(maximum_flows(residual_steps(record), layer, range(len(record.tokens))))
+    np.testing.assert_allclose(shares.sum(axis=-1), 1)
+    assert (shares[:-1, -1] == 0).all()
+
+
+def test_rows_are_those_asked_for_and_each_is_counted():
+    steps = residual_steps(record_of(np.random.default_rng(1).dirichlet(np.ones(5), (3, 2, 5))))
+    done = []
+    flows = maximum_flows(steps, 2, [4, 1], lambda: done.append(1))
+    np.testing.assert_array_equal(flows, maximum_flows(steps, 2, range(5))[[4, 1]])
+    assert len(done) == 2
+
+
+def test_without_scipy_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
+    with pytest.raises(
+        RequestError, match=r'needs scipy: pip install "\.\[stats\]" in .*, or take --method raw,rollout$'
+    ):
+        maximum_flows(residual_steps(record_of(np.full((1, 1, 2, 2), 0.5))), 0, [0])
+
+
+def window(width: int, length: int = 6) -> np.ndarray:
+    """Return the mask that shows so many tokens on either side."""
+    return np.abs(np.subtract.outer(range(length), range(length))) <= width
+
+
+def test_a_window_reaches_further_in_every_layer_and_the_future_stays_hidden():
+    np.testing.assert_array_equal(reachable([window(1)] * 5), [window(width) for width in (1, 2, 3, 4, 5)])
+    np.testing.assert_array_equal(reachable([window(1), window(2), window(0)]), [window(1), window(3), window(3)])
+    np.testing.assert_array_equal(reachable([np.tri(6, k=-1, dtype=bool)] * 3), [np.tri(6, dtype=bool)] * 3)
+    np.testing.assert_array_equal(reachable([np.zeros((3, 3), dtype=bool)] * 2), [np.eye(3, dtype=bool)] * 2)
+
+
+@given(attention_records(padding=1))
+def test_a_record_of_shares_says_what_it_is_and_no_share_is_where_the_mask_forbids_it(record):
+    rolled = rollout(residual_steps(record))
+    made = follow(record, record.layers, methods=CHEAP).as_record()
+    assert made.model.name == "made-up (raw, rollout)" and (made.heads, made.model.heads) == ([0, 1], 2)
+    np.testing.assert_allclose(made.weights[:, 1], rolled, rtol=1e-6)
+    assert (made.weights[..., ~made.mask] == 0).all()
+
+
+@given(layered_records(padding=1), st.data())
+def test_the_mask_of_a_layer_of_shares_is_where_its_rollout_can_be(record, data):
+    """The layers of the record may lie in any order, and not all may be asked for."""
+    layers = data.draw(st.lists(st.sampled_from(record.layers), min_size=1, unique=True))
+    rolled = rollout(residual_steps(record))
+    turned = record.select(layers=data.draw(st.permutations(record.layers)))
+    made = follow(turned, layers, methods=["rollout"]).as_record()
+    np.testing.assert_array_equal(made.masks, rolled[layers] > 0)
+
+
+def test_a_record_of_shares_is_saved_and_loaded(tmp_path):
+    record = record_of(np.full((2, 3, 4, 4), 1 / 4))
+    made = follow(record, [1], methods=["rollout"]).as_record()
+    made.save(tmp_path / "rollout.safetensors")
+    loaded = load_record(tmp_path / "rollout.safetensors")
+    np.testing.assert_array_equal(loaded.weights, made.weights)
+    assert (loaded.model, loaded.layers, loaded.heads) == (made.model, [1], [0])
+
+
+def test_only_tokens_that_no_path_leads_to_are_hidden():
+    one = record_of(window(1, 7) / window(1, 7).sum(axis=1, keepdims=True), mask=window(1, 7))
+    record = replace(one, weights=one.weights.repeat(3, axis=0), layers=[0, 1, 2], masks=one.mask)
+    record = replace(record, model=replace(record.model, layers=3))
+    found = follow(record, [0, 2], methods=["raw", "rollout"])
+    reach = abs(np.arange(7)[:, None] - np.arange(7))
+    for name, reaches in (("raw", (1, 1)), ("rollout", (1, 3))):
+        for place, far in enumerate(reaches):
+            assert np.array_equal(np.isnan(found.maps()[name][place]), reach > far)

@@ -1,0 +1,472 @@
+"""attncli mask: maps under masks, the weight that moved, laws and windows, and how each is seen to be broken."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import EACH
+from foreign_checkpoints import ANSWER, DECODERS, ENCODER_DECODERS
+from foreign_checkpoints import TEXT as WORDS
+from hypothesis import given
+from made_up_family import FAMILY, LAYERS, REACH, made_up_checkpoint, settings
+from records import attention_records, layered_records, record_of
+
+import attncli as library
+from attncli import RequestError, load_model
+from attncli.analysis.patterns import total_variation
+from attncli.attention import Window
+from attncli.features import mask as feature
+from attncli.features.mask import (
+    COMPARED,
+    MaskEffect,
+    check_laws,
+    compare_masks,
+    difference,
+    leak_to_padding,
+    mask_effects,
+    measure_windows,
+    reaches,
+)
+from attncli.models import model as encoder
+from attncli.models import rows, transformers_place
+from attncli.models.families import FAMILIES
+from attncli.models.model import Model
+from attncli.record import Input, Request
+
+TEXT = "The trophy does not fit in the suitcase."
+
+
+def test_maps_effects_and_laws_are_shown(attncli):
+    result = attncli("mask", "-l", "2", "-H", "9", TEXT)
+    assert result.code == 0 and result.err == ""
+    for words in (
+        "layer 2 head 9",
+        "unmasked",
+        "causal",
+        "padding\n",
+        "4 [PAD]",
+        "forgetting the padding mask",
+        "holds",
+    ):
+        assert words in result.out
+
+
+def test_json_gives_the_library_s_numbers(attncli, minilm):
+    document = json.loads(attncli("mask", "--json", "-l", "0,4", "-H", "1,3", "--pad-to", "16", TEXT).out)
+    [text] = document["texts"]
+    assert text["lawful"] is True
+    assert text["tokens"][-5:] == ["[PAD]"] * 5
+    assert [(head["layer"], head["head"]) for head in text["heads"]] == [(0, 1), (0, 3), (4, 1), (4, 3)]
+    for head in text["heads"]:
+        where = {"layers": head["layer"], "heads": head["head"], "pad_to": 16}
+        unmasked, causal = (minilm.attend(TEXT, mask=name, **where).weights[0, 0, :11] for name in ("none", "causal"))
+        assert head["causal"]["moved"] == pytest.approx(float(np.mean(total_variation(causal, unmasked))))
+        assert head["causal"]["forbidden"] == head["padding"]["forbidden"] == 0
+    unmasked = minilm.attend(TEXT, mask="none", pad_to=16).weights[:, :, :11, 11:].sum(axis=-1).mean(axis=(1, 2))
+    assert list(text["laws"][1]["leaks"].values()) == pytest.approx(unmasked.tolist(), rel=1e-4)
+    assert [law["name"] for law in text["laws"]] == ["padding", "forgotten padding mask", "causal", "permutation"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_drawn(attncli, tmp_path, suffix):
+    path = tmp_path / f"masks{suffix}"
+    result = attncli("mask", "-l", "2", "-H", "0,9", "-o", path, TEXT)
+    assert (result.code, result.out.strip()) == (0, str(path))
+    assert path.stat().st_size > 1000
+    if suffix == ".svg":
+        assert all(words in path.read_text() for words in ("unmasked", "causal", "padding", "layer 2 head 9", "trophy"))
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (np.ones((4, 4), dtype=bool), "hidden: nothing"),
+        (np.tri(4, dtype=bool), "hidden: later keys"),
+        (np.tri(4, dtype=bool) & [True, True, True, False], "hidden: later keys, [PAD]"),
+        (np.ones((4, 4), dtype=bool) & [True, True, True, False], "hidden: [PAD]"),
+        (np.tri(4, k=1, dtype=bool) & np.tri(4, k=1, dtype=bool).T, "hidden: keys too far away"),
+    ],
+)
+def test_it_says_which_keys_are_hidden(mask, words):
+    padding = 1 if words.endswith("[PAD]") else 0
+    record = record_of(np.full((1, 1, 4, 4), 0.25), mask, padding=padding)
+    assert feature._hidden_keys(record, 0) == words
+
+
+def test_the_library_has_it_too(minilm):
+    report = library.mask(TEXT, layer="2", head="9")
+    assert report.holds is True and report.document()["texts"][0]["lawful"] is True
+    assert "layer 2 head 9" in str(report)
+
+
+def test_a_law_has_its_deviation_and_a_verdict():
+    laws = [
+        feature.Law("", "a", 2e-7, True),
+        feature.Law("", "b", 0.5, False),
+        feature.Law("", "c", None, None, "no room"),
+        feature.Law("", "d", 1e-3, None),
+    ]
+    assert [(*row[:2], row[2].text) for row in feature._laws(laws).rows] == [
+        ("a", "2.0e-07", "holds"),
+        ("b", "5.0e-01", "DOES NOT HOLD"),
+        ("c\n  (no room)", "-", "not tested"),
+        ("d", "1.0e-03", "no change seen"),
+    ]
+
+
+def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
+    monkeypatch.setattr(feature.Masked, "lawful", property(lambda self: False))
+    assert attncli("mask", TEXT).code == 1
+
+
+def test_every_text_of_a_file(attncli, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one cat\ntwo cats\n", encoding="utf-8")
+    assert len(json.loads(attncli("mask", "--json", "-f", path).out)["texts"]) == 2
+    assert "2 texts" in attncli("mask", "-f", path, "-o", tmp_path / "masks.png").err
+
+
+# --- one text under every mask ------------------------------------------------------------------------------
+
+
+CAT = "The cat sat on the mat."
+
+
+def test_records_are_the_model_s_and_effects_are_of_them(minilm):
+    found = compare_masks(minilm, Input(CAT), Request("0,-1", "1,3", pad_to=14))
+    assert list(found.records) == ["none", *COMPARED] and found.tokens.padding == [False] * 9 + [True] * 5
+    for name, record in found.records.items():
+        expected = minilm.attend(CAT, mask=name, pad_to=14, layers="0,-1", heads="1,3")
+        assert np.array_equal(record.weights, expected.weights)
+    for name, effects in found.effects.items():
+        assert effects == mask_effects(found.records[name], found.records["none"])
+    moved = {head: effect.moved for head, effect in found.effects["causal"].items()}
+    assert set(moved) == {(0, 1), (0, 3), (5, 1), (5, 3)} and moved[found.most_moved] == max(moved.values())
+
+
+@pytest.mark.slow
+def test_without_a_length_there_are_four_pads_unless_there_is_no_room(minilm):
+    assert sum(compare_masks(minilm, Input(CAT, "A pair."), Request(0, 0)).tokens.padding) == 4
+    assert sum(compare_masks(minilm, Input("word " * 509), Request(0, 0)).tokens.padding) == 1
+
+
+@pytest.mark.parametrize("family", EACH)
+def test_every_family_is_lawful(tiny, family):
+    found = compare_masks(load_model(str(tiny(family)), device="cpu"), Input("a b c a d"))
+    assert found.lawful
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert document["lawful"] is True and document["tokens"] == found.tokens.text
+    assert [(row["layer"], row["head"]) for row in document["heads"]] == list(found.effects["padding"])
+    assert [law["name"] for law in document["laws"]] == [law.name for law in found.laws]
+
+
+def test_a_weight_where_none_may_be_or_a_broken_law_is_unlawful(minilm):
+    found = compare_masks(minilm, Input(CAT), Request(0, 0))
+    assert found.lawful
+    leaking = {**found.effects, "padding": {(0, 0): MaskEffect(moved=0.1, forbidden=1e-30)}}
+    assert not replace(found, effects=leaking).lawful
+    broken, *others = found.laws
+    assert not replace(found, laws=[replace(broken, holds=False), *others]).lawful
+    assert replace(found, laws=[replace(broken, holds=None), *others]).lawful
+
+
+# --- models that transformers runs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODER_DECODERS, "modernbert"])
+def test_a_model_that_transformers_runs_has_every_mask(foreign, family):
+    """Each record is that of the model; what moved is half the difference of the rows of real tokens."""
+    model = foreign(family)
+    pad_to = None if model.tokenizer.pad_id is None else 20
+    found = compare_masks(model, Input(WORDS), Request(pad_to=pad_to))
+    assert list(found.records) == ["none", *COMPARED] == ["none", *found.effects] and found.lawful and not found.missing
+    which = model.to_itself(None)
+    shown = {name: model.attend(WORDS, mask=name, pad_to=pad_to, which=which).weights for name in found.records}
+    real = len(found.tokens) - sum(found.tokens.padding)
+    for name, effects in found.effects.items():
+        assert np.array_equal(found.records[name].weights, shown[name])
+        for (layer, head), effect in effects.items():
+            rows = np.abs(shown["none"][layer, head, :real] - shown[name][layer, head, :real])
+            assert effect.moved == pytest.approx(rows.sum(axis=-1).mean() / 2, abs=1e-6) and effect.forbidden == 0
+    assert not np.triu(shown["causal"], 1).any() and np.triu(shown["none"], 1).any()
+    json.dumps(found.document(), allow_nan=False)
+
+
+def test_what_a_decoder_writes_is_looked_at_with_one_target(foreign):
+    model = foreign("bart")
+    request = Request(which="decoder", target=ANSWER)
+    found = compare_masks(model, Input(WORDS), request)
+    assert np.array_equal(found.records["causal"].weights, model.attend(WORDS, which="decoder", target=ANSWER).weights)
+    assert [law.holds for law in found.laws] == [None] * 4 and found.lawful
+
+
+def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
+    """What is forbidden is what the names of masks say, whatever the network was told."""
+    model = foreign("t5")
+    monkeypatch.setattr(transformers_place, "asked_mask", lambda *_: None)  # nothing is hidden from anybody
+    found = compare_masks(model, Input(WORDS), Request(pad_to=20))
+    assert not found.lawful and all(effect.forbidden > 0 for effect in found.effects["padding"].values())
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "why"),
+    [
+        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
+        ("t5", {"target": ANSWER}, "--target is what a decoder writes"),
+        ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
+        ("gpt2", {"pad_to": 20}, "has no padding token: leave --pad-to out"),
+        ("gpt2", {"target": ANSWER}, "writes nothing"),
+    ],
+)
+def test_what_can_not_be_looked_at(foreign, family, asked, why):
+    with pytest.raises(RequestError, match=why):
+        compare_masks(foreign(family), Input(WORDS), Request(**asked))
+
+
+# --- weight that moves, and weight where none may be --------------------------------------------------------
+
+
+@given(attention_records())
+def test_taking_the_future_away_moves_exactly_its_weight(record):
+    """Under a mask that is applied afterwards, what moves is what stood on the hidden positions."""
+    length = len(record.tokens)
+    mask = np.tri(length, dtype=bool)
+    hidden = np.where(mask, 0, record.weights)
+    kept = np.where(mask, record.weights, 0)
+    masked = record_of(kept / kept.sum(axis=-1, keepdims=True), mask=mask, mask_name="causal")
+    for (layer, head), effect in mask_effects(masked, record).items():
+        assert effect.forbidden == 0
+        assert effect.moved == pytest.approx(float(hidden[layer, head].sum(axis=-1).mean()), abs=1e-5)
+
+
+@given(layered_records(padding=1))
+def test_every_layer_is_held_against_its_own_mask(record):
+    unmasked = replace(record, weights=np.full_like(record.weights, 1 / len(record.tokens)))
+    effects = mask_effects(record, unmasked)
+    for layer in record.layers:
+        alone = mask_effects(record.select(layer), unmasked.select(layer))
+        assert {head: effects[head] for head in alone} == alone
+        assert all(effect.forbidden == 0 for effect in alone.values())
+        hides_all = not record.mask_of(layer)[:-1].any()
+        assert all((effect.moved == 0) == hides_all for effect in alone.values())
+
+
+def test_weight_on_a_position_that_another_layer_allows_is_forbidden():
+    masks = np.stack([np.ones((4, 4), dtype=bool), np.tri(4, dtype=bool)])
+    record = record_of(np.full((2, 1, 4, 4), 0.25), masks)
+    effects = mask_effects(record, record)
+    assert (effects[0, 0].forbidden, effects[1, 0].forbidden) == (0, 6 * 0.25)
+
+
+def test_weight_on_forbidden_positions_is_found():
+    weights = np.full((4, 4), 0.25)
+    record = record_of(weights, mask=np.tri(4, dtype=bool), mask_name="causal")
+    [effect] = mask_effects(record, record).values()
+    assert effect.forbidden == pytest.approx(6 * 0.25)
+    assert effect.moved == 0
+
+
+def test_leak_to_padding_counts_real_queries_only():
+    weights = np.full((6, 6), 1 / 6)
+    weights[4:] = [0, 0, 0, 0, 0.5, 0.5]
+    assert leak_to_padding(record_of(weights, padding=2)) == pytest.approx({0: 2 / 6})
+
+
+# --- laws ---------------------------------------------------------------------------------------------------
+
+
+NAMES = ["padding", "forgotten padding mask", "causal", "permutation"]
+
+
+def laws_of(model, text="The cat sat on the mat, and it was flat.", pad_to=None):
+    tokens = model.tokenizer.encode(text)
+    return {law.name: law for law in check_laws(model, tokens, model.tokenizer.pad_some(tokens, pad_to))}
+
+
+def test_they_hold_for_real_weights(minilm):
+    laws = laws_of(minilm)
+    assert list(laws) == NAMES
+    assert all(law.holds for law in laws.values())
+    assert laws["forgotten padding mask"].deviation > 100 * laws["padding"].deviation
+
+
+@pytest.mark.parametrize("family", EACH)
+def test_they_hold_for_every_family(tiny, family):
+    laws = laws_of(load_model(str(tiny(family)), device="cpu"), "a b c a d")
+    assert [law.holds for law in laws.values()].count(True) >= 3
+    assert not any(law.holds is False for law in laws.values())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_they_hold_in_other_precisions(dtype):
+    laws = laws_of(load_model("minilm", device="cpu", dtype=dtype))
+    assert all(law.holds for law in laws.values()), laws
+
+
+def test_a_model_that_ignores_its_masks_breaks_them(minilm, monkeypatch):
+    monkeypatch.setattr(rows, "layer_masks", lambda real, config, name: [None] * config.layers)
+    laws = laws_of(minilm)
+    assert laws["padding"].holds is False
+    assert laws["causal"].holds is False
+
+
+def test_a_model_that_adds_positions_all_the_same_breaks_the_last(minilm, monkeypatch):
+    rows_of = encoder.as_rows
+    monkeypatch.setattr(encoder, "as_rows", lambda *asked: rows_of(*asked[:4]))
+    laws = laws_of(minilm)
+    assert laws["permutation"].holds is False
+    assert laws["padding"].holds is True
+
+
+def test_a_full_text_leaves_no_room_for_padding(minilm):
+    laws = laws_of(minilm, "word " * 510)
+    assert laws["padding"].holds is None
+    assert "no room" in laws["padding"].note
+    assert laws["causal"].holds is True
+
+
+def test_of_a_decoder_the_causal_law_is_tested_and_holds(foreign):
+    for family in DECODERS:
+        laws = laws_of(foreign(family), "the cat sat on a mat")
+        assert laws["causal"].holds is True and laws["causal"].deviation > 0
+        assert {name: law.holds for name, law in laws.items() if name != "causal"} == dict.fromkeys(
+            set(NAMES) - {"causal"}
+        )
+        assert laws["padding"].note == "the tokenizer has no [PAD]"
+        assert laws["permutation"].note == "transformers does not leave the positions out"
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_of_a_decoder_in_float64_the_causal_law_holds(foreign, family):
+    """transformers computes its norms in float32 and our place all scores in float64, whatever a prefix's length."""
+    model = load_model(foreign(family).place.name, "cpu", "float64", engine="transformers")
+    causal = laws_of(model, "the cat sat on a mat")["causal"]
+    assert causal.holds and causal.deviation < 1e-6
+
+
+def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
+    for family in (*ENCODER_DECODERS, "modernbert"):
+        laws = laws_of(foreign(family), "the cat sat on a mat", pad_to=20)
+        assert [law.holds for law in laws.values()] == [True, True, True, None]
+
+
+def test_a_bert_is_as_lawful_by_transformers(tiny):
+    path = str(tiny("bert"))
+    ours, theirs = (laws_of(load_model(path, "cpu", engine=engine)) for engine in ("attncli", "transformers"))
+    for name in ("padding", "forgotten padding mask"):
+        assert ours[name].holds is theirs[name].holds is True
+    assert theirs["forgotten padding mask"].leaks == pytest.approx(ours["forgotten padding mask"].leaks, abs=1e-5)
+    assert theirs["forgotten padding mask"].deviation == pytest.approx(
+        ours["forgotten padding mask"].deviation, rel=1e-3
+    )
+
+
+def test_a_causal_law_that_is_broken_is_seen(foreign, monkeypatch):
+    model = foreign("gpt2")
+    states = type(model).hidden_states
+
+    def mixed(self, tokens, mask="padding", positions=True):
+        """As of a network in which every token sees all others."""
+        return [state + state.mean(dim=0) for state in states(self, tokens, mask, positions)]
+
+    monkeypatch.setattr(type(model), "hidden_states", mixed)
+    assert laws_of(model, "the cat sat on a mat")["causal"].holds is False
+
+
+def test_what_rounding_explains_grows_with_the_vectors(foreign):
+    some = [torch.full((2, 3), size) for size in (1.0, 5000.0)]
+    model = foreign("gpt2")
+    near, far = ([state * (1 + change) for state in some] for change in (3e-7, 3e-6))
+    for more, same in ((near, True), (far, False)):
+        found = difference(model, some, more)
+        assert (found.deviation <= found.tolerance) is same
+    assert difference(model, some[:1], some[:1]).tolerance == 1e-4
+
+
+# --- windows ------------------------------------------------------------------------------------------------
+
+
+LONG = "the cat sat on the big cat, too, it sat"
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """`model(2, None, ...)` -> the made-up family with these windows, by layer; without a dtype in float64."""
+
+    def make(*own, dtype="float64"):
+        family = replace(FAMILY, settings=lambda values: {**settings(values), "reach": own})
+        monkeypatch.setitem(FAMILIES, "made-up", family)
+        return load_model(str(made_up_checkpoint(tmp_path / "made-up")), device="cpu", dtype=dtype)
+
+    return make
+
+
+def test_reaches_add_up_until_a_global_layer():
+    found = reaches([2, 3, None, 1, 1])
+    assert [one.reach for one in found] == [2, 3, None, 1, 1]
+    assert [one.together for one in found] == [2, 5, None, 1, 2]
+    assert [one.whole for one in found] == [2, 5, None, None, None]
+
+
+@pytest.mark.parametrize("own", [(1, 1, 1, 1), (None, 2, 1, None), (1, None, None, 2), (None, 1, 2, 1), (0, 0, 0, 0)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_beyond_the_reach_nothing_changes_and_within_something(model, own, dtype):
+    made = model(*own, dtype=dtype)
+    tokens = made.tokenizer.encode(LONG)
+    found = measure_windows(made, tokens)
+    assert found.law.holds is (None if max(map(abs, filter(None, own)), default=0) == 0 else True)
+    assert found.law.deviation == 0 and found.shortest == min(one for one in own if one is not None) + 2
+    for one in found.layers:
+        assert (one.within is None) == (one.reach is None or one.together == 0)
+        if one.beyond is not None:
+            assert one.beyond == 0 and one.together + 1 < len(tokens)
+        if one.within is not None:
+            assert one.within > 1e-6
+
+
+@pytest.mark.parametrize("ignored", [{1}, {2}, {1, 2}])
+def test_a_network_that_forgets_a_window_breaks_the_law(model, monkeypatch, ignored):
+    made, masks = model(None, 2, 1, None), rows.layer_masks
+    tokens = made.tokenizer.encode(LONG)
+    forgotten = lambda *asked: [None if layer in ignored else mask for layer, mask in enumerate(masks(*asked))]  # noqa: E731
+    monkeypatch.setattr(rows, "layer_masks", forgotten)
+    found = measure_windows(made, tokens)
+    assert found.law.holds is False and found.law.deviation > 1e-3
+
+
+def test_a_window_that_is_one_too_wide_breaks_the_law(model, monkeypatch):
+    made = model(None, REACH, None, REACH)
+    made.rows = lambda *asked: wider(Model.rows(made, *asked))
+    assert measure_windows(made, made.tokenizer.encode(LONG)).law.holds is False
+
+
+def wider(batch):
+    """With windows that reach one token further."""
+    runs = [
+        replace(run, masks=[one and replace(one, window=further(one.window)) for one in run.masks])
+        for run in batch.runs
+    ]
+    return replace(batch, runs=runs)
+
+
+def further(window):
+    return None if window is None else Window(window.reach + 1)
+
+
+def test_a_text_that_is_too_short_says_how_long_it_must_be(model):
+    made = model(None, 2, None, 2)
+    found = measure_windows(made, made.tokenizer.encode("a"))
+    assert found.document()["hides"] is False and found.document()["shortest"] == 4
+    assert found.law.holds is None and found.law.note == "windows hide nothing of 3 tokens: 4 would be enough"
+    assert measure_windows(made, made.tokenizer.encode("a c")).law.holds is True
+
+
+def test_a_look_has_it_and_one_without_windows_has_not(model, minilm):
+    found = compare_masks(model(None, 2, None, 2), Input(LONG))
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert len(document["window"]["layers"]) == LAYERS and document["laws"][-1]["name"] == "window" and found.lawful
+    plain = compare_masks(minilm, Input(LONG)).document()
+    assert "window" not in plain and "window" not in [law["name"] for law in plain["laws"]]
