@@ -260,6 +260,5 @@ def test_a_check_is_one_line(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     mine = importlib.import_module("mine_in_one_line")
     found = attncli.check(mine.unscaled)
-    assert repr(found) == f"<Found: {found.verdict}>" and repr(found).startswith(
-        "<Found: wrong: unscaled is attention "
-    )
+    assert repr(found) == f"<Result: {found.verdict}>"
+    assert found.verdict.startswith("wrong: unscaled is attention ")
