@@ -58,10 +58,10 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     if not asked.shown and feature.output is None:
         asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
     for report in asked.reports(progress):
-        deliver(report, path, json, context)
+        deliver(report, feature, path, json, context)
 
 
-def deliver(report: Report, path: Path | None, json: bool, context: typer.Context) -> None:
+def deliver(report: Report, feature: type[Feature], path: Path | None, json: bool, context: typer.Context) -> None:
     """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
     if json:
         output.text(report.json())
@@ -78,7 +78,8 @@ def deliver(report: Report, path: Path | None, json: bool, context: typer.Contex
     if path is not None:
         report.save(path)
         output.file(path, json)
-    if report.next is not None and not (path and "output_path" in report.next.options):
+    saved = path is not None and feature.output is None  # then another file of the same is not offered
+    if report.next is not None and not (saved and "output_path" in report.next.options):
         hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)
