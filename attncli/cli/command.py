@@ -60,10 +60,10 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     if not asked.shown and feature.output is None:
         asked.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
     for report in asked.reports(progress):
-        deliver(report, paths, json, context)
+        deliver(report, feature, paths, json, context)
 
 
-def deliver(report: Report, paths: Sequence[Path], json: bool, context: typer.Context) -> None:
+def deliver(report: Report, feature: type[Feature], paths: Sequence[Path], json: bool, context: typer.Context) -> None:
     """Show or save a report, offer what to type next, and raise its exit code where it is not 0."""
     if json:
         output.text(report.json())
@@ -80,7 +80,8 @@ def deliver(report: Report, paths: Sequence[Path], json: bool, context: typer.Co
     for path in paths:
         report.save(path)
         output.file(path, json)
-    if report.next is not None and not (paths and "output_path" in report.next.options):
+    saved = bool(paths) and feature.output is None  # then another file of the same is not offered
+    if report.next is not None and not (saved and "output_path" in report.next.options):
         hints.offer(context, report.next.purpose, report.next.command, **report.next.options)
     if report.holds is False:
         raise typer.Exit(WRONG)
