@@ -214,11 +214,13 @@ class Subject:
 
     @contextmanager
     def their_settings(self) -> Iterator[None]:
-        """Run their code under the torch settings that it left, and ours under our own."""
+        """Run their code uncompiled, under the torch settings that it left, and ours under our own."""
         ours = torch_settings()
         set_torch_settings(self.settings)
+        compiles = "torch._dynamo" in sys.modules  # flex attention does, for every size of its inputs
         try:
-            yield
+            with torch.compiler.set_stance("force_eager") if compiles else nullcontext():
+                yield
         finally:
             self.settings = torch_settings()
             set_torch_settings(ours)
