@@ -16,7 +16,7 @@ from attncli.base.version import __version__ as __version__
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
-    from attncli.corpus.statistics import corpus_statistics
+    from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.question import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
@@ -45,7 +45,7 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.code.check",
-    "corpus_statistics": "attncli.corpus.statistics",
+    "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
     "Asking": "attncli.effects.question",

@@ -1,4 +1,4 @@
-"""The colours of heads, of weights and of signed numbers, the same wherever they are drawn."""
+"""The colours of heads, of weights and of signed numbers, for every medium."""
 
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
@@ -11,7 +11,7 @@ HEAD_COLOURS = (
 
 # Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
 # they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that
-# doesn't tell red from green loses any: tests/render/test_palette.py.
+# doesn't tell red from green loses any: tests/base/test_palette.py.
 WEIGHTS_NAME = "violets"  # among matplotlib's colour maps
 WEIGHTS = (
     "#ffffff", "#e5f0fb", "#cce1f7", "#b4d1f3", "#9dc1f0", "#88b0ed", "#779fe8", "#6a8ee3", "#617cdc",

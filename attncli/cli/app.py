@@ -203,6 +203,7 @@ def usage_line(error: Any) -> str:
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Notices are for the user; other libraries' warnings are not."""
     if issubclass(category, Notice):
-        output.say(f"attncli: {message}")
+        for line in f"attncli: {message}".split("\n"):
+            output.say(line)
     elif output.DEBUG:
         output.say(f"{category.__name__}: {message}")

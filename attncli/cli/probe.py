@@ -63,8 +63,8 @@ def probe(
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
     from attncli.cli.source import open_part
-    from attncli.corpus.inputs.files import STDIN
-    from attncli.corpus.inputs.treebank import TreebankReading
+    from attncli.corpus.files import STDIN
+    from attncli.corpus.treebank import TreebankReading
     from attncli.models.opening import Opening
 
     if output_path is not None:

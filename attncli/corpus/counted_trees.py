@@ -11,12 +11,10 @@ import torch
 from attncli.analysis.spanning_trees import Ints
 from attncli.analysis.tally import DIRECTIONS, Skipped, Tally, check_tally, tally
 from attncli.base.schema import LARGEST, each, fields, name, text, whole
-from attncli.corpus.cores import MOST_THREADS, pool
-from attncli.corpus.inputs.treebank import TreebankReading
-from attncli.corpus.of_model import OfModel, asked_of
+from attncli.corpus.of_model import MOST_THREADS, OfModel, asked_of, pool
 from attncli.corpus.sentences import read
-from attncli.corpus.shards.plan import Shard
-from attncli.corpus.shards.work import Arrays, Counts, Seen
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.treebank import TreebankReading
 from attncli.models.engine import Engine
 from attncli.models.model import Model
 from attncli.models.network import lay_out

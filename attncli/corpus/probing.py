@@ -9,13 +9,10 @@ from attncli.analysis.probing import Probed, TreebankTally
 from attncli.analysis.tally import Skipped
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.counted_trees import CountedTrees
-from attncli.corpus.inputs.files import shown
-from attncli.corpus.inputs.kinds import TREEBANKS
-from attncli.corpus.inputs.treebank import TreebankReading
+from attncli.corpus.files import TREEBANKS, shown
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
 from attncli.corpus.sentences import NOT_WRITTEN
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.running import Show, silent
-from attncli.corpus.shards.where import Where
+from attncli.corpus.treebank import TreebankReading
 from attncli.models.engine import Engine
 from attncli.record import Request
 
@@ -41,7 +38,7 @@ def probe(
     `partial`, and a Notice says so. A treebank of which nothing has been counted is left out; if that is all of them,
     it is an interruption like any other.
 
-    Raises RequestError as reading, the model and `going_through` do, for a part that the model has not, and where no
+    Raises RequestError as reading, the model and `go_through` do, for a part that the model has not, and where no
     word depends on another in any sentence that it can read.
     """
     which = model.to_itself(which)
@@ -50,11 +47,11 @@ def probe(
     asked = [(Corpus(files, reading, TREEBANKS), where)]
     if test is not None and list(test) != list(files):
         asked.append((Corpus(test, reading, TREEBANKS), where.inside("test")))
-        asked[1][0].inputs()  # what is not there is said before hours are spent on the first
+        where.check(asked[1][0].inputs)  # before hours are spent on the first
     found: list[TreebankTally] = []
     partial = False
     for treebank, there in asked:
-        result = going_through(trees, treebank, there, show)
+        result = go_through(trees, treebank, there, show)
         partial = result.partial
         found.append(TreebankTally(called(treebank.names), result.total))
         if partial:

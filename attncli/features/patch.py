@@ -60,8 +60,8 @@ class Patch(Feature):
     """Patch outputs of heads on text B into the run of text A.
 
     For each head, layer or token: how much of the way from A's output to B's it leads, compared with outputs of heads
-    on other texts. The output is the one that ablate measures; without any question, the distance of the last vectors
-    from B's. The texts have the same number of tokens, for example because they differ in a word.
+    on other texts. The output is the one that ablate measures; by default the distance of the last vectors from B's.
+    Both texts have the same number of tokens: they differ in a word, say.
 
     \b
     Examples:
@@ -75,9 +75,7 @@ class Patch(Feature):
     saved_as = "patches"
 
     first: Annotated[str | None, options.argument("A", "The text whose run is patched.")] = None
-    second: Annotated[
-        str | None, options.argument("B", "The text whose outputs are put there; as many tokens as A.")
-    ] = None
+    second: Annotated[str | None, options.argument("B", "The text whose outputs are put there.")] = None
     pair: options.Pair = None
     similar_to: options.SimilarTo = None
     ask: options.Ask = None
@@ -85,7 +83,7 @@ class Patch(Feature):
     at: options.At = None
     task: options.Task = None
     by: Annotated[
-        choices.Patched, options.choice(options.SELECTION, choices.Patched, "--by", help="Patch one by one: ")
+        choices.Patched, options.choice(options.SELECTION, choices.Patched, "--by", help="What is patched by itself: ")
     ] = "head"
     layer: options.Layer = None
     head: options.Head = None

@@ -19,7 +19,7 @@ from attncli.record.captions import in_stretches, title_of_record
 from attncli.record.record import document_text
 from attncli.record.request import Grouping, Request
 from attncli.record.selection import number_list
-from attncli.report import Part, Report
+from attncli.report import NextCommand, Part, Report
 
 LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
@@ -117,7 +117,8 @@ class View(Feature):
         def document_of() -> dict[str, Any]:
             return json.loads("".join(document_text(records)))
 
-        return _SavedPage(title, [_Page(page)], document_of, records=records, opens=self.open_it)
+        opened = None if self.open_it else NextCommand("in the browser", "view", {"open_it": True})
+        return _SavedPage(title, [_Page(page)], document_of, next=opened, records=records, opens=self.open_it)
 
     def _source(self) -> Source:
         grouping = Grouping(self.tokens, stretches=True)

@@ -21,13 +21,13 @@ ALIGNERS = {f"align-{name}" for name in choices.names(choices.Attention)}  # wha
 
 
 def of_record(record: AttentionRecord) -> str:
-    """For whoever has the record in Python."""
+    """Return the advice for a record in Python."""
     if record.measure != "weight":
         return NORMS
     return ALIGN if record.model.name in ALIGNERS else LIBRARY if record.model.path else FOREIGN
 
 
 def of_saved(record: AttentionRecord) -> str:
-    """For whoever has it in a file."""
+    """Return the advice for a saved record."""
     advice = of_record(record)
     return SAVED if advice == LIBRARY else advice

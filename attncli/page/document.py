@@ -35,7 +35,7 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (?P<nam
 
 @cache
 def script(main: str = MAIN) -> str:
-    """All modules that the module `main` needs, each after those that it imports itself."""
+    """Return all modules that the module `main` needs, each after those that it imports itself."""
     done: dict[str, str] = {}
     add(main, done)
     return '"use strict";\n' + "\n".join(done.values())
@@ -53,7 +53,7 @@ def add(name: str, done: dict[str, str]) -> None:
 
 
 def bind(match: re.Match[str]) -> str:
-    """An import as a constant: `{ page }` of a module, or all of it."""
+    """Return an import as a constant: `{ page }` of a module, or all of it."""
     names = match["names"].removeprefix("* as ")
     return f"const {names} = ${match['module']};"
 
@@ -73,18 +73,17 @@ def page(
     kept: Kept | None = None,
     advice: str | None = None,
 ) -> str:
-    """One HTML document with all heads of these records. The same records give the same document.
+    """Return one HTML document with all heads of these records. The same records give the same document.
 
-    Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks.
-    Norms are drawn as shares of their rows.
+    Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks. Norms are
+    drawn as shares of their rows.
 
-    start: how the page opens; all of it can be changed there.
-    title: the document's; by default the model and the first text.
-    kept: what the page holds of their weights, where that is not all; it says so.
-    advice: what it says of a head whose q and k it has not (`attncli.page.advice`).
+    start: how the page opens; all of it can be changed there. title: of the document; by default the model and the
+    first text. kept: the part of the weights that the page holds, where that is not all; it says so. advice: how to get
+    q and k of a head that has none (`attncli.page.advice`).
 
-    Raises RequestError when there is no record, they are of different models, layers or heads, or `start` asks for
-    what is not there.
+    Raises RequestError when there is no record, they are of different models, layers or heads, or `start` names
+    something that is not there.
     """
     records = [records] if isinstance(records, AttentionRecord) else records
     description, chunks = content(records, start, kept, advice)
@@ -96,7 +95,7 @@ def page(
 def content(
     records: Sequence[AttentionRecord], start: Start, kept: Kept | None, advice: str | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a page of them holds: its description, and its chunks by name. Raises RequestError as `page` does."""
+    """Return the description of a page, and its chunks by name. Raises RequestError as `page` does."""
     records = [row_shares(one) for one in records]
     state = start.state(records[0] if records else None)
     if records:
@@ -116,9 +115,9 @@ def assembled(
     allowed: str | None = None,
     more: str = "",
 ) -> str:
-    """A page of these bodies, styles and script, which holds this description and these chunks, and nothing else.
+    """Assemble a page of these bodies, styles and script, which holds this description and these chunks alone.
 
-    allowed: the policy, where that is not `policy`; more: an element beside the chunks.
+    allowed: the policy, where that is not `policy`. more: an element beside the chunks.
     """
     style = style_of(styles)
     places = {
@@ -137,30 +136,30 @@ def assembled(
 
 
 def style_of(names: Sequence[str]) -> str:
-    """These sheets, one after the other."""
+    """Return these style sheets, one after the other."""
     return "".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
 
 
 def filled(name: str, places: Mapping[str, str]) -> str:
-    """The template of this name with everything in its place."""
+    """Fill the template of this name."""
     template = (FOLDER / name).read_text(encoding="utf-8")
     return PLACE.sub(lambda place: places[place[1]], template)
 
 
 def save_page(document: str, path: str | Path) -> None:
-    """Save a page as .html. Whole or not at all. Raises RequestError for another suffix or an unwritable place."""
+    """Save a page as .html; the file appears whole or not at all. Raises RequestError for another suffix or place."""
     path = Path(path)
     check_suffix(path, SUFFIXES, "a page")
     write_whole(path, lambda file: file.write_text(document, encoding="utf-8", newline="\n"))
 
 
 def vectors_size(document: str) -> int:
-    """The characters that q and k take of a page."""
+    """Return the number of characters that q and k take in a page."""
     return sum(len(chunk[1]) for chunk in re.finditer(rf'id="{VECTORS}\d+">([^<]*)', document))
 
 
 def frame(document: str, height: int = FRAME_HEIGHT) -> str:
-    """A page inside another one, such as a notebook's: in a frame of its own, which reaches nothing around it."""
+    """Return a page in a frame, such as for a notebook. The frame reaches nothing around it."""
     return (
         f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(document)}" title="attention" '
         f'style="width: 100%; height: {height}px; border: 1px solid #8884"></iframe>'
@@ -168,9 +167,7 @@ def frame(document: str, height: int = FRAME_HEIGHT) -> str:
 
 
 def policy(style: str, code: str) -> str:
-    """A content security policy that allows this style, this script if there is one, and nothing else: no request of
-    any kind.
-    """
+    """Return a content security policy that allows this style, this script if any, and no request of any kind."""
     scripts = f"script-src '{digest(code)}'; " if code else ""
     return f"default-src 'none'; {scripts}style-src '{digest(style)}'; base-uri 'none'; form-action 'none'"
 
@@ -180,7 +177,7 @@ def digest(text: str) -> str:
 
 
 def as_json(description: dict[str, Any]) -> str:
-    """JSON in ASCII, and without the characters that could end the element it stands in."""
+    """Return JSON in ASCII, without the characters that could end the element it stands in."""
     text = json.dumps(description, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -193,9 +190,9 @@ TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element aroun
 
 
 def expected_size(records: Sequence[AttentionRecord]) -> int:
-    """About how many characters `page` makes of these records, to a fifth.
+    """Estimate the number of characters that `page` makes of these records, to a fifth.
 
-    Weights take most of it. How small they become depends on them, and is tried on a part of them.
+    Weights take most of it. How small they become is tried on a part of them.
     """
     maps = [row_shares(record).weights for record in records]
     step = -(-sum(one[:, :, :ROWS].size for one in maps) // ENOUGH)
@@ -210,13 +207,13 @@ def expected_size(records: Sequence[AttentionRecord]) -> int:
 
 
 def expected_vectors_size(records: Sequence[AttentionRecord], weights: float) -> float:
-    """The characters of q and k in a page whose weights take so many (`attncli.page.vectors.store`)."""
+    """Estimate the characters of q and k in a page whose weights take so many (`attncli.page.vectors.store`)."""
     numbers = sum(record.vectors.size for record in records if record.vectors is not None)
     return max(LEAST * numbers, min(MOST * numbers, max(weights, ROOM)))
 
 
 def without_weights(record: AttentionRecord) -> float:
-    """The characters of a record beside its weights, q and k: tokens, what each head does."""
+    """Return the characters of a record beside its weights, q and k: its tokens, and each head's pattern."""
     layers, heads = record.weights.shape[:2]
     tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
     return TOKEN * tokens + KIND * layers * heads + CHUNK * (layers + 2)

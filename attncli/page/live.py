@@ -19,14 +19,14 @@ STYLES = ("style.css", "live.css")
 
 @dataclass(frozen=True)
 class LivePage:
-    """policy: what a server says of it, where a page can't say it itself: who may have it in a frame."""
+    """A live page. policy: the part of its policy that a server has to send: who may have the page in a frame."""
 
     text: str
     policy: str
 
 
 def live_page(records: Sequence[AttentionRecord], start: Start, advice: str, live: dict[str, Any]) -> LivePage:
-    """The page of these records. live: what it knows of its server, `{model, models, texts}`.
+    """Return the live page of these records. live: the facts about its server, `{model, models, texts}`.
 
     Raises RequestError as `page` does.
     """

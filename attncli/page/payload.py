@@ -28,8 +28,10 @@ SMALL_SHARE = 0.3  # of the room, for small maps
 
 @dataclass(frozen=True)
 class Kept:
-    """heads: (layer, head) of those that are whole, the first of which the page opens at; of the others each cell is
-    the largest of the weights that fall into it, `side` cells at most along each axis.
+    """The heads of a record that a small page holds in full.
+
+    heads: (layer, head) of each; the page opens at the first. side: the largest side of the small maps of the others,
+    in which a cell is the largest of the weights that fall into it.
     """
 
     heads: list[tuple[int, int]]
@@ -37,7 +39,7 @@ class Kept:
 
     @classmethod
     def within(cls, record: AttentionRecord, ranked: Sequence[tuple[int, int]], room: int) -> "Kept":
-        """As much of a record as takes so many characters: of small maps the finest, then heads as they are ranked."""
+        """Keep what `room` characters hold of a record: the finest small maps, then heads as they are ranked."""
         taken, side = 0, SIDES[-1]
         for side in SIDES:
             taken = sum(map(len, pack_layers(small_maps(record, side), SMALL)))
@@ -52,18 +54,18 @@ class Kept:
         return cls(heads, side)
 
     def of_layer(self, layer: int) -> list[int]:
-        """The whole heads of a layer."""
+        """Return the heads of a layer that are kept in full."""
         return sorted(head for of, head in self.heads if of == layer)
 
     def whole(self, record: AttentionRecord) -> list[Floats]:
-        """The whole heads of each layer of a record, `[head, query, key]`."""
+        """Return the heads of each layer of a record that are kept in full, `[head, query, key]`."""
         return [
             layer[[record.heads.index(head) for head in self.of_layer(number)]]
             for number, layer in zip(record.layers, record.weights, strict=True)
         ]
 
     def opening(self) -> dict[str, Any]:
-        """The state where an address says nothing: the first head that is whole, or, where none is, all of them."""
+        """Return the state where an address says nothing: the first head in full, or else all heads."""
         if not self.heads:
             return {"view": "model"}
         layer, head = self.heads[0]
@@ -71,13 +73,14 @@ class Kept:
 
 
 def small_maps(record: AttentionRecord, side: int) -> list[Floats]:
-    """The small maps of each layer, `[head, query, key]`, at most `side` x `side`."""
+    """Return the small maps of each layer, `[head, query, key]`, at most `side` x `side`."""
     return [np.stack([pool(one, side, side) for one in layer]) for layer in record.weights]
 
 
 def small_masks(record: AttentionRecord, side: int) -> Bools:
-    """What may be attended to in the small maps, of all layers where they have one mask, else of each: a cell may be
-    where anything of it may.
+    """Return the masks of the small maps, one for all layers where they have one mask, else one for each.
+
+    A cell may be attended to where any cell that falls into it may.
     """
     masks = record.compact_masks.astype(np.float32)
     return (pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])) > 0
@@ -94,10 +97,10 @@ NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 def payload(
     records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The description of a page of these records, and its chunks by name.
+    """Return the description of a page of these records, and its chunks by name.
 
-    Neighbours of the same tokens under different masks are one text. `start` is the state that the page opens with;
-    `kept` is what it holds of their weights where that is not all.
+    Neighbours of the same tokens under different masks are one text. start: the state that the page opens with. kept:
+    the part of the weights that it holds, where that is not all.
 
     Raises RequestError when there is no record, or they are not all of one model, layers and heads.
     """
@@ -108,8 +111,9 @@ def payload(
 def plain_payload(
     records: Sequence[AttentionRecord], start: dict[str, Any], prefix: str = ""
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The same for a page that asks for its texts one after the other: chunks are bytes as they are, and their names
-    begin with `prefix`. Undoing what compresses a few numbers takes longer than carrying them.
+    """Return the payload of a page that asks for its texts one after the other: its chunks are bytes.
+
+    Their names begin with `prefix`. They are not compressed: undoing that takes longer than sending a few numbers.
 
     Raises RequestError as `payload` does.
     """
@@ -120,7 +124,7 @@ def plain_payload(
 def fill(
     chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: Kept | None
 ) -> dict[str, Any]:
-    """Put the numbers of these records among the chunks; gives their description. Raises RequestError as `payload`."""
+    """Add the numbers of these records to the chunks, and return the description. Raises RequestError as `payload`."""
     check_alike(records)
     first = records[0]
     scale = WHOLE if kept else pick_scale([record.weights for record in records])
@@ -142,7 +146,7 @@ def describe(
     texts: list[dict[str, Any]],
     start: dict[str, Any],
 ) -> dict[str, Any]:
-    """What every page has: whose maps they are, the numbers of their layers and heads, the texts, how it opens."""
+    """Return the part of the description that every page has: model, layers, heads, texts, and how it opens."""
     return {
         "version": __version__,
         "model": {
@@ -178,7 +182,7 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
 
 
 def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
-    """Neighbours of the same tokens, under a mask each, together."""
+    """Group neighbours of the same tokens under different masks."""
     groups: list[list[AttentionRecord]] = []
     for record in records:
         last = groups[-1] if groups else []
@@ -193,8 +197,9 @@ def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
 def text_entry(
     group: Sequence[AttentionRecord], scale: Scale, chunks: Chunks[Any], kept: Kept | None = None
 ) -> dict[str, Any]:
-    """One text, with its maps under every mask; `keys` are null where they are the same tokens as the queries, and the
-    note is empty where each token of the text is there.
+    """Describe one text, with its maps under every mask.
+
+    `keys` is null where they are the tokens of the queries; the note is empty where each token of the text is there.
     """
     first = group[0]
     return {
@@ -208,7 +213,7 @@ def text_entry(
 
 
 def tokens_entry(tokens: Tokens) -> dict[str, Any]:
-    """The tokens along one side, and which of them are words: [the word, its pieces]."""
+    """Describe the tokens along one side, and the words among them: [the word, its pieces]."""
     groups = word_groups(tokens)
     return {
         "tokens": [visible(token) for token in tokens.shown],
@@ -219,7 +224,7 @@ def tokens_entry(tokens: Tokens) -> dict[str, Any]:
 
 
 def title_of(record: AttentionRecord) -> str:
-    """A text as it was written, for the menu of texts; of a decoder or a cross-attention also which it is."""
+    """Return a text as it was written, for the menu of texts; for a decoder or a cross-attention, name that too."""
     title = text_of(record.tokens)
     if record.key_tokens is not None:
         title = f"{text_of(record.key_tokens)} → {title}"
@@ -227,7 +232,7 @@ def title_of(record: AttentionRecord) -> str:
 
 
 def text_of(tokens: Tokens) -> str:
-    """A text, or a pair of texts, on one line as it was written; where that is not known, its words."""
+    """Return a text, or a pair of texts, on one line as it was written; where that is not known, its words."""
     parts = [""] * (max(tokens.segments) + 1)
     for segment, written in zip(tokens.segments, tokens.written, strict=True):
         parts[segment] += written
@@ -235,7 +240,7 @@ def text_of(tokens: Tokens) -> str:
 
 
 def words_of(tokens: Tokens) -> str:
-    """The words of a text without what the tokenizer added, with a space where the text had something between them."""
+    """Return the words of a text without the tokenizer's own marks, with spaces where the text had any."""
     text, reached = "", 0
     groups = word_groups(tokens)
     for pieces, word in zip(groups, word_texts(tokens, groups), strict=True):
@@ -249,7 +254,7 @@ def words_of(tokens: Tokens) -> str:
 
 
 def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
-    """The maps of one text under one mask: weights, what may be attended to, what each head does."""
+    """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
     kinds = [[summaries[layer, head] for head in record.heads] for layer in record.layers]
     return {
@@ -273,7 +278,7 @@ def mask_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept:
 
 
 def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept: Kept | None) -> dict[str, Any]:
-    """The weights of every layer, or those of the heads that are kept; with these, and of long texts, small maps."""
+    """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
     whole = list(record.weights) if kept is None else kept.whole(record)
     entry: dict[str, Any] = {"maps": chunks.add_layers(whole, scale)}
     if kept is not None or max(record.weights.shape[2:]) > LONG:
@@ -282,7 +287,7 @@ def maps_entry(record: AttentionRecord, scale: Scale, chunks: Chunks[Any], kept:
 
 
 def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict[str, Any]:
-    """The small maps of every layer, and what of them may be attended to."""
+    """Store the small maps of every layer, and their masks."""
     maps = small_maps(record, side)
     return {
         "maps": chunks.add_layers(maps, SMALL),
@@ -294,14 +299,15 @@ def small_entry(record: AttentionRecord, side: int, chunks: Chunks[Any]) -> dict
 
 
 def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
-    """How the weights of rows of so many keys are stored, and how far what is read may be from them: `error` of the
-    `strongest` of each row and `rest` of others, as shares of themselves; what is not stored is below `least`.
+    """Describe how the weights of rows of so many keys are stored, and the largest errors of what is read.
+
+    `error` is that of the `strongest` of each row and `rest` that of others, as shares of the weight; weights that are
+    not stored are below `least`.
     """
     return {
         "steps": scale.steps,
         "parts": scale.parts,
         "strongest": min(scale.strongest, keys),
-        "depth": scale.depth(keys),
         "error": scale.error,
         "rest": 0 if scale.strongest >= keys else scale.rest,
         "least": scale.least(keys),
@@ -309,14 +315,14 @@ def scale_entry(scale: Scale, keys: int) -> dict[str, Any]:
 
 
 def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
-    """What may be attended to, a bit a cell: of all layers where they have one mask `[query, key]`, else of each."""
+    """Store the masks, a bit a cell: one for all layers where they have one mask `[query, key]`, else one for each."""
     if masks.ndim == 3:
         return [chunks.add(chunks.form.one(np.packbits(mask).tobytes())) for mask in masks]
     return chunks.add(chunks.form.one(np.packbits(masks).tobytes()))
 
 
 def vectors_entries(records: Sequence[AttentionRecord], chunks: Chunks[Any]) -> list[dict[str, Any]]:
-    """q and k of every head that the records have them of, as finely as the weights that are there leave room."""
+    """Store q and k of every head that has them, as finely as the weights leave room for."""
     levels, every = store(records, chunks.room, chunks.form.one)
     return [
         NO_VECTORS

@@ -13,16 +13,14 @@ from attncli.record.selection import number_list, select_token
 
 @dataclass(frozen=True)
 class Start:
-    """What a page shows first; what can be known of that before there is a record is checked.
+    """The first state of a page. It is checked as far as possible before there is a record.
 
-    view: "heads", "model", "matrix" or "neuron".
-    query: the token that is held, by its text ("it", "it#2") or its number.
-    segments: "AB" shows from the first text to the second, and so on; "all".
-    special: whether [CLS], [SEP] and [PAD] are shown; words: whether pieces are put together to words.
-    threshold: weights below it are not drawn.
-    head: (layer, head); by default the one that tells most of the first text (`telling_head`), by that text alone.
+    view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
+    number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
+    and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
+    head: (layer, head); by default the head that stands out most on the first text alone (`telling_head`).
 
-    Raises RequestError when one of them is none of these.
+    Raises RequestError for an unknown or impossible value.
     """
 
     view: str = "heads"
@@ -40,7 +38,7 @@ class Start:
             raise RequestError(f"threshold {self.threshold:g} is out of range: weights are between 0 and 1")
 
     def state(self, record: AttentionRecord | None) -> dict[str, Any]:
-        """The state of the page's script (state.js), on the first of its records.
+        """Return the state of the page's script (state.js), for the first of its records.
 
         Raises RequestError when the record has no such token or segment, or nothing would be left of it.
         """
@@ -58,7 +56,7 @@ class Start:
         return found
 
     def opening(self, record: AttentionRecord) -> dict[str, Any]:
-        """The state where an address says nothing: that one head.
+        """Return the state where an address says nothing: that one head.
 
         Raises RequestError when the record does not have it.
         """

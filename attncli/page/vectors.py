@@ -28,7 +28,7 @@ TOGETHER = 2**19  # weights that are made at once, to find out how far what is s
 
 @dataclass(frozen=True)
 class Stored:
-    """The vectors of one record. of_layers: of each layer that has some, its heads' levels, packed."""
+    """The vectors of one record as they are stored. of_layers: the packed levels of each layer's heads."""
 
     vectors: Vectors
     steps: list[list[float]]
@@ -36,7 +36,7 @@ class Stored:
     of_layers: dict[int, Any]
 
     def entry(self, names: dict[int, str], levels: int) -> dict[str, Any]:
-        """What a page says of them; names: of each layer's chunk."""
+        """Describe the vectors for a page. names: of each layer's chunk."""
         vectors = self.vectors
         return {
             "heads": vectors.heads,
@@ -55,9 +55,10 @@ class Stored:
 def store(
     records: Sequence[AttentionRecord], rest: float, pack: Callable[[bytes], Any] = packed
 ) -> tuple[int, list[Stored | None]]:
-    """The vectors of every record, None where it has none, and how many levels they are stored in: as many as let them
-    take no more characters than the `rest` of a page's numbers, or than ROOM; COARSEST at least. pack: what becomes of
-    the levels of a layer.
+    """Store the vectors of every record, None where it has none; return the number of levels too.
+
+    There are as many levels as let the vectors take at most the `rest` of a page's numbers, or ROOM, and at least
+    COARSEST. pack: makes a chunk of the levels of a layer.
     """
     levels = pick_levels([record.vectors for record in records if record.vectors is not None], max(rest, ROOM))
     vectors = [record.vectors for record in records]
@@ -67,7 +68,7 @@ def store(
 
 
 def pick_levels(every: Sequence[Vectors], room: float) -> int:
-    """The finest levels in which these vectors take so many characters, as some of their heads tell."""
+    """Return the finest levels in which these vectors take so many characters, estimated from some heads."""
     if math.isinf(room):
         return FINEST
     some = [(one, places_of_some(one)) for one in every]
@@ -83,7 +84,7 @@ def pick_levels(every: Sequence[Vectors], room: float) -> int:
 
 
 def places_of_some(vectors: Vectors) -> range:
-    """Of the heads that are packed to find out how much all take."""
+    """Return the heads that are packed to estimate the size of all."""
     return range(0, len(vectors.heads), -(-len(vectors.heads) // TRIED))
 
 
@@ -97,13 +98,14 @@ def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callabl
 
 
 def parts_of(vectors: Vectors, place: int) -> list[Floats]:
-    """What is stored of the head at this place: q, k and its terms."""
+    """Return the stored parts of the head at this place: q, k and its terms."""
     return [vectors.query[place], vectors.key[place], *(term[place] for term in vectors.terms.values())]
 
 
 def level_bytes(vectors: Vectors, places: Sequence[int], levels: int) -> bytes:
-    """The low bytes of all levels of these heads, then the high ones: a head's q, k and terms after each other; the
-    lowest level is 0.
+    """Return the low bytes of all levels of these heads, then the high ones.
+
+    The q, k and terms of a head follow each other; the lowest level is 0.
     """
     numbers = [levels_of(array, levels).ravel() for place in places for array in parts_of(vectors, place)]
     whole: npt.NDArray[np.uint16] = (np.concatenate(numbers) + levels).astype("<u2")
@@ -111,7 +113,7 @@ def level_bytes(vectors: Vectors, places: Sequence[int], levels: int) -> bytes:
 
 
 def step_of(array: Floats, levels: int) -> float:
-    """How far a level is from the next."""
+    """Return the distance between levels."""
     return float(np.abs(array).max()) / levels or 1.0
 
 
@@ -121,7 +123,7 @@ def levels_of(array: Floats, levels: int) -> Doubles:
 
 
 def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float]:
-    """Of every head by how much, at most, the weights that what is stored makes differ from those of its q and k."""
+    """Return, for each head, the largest difference between weights from the stored q and k and from the true ones."""
     whole = [vectors.query, vectors.key, *vectors.terms.values()]
     together = max(1, TOGETHER // (vectors.query.shape[1] * vectors.key.shape[1]))
     found: list[float] = []
@@ -138,7 +140,7 @@ def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float
 
 
 def nearest(heads: Doubles, levels: int) -> Doubles:
-    """What is read of numbers `[head, ...]` that are stored in so many levels."""
+    """Return the values that are read of numbers `[head, ...]` that are stored in so many levels."""
     steps = np.abs(heads).max(axis=(1, 2), keepdims=True) / levels
     steps[steps == 0] = 1.0
     return np.rint(heads / steps) * steps
@@ -164,7 +166,7 @@ def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools, sinks: Double
 
 
 def turning_entry(vectors: Vectors) -> dict[str, Any] | None:
-    """How positions turned them: the rates of the heads, each list of them once, and which one is whose."""
+    """Describe how positions turned the vectors: each list of rates once, and which head has which."""
     turning = vectors.turning
     if turning is None:
         return None

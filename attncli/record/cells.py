@@ -14,22 +14,22 @@ HIDDEN = "hidden"  # what legends say
 
 
 def drawn(weights: Floats, masks: Bools) -> Floats:
-    """Weights, with NaN where the mask hides; both `[..., query, key]`. What has weight all the same is seen."""
+    """Return weights with NaN where the mask hides, `[..., query, key]`. A weight above 0 is drawn even there."""
     return np.where(masks | (weights > 0), weights, np.float32(np.nan))
 
 
 def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
-    """One head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
+    """Return one head of a record as it is drawn, `[query, key]`, by its numbers in the model."""
     return drawn(record.map(layer, head), record.mask_of(layer))
 
 
 def largest_weight(*maps: Floats) -> float:
-    """Of maps as they are drawn, the largest that is not hidden; 0 where all is."""
+    """Return the largest weight that is not hidden in these drawn maps; 0 where all are hidden."""
     return max(float(np.max(one, initial=0, where=~np.isnan(one))) for one in maps)
 
 
 def hides(*maps: Floats) -> bool:
-    """Whether anything is hidden in any of these maps as they are drawn."""
+    """Return whether any cell of these drawn maps is hidden."""
     return any(bool(np.isnan(one).any()) for one in maps)
 
 
@@ -37,9 +37,9 @@ def hides(*maps: Floats) -> bool:
 
 
 def pool(weights: Floats, rows: int, columns: int) -> Floats:
-    """A smaller map in which a cell is the largest of the weights that fall into it, so that no peak is lost.
+    """Return a smaller map, in which a cell is the largest of the weights that fall into it, so that no peak is lost.
 
-    What is hidden (NaN) is no weight: a cell is hidden where all that falls into it is.
+    Hidden cells (NaN) do not count: a cell is hidden where all cells that fall into it are.
     """
     for axis, most in ((0, rows), (1, columns)):
         length = weights.shape[axis]
@@ -50,7 +50,7 @@ def pool(weights: Floats, rows: int, columns: int) -> Floats:
 
 
 def pool_signed(numbers: Floats, rows: int, columns: int) -> Floats:
-    """The same of numbers of either sign: the one that is largest in size; NaN where there is nothing else."""
+    """Return a smaller map of signed numbers, in which a cell is the number that is largest in size."""
     nothing = np.isnan(numbers)
     highest = pool(np.where(nothing, -np.inf, numbers), rows, columns)
     lowest = -pool(np.where(nothing, -np.inf, -numbers), rows, columns)

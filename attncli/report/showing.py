@@ -31,10 +31,10 @@ def page(
     title: str | None = None,
     **options: Any,
 ) -> str:
-    """One HTML document with all heads of a record; saved too, where a `path` (.html) is given.
+    """Return one HTML document with all heads of a record; save it too, where a `path` (.html) is given.
 
-    layers, heads: a part of them, named as for `AttentionRecord.select`.
-    options: how the page opens, by the names of `attncli.page.Start`.
+    layers, heads: a part of them, named as for `AttentionRecord.select`. options: how the page opens, by the names of
+    `attncli.page.Start`.
 
     Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
     option.
@@ -56,11 +56,10 @@ def figure(
     dpi: int | None = None,
     **options: Any,
 ) -> "Figure":
-    """A matplotlib figure of a record's maps; saved too, where a `path` (.png, .svg, .pdf) is given.
+    """Return a matplotlib figure of a record's maps; save it too, where a `path` (.png, .svg, .pdf) is given.
 
-    layers, heads: a part of them, named as for `AttentionRecord.select`.
-    dpi: dots an inch of what is saved.
-    options: what is drawn, and how, by the names of `What` and `Look` (`attncli.report.figure.record`).
+    layers, heads: a part of them, named as for `AttentionRecord.select`. dpi: dots an inch of the file. options: the
+    content and the appearance, by the names of `What` and `Look` (`attncli.report.figure.record`).
 
     Raises RequestError for a layer, head or token that is not there, or an unwritable place; TypeError for another
     option.
@@ -76,7 +75,7 @@ def figure(
 
 
 def notebook(record: AttentionRecord) -> str:
-    """The page in a frame, for a notebook, which keeps it: whole where that is small, else as `small` has it."""
+    """Return the page in a frame, for a notebook to keep: all of it where it is small, else a small one."""
     from attncli.page.document import frame
 
     if record.weights.size <= TRIED:
@@ -88,9 +87,9 @@ def notebook(record: AttentionRecord) -> str:
 
 
 def small(record: AttentionRecord) -> tuple[str, str]:
-    """A page of at most about MOST characters, and what it has to be said of it.
+    """Return a sentence on a page of at most about MOST characters, and the page.
 
-    It has small maps of all heads, and whole those with edges between words that are farthest above what is usual
+    It has small maps of all heads, and in full the heads whose word-to-word edges are farthest above their usual weight
     (`attncli.analysis.finding.by_content`), as many as there is room for; no q and k.
     """
     from attncli import page as pages

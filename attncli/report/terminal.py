@@ -746,7 +746,8 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
         most = part.most or largest or 1.0
         unit, words = in_units(largest) if part.digits is None else (1.0, "")
         digits = 1 if part.digits is None else part.digits
-        wide = SIGNED_WIDTH if part.signed else HEAD_WIDTH
+        widths = (SIGNED_WIDTH, SIGNED_WIDTH - 1) if part.signed else (HEAD_WIDTH,)
+        wide = min(widths)
 
         def cell(
             row: int, place: int, values: Any = values, unit: float = unit, digits: int = digits, wide: int = wide,
@@ -761,7 +762,7 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             yield Prose(panel.heading, canvas.strong)
         if words:
             yield Text(words, style=canvas.faint)
-        yield from head_grid(part.layers, part.heads, cell, canvas, (wide, wide - 1) if part.signed else (wide,))
+        yield from head_grid(part.layers, part.heads, cell, canvas, widths)
 
 
 def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:

@@ -16,6 +16,7 @@ NEXT = {
     f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 3 -H 2 ",
     f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap --pair 'it is big' -m tiny -H 2 ",
     f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
+    f"view -m tiny -l 0 '{TEXT}'": "attncli view -m tiny -l 0 --open ",
     "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
     f"mask -m tiny --pad-to 9 '{TEXT}'": "attncli view -m tiny --mask none,causal,padding --pad-to 9 ",
     f"mechanisms -m tiny -l 0 -o a.svg '{TEXT}'": "attncli explain -m tiny -l 0 ",
@@ -73,18 +74,6 @@ def test_json_and_what_another_command_can_t_take_offer_nothing(place, hinted):
     assert hinted("explain", "-m", "tiny", "--json", TEXT) == []
     assert hinted("models", "--json") == []
     assert hinted("compare", "-m", "tiny", "--against", "torch", "--pair", "it is big", TEXT) == []
-
-
-def test_a_page_is_offered_to_what_opens_it(place, hinted, monkeypatch):
-    from attncli.features import view
-
-    monkeypatch.setattr(view.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(view.sys, "platform", "linux")
-    assert hinted("view", "-m", "tiny", "-o", "a b.html", TEXT) == ["look at it: xdg-open 'a b.html'"]
-    monkeypatch.setattr(view.sys, "platform", "darwin")
-    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == ["look at it: open a.html"]
-    monkeypatch.setattr(view.shutil, "which", lambda name: None)
-    assert hinted("view", "-m", "tiny", "-o", "a.html", TEXT) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from treebanks import CAT, corpora, plain, tally_of
 
 from attncli.analysis.tally import Tally
 from attncli.corpus.counted_trees import CountedTrees
-from attncli.corpus.inputs.treebank import TreebankReading
+from attncli.corpus.treebank import TreebankReading
 from attncli.models.opening import Opening
 
 TREES = CountedTrees(Opening("of nothing"), {"model": "0"}, TreebankReading(), None, layers=2, heads=3, threads=1)

@@ -11,9 +11,9 @@ from treebanks import chain, conllu, plain
 
 from attncli import Notice, RequestError
 from attncli.analysis.tally import Tally, word_maps
-from attncli.corpus.inputs.treebank import TreebankReading
 from attncli.corpus.probing import probe
-from attncli.corpus.shards.where import Where
+from attncli.corpus.running import Where
+from attncli.corpus.treebank import TreebankReading
 from attncli.text.trees import Sentence, words_of
 
 TREEBANK = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
@@ -218,7 +218,7 @@ def spaced_words(tokens) -> list[int | None]:
 
 def test_a_part_that_can_not_be_probed(foreign, minilm):
     for family, which, why in (
-        ("t5", "cross", "cross-attention leads into another text"),
+        ("t5", "cross", "cross-attention is between two texts"),
         ("gpt2", "encoder", "has no encoder attention"),
     ):
         with pytest.raises(RequestError, match=why):

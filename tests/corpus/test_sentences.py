@@ -9,7 +9,7 @@ import pytest
 from treebanks import chain
 
 from attncli.corpus import sentences
-from attncli.corpus.cores import pool
+from attncli.corpus.of_model import pool
 from attncli.corpus.sentences import NOT_WRITTEN, read
 from attncli.text.trees import Sentence
 

@@ -49,7 +49,7 @@ def test_the_page_is_that_of_the_record(attncli, folder, minilm, described):
 
 @pytest.mark.parametrize("options", [[], ["-l", "2,4"]])
 def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
-    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above what is usual")[2]
+    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above their usual weight")[2]
     attncli("view", *options, SENTENCE)
     opening = described()["start"]["opening"]
     assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.page.packing import CONTEXTS, SCALES, Scale, context, layer_bytes, read_layer
+from attncli.page.packing import SCALES, Scale, layer_bytes, read_layer
 
 SLACK = 1e-6  # of float32
 RANKED = 10  # a row's strongest, whose order is true
@@ -96,21 +96,14 @@ def test_a_weight_that_rounding_put_above_one_is_one():
 
 
 def test_no_head_takes_no_bytes():
-    assert layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), SCALES[-1]) == [b""] * 6
+    assert b"".join(layer_bytes(np.zeros((0, 3, 4), dtype=np.float32), SCALES[-1])) == b""
 
 
-def test_of_one_row_sizes_stand_before_levels_and_levels_before_places():
-    layer = np.array([[[0.5, 0.25, 0.125, 0.0]]], dtype=np.float32)
+def test_counts_stand_before_levels_and_levels_before_places():
+    layer = np.array([[[0.5, 0.25, 0.125, 0.0], [0.25, 0.5, 0.0, 0.0]]], dtype=np.float32)
     data = b"".join(layer_bytes(layer, Scale(1, 512, 2, 1)))
-    width = CONTEXTS + 1
-    assert list(data[: 4 * width]) == [4] + [0] * (CONTEXTS - 1) + [2] + [0] * (3 * width)
-    assert list(data[4 * width :]) == [1, 2, 255, 255, 0, 0, 0, 0]
-
-
-def test_every_guess_has_a_stream():
-    for depth in (1, 7, 255):
-        means = np.arange(16 * (depth + 1), dtype=np.int32)
-        assert set(context(means, depth)) <= set(range(CONTEXTS))
+    assert list(data[:4]) == [4, 0, 0, 0]
+    assert list(data[4:]) == [1, 2, 2, 1, 255, 255, 255, 255] + [0] * 8
 
 
 @pytest.mark.parametrize("keys", [16, 512])

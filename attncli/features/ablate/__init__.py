@@ -60,8 +60,8 @@ class Ablate(CorpusFeature):
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
-    move. Several texts: means, intervals (of at least 3 texts), importance, and how far the output holds when more and
-    more heads go, compared with random heads.
+    move. Several texts: means, intervals (of at least 3 texts), importance, and the effect of silencing more and more
+    heads, compared with random heads.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ class Ablate(CorpusFeature):
             options.MODEL,
             "--way",
             metavar="NAMES",
-            help="Replace outputs by zero, mean, resample; several: zero,mean.",
+            help="Some of zero, mean, resample.",
             complete=completion.several(choices.Way),
         ),
     ] = "zero"
@@ -119,7 +119,7 @@ class Ablate(CorpusFeature):
     ] = None
     layer: options.Layer = None
     head: options.Head = None
-    top: Annotated[int, options.top("List the N heads with the largest effects.")] = 5
+    top: Annotated[int, options.top("List N heads.")] = 5
     model: options.ModelName = "minilm"
     mask: options.Mask = None
     which: options.Which = None
@@ -148,7 +148,7 @@ class Ablate(CorpusFeature):
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
             return _report(ablate(opened, texts, ways, layers, heads, asking, progress), self.top, [])
-        from attncli.corpus.inputs.reading import Reading
+        from attncli.corpus.texts import Reading
         from attncli.features.ablate.files import ablate_files
 
         reading = Reading(
@@ -668,7 +668,7 @@ def _curves_table(curves: Sequence[Curve]) -> Table:
 
 def _can_run(files: list[str]) -> bool:
     """Return whether `run` takes these files: one file of lines."""
-    from attncli.corpus.inputs.kinds import is_compressed, is_json, is_table
+    from attncli.corpus.files import is_compressed, is_json, is_table
 
     [one, *others] = files
     lines = not (is_compressed(one) or is_json(one) or is_table(one))

@@ -373,7 +373,7 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
         [
             *sums,
             *(Sentence(text, caption=True) for text in _meaning(found)),
-            _map(found, "contribution to the cosine, in hundredths"),
+            _map(found, "hundredths of the cosine"),
             _pairs_table(found, top),
             Sentence(which_way("cosine")),
             heads_table(found.effects, top),

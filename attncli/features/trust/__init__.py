@@ -158,7 +158,7 @@ class Shuffles(Brief):
 
     @property
     def matters_more(self) -> bool | None:
-        """Whether permuting changes the text more than its reordered tokens, or less; None where no difference is told.
+        """True if permuting changes the text more than its reordered tokens, False if less; None if neither is sure.
 
         By the sign test over the draws, two-sided at 1%: another seed seldom says otherwise where nothing differs.
         """
@@ -212,7 +212,7 @@ class Erased(Brief):
 
 @dataclass(frozen=True)
 class TrustResult:
-    """How far maps explain one output of one text.
+    """Measurements of how far maps explain one output of one text.
 
     answer: the output. tokens: of the text; read: places of the tokens that the output reads; erasable: places of those
     that were ranked and erased, `[token]` below; sizes: numbers of tokens that were erased together.
@@ -286,7 +286,7 @@ class TrustResult:
 
     @property
     def beats(self) -> list[bool | None]:
-        """Whether each method beats random rankings; None where the drawn ones leave it open."""
+        """True for each method that beats random rankings; None where the drawn ones leave it open."""
         if self.exact is not None:
             return [bool(share <= self.level * (1 + SLACK)) for share in self.exact]
         return [is_at_most(self.level, int(hits), self.random) for hits in self.hits]
@@ -303,7 +303,7 @@ class TrustResult:
 
     @property
     def tellable(self) -> bool:
-        """Whether the best ranking would beat random ones: few tokens have few orders, and the best is one of them."""
+        """True if the best ranking would beat random ones: few tokens have few orders, and the best is one of them."""
         return 1 / self.chains <= self.level * (1 + SLACK)
 
     @property

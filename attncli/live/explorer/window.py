@@ -40,7 +40,7 @@ Cell = Callable[[float, int], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Held:
-    """A head, and the query and key of it that are looked at; special: whether special tokens are shown."""
+    """A head, and its query and key that are looked at. special: whether special tokens are shown."""
 
     layer: int
     head: int
@@ -49,7 +49,7 @@ class Held:
     special: bool = True
 
     def sides(self, record: AttentionRecord) -> tuple[list[int], list[int]]:
-        """The queries and keys that are shown; all where there would be none."""
+        """Return the queries and keys that are shown; all where there would be none."""
         if self.special or all(record.tokens.special) or all(record.keys.special):
             return list(range(len(record.tokens))), list(range(len(record.keys)))
         return kept(record.tokens, special=False, keys=record.keys)
@@ -57,8 +57,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Window:
-    """Lines, and what stands where in them: queries by line from `above` on, keys from column `left` on, each `wide`
-    columns.
+    """Lines, and the places in them: queries by line from `above` on, keys from column `left` on.
+
+    wide: the columns of a key.
     """
 
     lines: list[Text]
@@ -69,14 +70,14 @@ class Window:
     wide: int = 1
 
     def at(self, column: int, line: int) -> tuple[int | None, int | None]:
-        """The query and the key at a place, None where there is none."""
+        """Return the query and the key at a place, None where there is none."""
         down, across = line - self.above, (column - self.left) // self.wide
         query = self.queries[down] if 0 <= down < len(self.queries) else None
         return query, self.keys[across] if 0 <= across < len(self.keys) else None
 
 
 def weights_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
-    """The map of the head, in the canvas."""
+    """Return the map of the head, in the canvas."""
 
     def cell(weight: float, wide: int) -> tuple[str, str]:
         return cell_text(weight, wide, canvas)
@@ -85,8 +86,9 @@ def weights_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Windo
 
 
 def changes_window(changes: Doubles, record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
-    """By how much the weights of the head changed, `[query, key]`: blue is less, red is more. Without room for all of
-    it a picture of the sizes alone, the largest as a weight of 1.
+    """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
+
+    Without room for all of it, return a picture of the sizes alone, the largest as a weight of 1.
     """
     most = largest(changes)
 
@@ -108,9 +110,9 @@ def map_window(
     cell: Cell,
     pictured: Floats | Doubles | None = None,
 ) -> Window:
-    """A query a line after its label, as wide as fits, the keys' numbers above; what is held is marked.
+    """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the held cell.
 
-    cell: a number in so many columns, and its style; pictured: what is drawn where there is no room for all of it.
+    cell: returns a number in so many columns, and its style. pictured: drawn where there is no room for all of it.
     """
     queries, keys = held.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
@@ -135,7 +137,7 @@ def map_window(
 
 
 def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: Canvas) -> Text:
-    """The keys' numbers above their columns: their last digits where there is no room for more."""
+    """Return the numbers of the keys above their columns: their last digits where there is no room for more."""
     line = Text(" " * left)
     for key in keys:
         number = str(key)[-max(1, wide - 1) :]
@@ -144,21 +146,21 @@ def key_numbers(keys: Sequence[int], left: int, wide: int, held: Held, canvas: C
 
 
 def around(places: Sequence[int], held: int | None, room: int) -> list[int]:
-    """As many of these as there is room for, with the one that is held in their middle as far as it goes."""
+    """Return as many of these as there is room for, with the held one in the middle as far as possible."""
     at = places.index(held) if held in places else 0
     start = max(0, min(at - max(room, 1) // 2, len(places) - max(room, 1)))
     return list(places[start : start + max(room, 1)])
 
 
 def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> list[str]:
-    """Their numbers and tokens, all of one width."""
+    """Return the numbers and tokens of queries, all of one width."""
     shown = [visible(record.tokens.shown[query]) for query in queries]
     width = min(ROW_LABEL, max(map(cell_len, shown)), max(1, canvas.width // 3))
     return [f"{query:>3} {to_width(token, width, canvas)}" for query, token in zip(queries, shown, strict=True)]
 
 
 def tokens_window(record: AttentionRecord, held: Held, canvas: Canvas) -> Window:
-    """A line a token with its strongest keys of those that are shown, as many as fit."""
+    """Return a line per token with its strongest keys of those that are shown, as many as fit."""
     queries, keys = held.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
     key_names = numbered_names(record.keys)

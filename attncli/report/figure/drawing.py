@@ -37,7 +37,7 @@ GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of what is hidden
 
 @contextmanager
 def drawing(families: Sequence[str]) -> Iterator[None]:
-    """matplotlib with our settings and nobody else's, so that the same maps are the same picture anywhere."""
+    """Run matplotlib with our settings alone, so that the same maps give the same picture anywhere."""
     log = logging.getLogger("matplotlib.font_manager")
     level = log.level
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -53,7 +53,7 @@ def drawing(families: Sequence[str]) -> Iterator[None]:
 
 
 def blank(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of so many inches, and a canvas all over it."""
+    """Return a figure of this size in inches, and a canvas that covers it."""
     figure = Figure(figsize=(width, height))
     canvas = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     canvas.set_axis_off()
@@ -61,7 +61,7 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def draw_wording(canvas: Axes, layout: Layout) -> None:
-    """The title and the note above everything, the headings of the rows, and the captions of the panels."""
+    """Draw the title and the note above everything, the headings of the rows, and the captions of the panels."""
     y = layout.margin
     for lines, size, colour in ((layout.title, layout.title_size, INK), (layout.note, layout.note_size, FAINT)):
         for line in lines:
@@ -76,7 +76,7 @@ def draw_wording(canvas: Axes, layout: Layout) -> None:
 
 
 def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int | None) -> None:
-    """The queries, left of the first column; all but the one that is held, if one is, are faint."""
+    """Draw the queries left of the first column; where one is held, the others are faint."""
     for top in layout.tops:
         for number, text in enumerate(labels):
             write(
@@ -91,13 +91,13 @@ def draw_queries(canvas: Axes, layout: Layout, labels: Sequence[str], held: int 
 
 
 def draw_lines(canvas: Axes, y: float, lines: Sequence[str], size: float, colour: str) -> None:
-    """Lines of text from `y` down, at the left."""
+    """Draw lines of text from `y` down, at the left."""
     for place, line in enumerate(lines):
         write(canvas, MARGIN, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
 
 
 def dark_ink(colours: Floats | Doubles) -> Bools:
-    """Where black has more contrast than white on these `[..., rgb(a)]`: 4.58 at the least (WCAG 2)."""
+    """Return where black has more contrast than white on these `[..., rgb(a)]`: at least 4.58 (WCAG 2)."""
     linear = np.where(
         colours[..., :3] <= 0.04045, colours[..., :3] / 12.92, ((colours[..., :3] + 0.055) / 1.055) ** 2.4
     )
@@ -106,18 +106,18 @@ def dark_ink(colours: Floats | Doubles) -> Bools:
 
 
 def hatched(x: float, y: float, wide: float, high: float) -> Rectangle:
-    """What lies under everything that is hidden: to be told from any colour, in print and in grey too."""
+    """Return the ground of hidden cells: it differs from any colour, in print and in grey too."""
     return Rectangle((x, y), wide, high, facecolor=GROUND, edgecolor=HATCH, hatch=STROKES, linewidth=0, zorder=-1)
 
 
 def draw_hidden_sample(canvas: Axes, x: float, y: float, side: float, size: float) -> None:
-    """How what is hidden looks, from (x, y) down: a square and its word."""
+    """Draw a hidden cell and its name, from (x, y) down."""
     canvas.add_patch(hatched(x, y, side, side))
     write(canvas, x + side + LABEL_GAP, y + side / 2, HIDDEN, size, ha="left", color=FAINT)
 
 
 def write(canvas: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:
-    """Text with its middle at (x, y). "$x$" is a token, not mathematics."""
+    """Write text with its middle at (x, y). "$x$" is a token, not mathematics."""
     if text:
         canvas.text(
             x,
@@ -134,7 +134,7 @@ def write(canvas: Axes, x: float, y: float, text: str, size: float, **style: Any
 def draw_upright(
     canvas: Axes, layout: Layout, numbers: Sequence[str], x: float, y: float, *, right: bool = False
 ) -> None:
-    """Numbers from (x, y) down, left of a panel or right of it."""
+    """Draw numbers from (x, y) down, left of a panel or right of it."""
     half, way = LINE * layout.tick_size / 2, 1 if right else -1
     marks = []
     for place in tick_places(len(numbers), layout.cell, 2 * half):
@@ -147,7 +147,7 @@ def draw_upright(
 
 
 def draw_across(canvas: Axes, layout: Layout, wording: Wording, numbers: Sequence[str], x: float, y: float) -> None:
-    """Numbers from (x, y) to the right, under a panel."""
+    """Draw numbers from (x, y) to the right, under a panel."""
     room = wording.widest(numbers, layout.tick_size)
     marks = []
     for place in tick_places(len(numbers), layout.cell, room):
@@ -159,7 +159,7 @@ def draw_across(canvas: Axes, layout: Layout, wording: Wording, numbers: Sequenc
 
 
 def inside(at: float, half: float, length: float) -> float:
-    """The middle of a number that stays beside its panel."""
+    """Return the middle of a number that stays beside its panel."""
     return min(max(at, half), max(length - half, half))
 
 
@@ -173,7 +173,7 @@ SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 
 def draw_bar(figure: Figure, layout: Layout, colours: ScalarMappable, scale: str, more: bool) -> None:
-    """The colour bar, right of the maps; it ends in a point if `more` weight was drawn than it reaches to."""
+    """Draw the colour bar right of the maps; it ends in a point if there is `more` weight than it reaches to."""
     unit = layout.unit
     place = layout.edge + BAR_GAP * unit, layout.tops[0], BAR_WIDTH * unit, bar_height(layout)
     ticks = (
@@ -191,7 +191,7 @@ def bar_at(
     size: float,
     **how: Any,
 ) -> Colorbar:
-    """A colour bar with its name in letters of this size. place: its left, top, width and height, in inches."""
+    """Draw a colour bar with its name in letters of this size. place: its left, top, width and height, in inches."""
     (left, top, across, down), (wide, high) = place, figure.get_size_inches()
     axes = figure.add_axes((left / wide, 1 - (top + down) / high, across / wide, down / high))
     bar = figure.colorbar(colours, cax=axes, **how)
@@ -202,7 +202,7 @@ def bar_at(
 
 
 def bar_height(layout: Layout) -> float:
-    """As high as the maps, within limits."""
+    """Return the height of the colour bar: that of the maps, within limits."""
     return min(max(layout.bottom - layout.tops[0], SHORTEST_BAR * layout.unit), LONGEST_BAR * layout.unit)
 
 
@@ -215,12 +215,12 @@ LEGEND_GAP = 0.1  # from the panels
 
 
 def legend_height(layout: Layout, rows: int) -> float:
-    """Inches that so many rows take."""
+    """Return the inches that so many rows of the legend take."""
     return LEGEND_GAP * layout.unit + rows * LINE * layout.note_size
 
 
 def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[list[tuple[float, str]]]:
-    """The legend's entries in rows as wide as the picture, in its middle: where each begins, and its words."""
+    """Arrange the legend's entries in rows as wide as the picture: the place of each entry, and its words."""
     needed = [(SAMPLE + LABEL_GAP + APART) * layout.unit + wording.widest([text], layout.note_size) for text in texts]
     most = layout.width - 2 * layout.margin + APART * layout.unit
     rows: list[list[int]] = []
@@ -240,7 +240,7 @@ def legend_rows(wording: Wording, layout: Layout, texts: Sequence[str]) -> list[
 def draw_legend(
     canvas: Axes, layout: Layout, rows: Sequence[Sequence[tuple[float, str]]], colours: Mapping[str, str]
 ) -> None:
-    """A short line of each colour and what it stands for, below everything."""
+    """Draw a short line of each colour with its name, below everything."""
     samples, inks = [], []
     y = layout.height - layout.margin - (len(rows) - 0.5) * LINE * layout.note_size
     for row in rows:

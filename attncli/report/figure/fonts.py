@@ -22,10 +22,10 @@ RESOLUTIONS = (72, 100, 150, 300)  # dots an inch: letters are fitted to dots, b
 
 
 def families(texts: Iterable[str], first: str | None = None) -> list[str]:
-    """Font families, in the order to try them, that between them show every character of `texts`.
+    """Return font families, in the order to try them, that together show every character of `texts`.
 
-    The first is `first`, an installed family, or matplotlib's own. What neither has is looked for in the fonts of
-    this machine: the one that has most of it is taken, until nothing is missing. A Notice names characters that
+    The first is `first`, an installed family, or matplotlib's own. Characters that neither has are looked for in the
+    fonts of this machine: the font with most of them is taken, until nothing is missing. A Notice names characters that
     no font has.
     """
     chosen = list(dict.fromkeys([first or DEFAULT, DEFAULT]))
@@ -45,7 +45,7 @@ def families(texts: Iterable[str], first: str | None = None) -> list[str]:
 
 
 def installed_family(name: str) -> str:
-    """A family of this machine, as it is spelt there. Raises RequestError, with names like it, when there is none."""
+    """Return a family of this machine as it is spelt there. Raises RequestError, with similar names, for none."""
     spelt = {family.casefold(): family for family in installed()}
     if name.casefold() not in spelt:
         near = difflib.get_close_matches(name.casefold(), spelt, n=3, cutoff=0.5) or [DEFAULT.casefold()]
@@ -56,12 +56,12 @@ def installed_family(name: str) -> str:
 
 
 def has_shape(character: str) -> bool:
-    """Whether there is something to draw; spaces, joiners and variation selectors only act on others."""
+    """Return whether there is something to draw; spaces, joiners and variation selectors only act on others."""
     return not character.isspace() and unicodedata.category(character) not in ("Cf", "Mn")
 
 
 def best_family(covers: Mapping[str, set[str]], missing: set[str]) -> str | None:
-    """The family that has most of what is missing; among equals a sans, as the default is, then by name."""
+    """Return the family with most of the missing characters; among equals a sans like the default, then by name."""
     useful = {name: len(covers[name] & missing) for name in covers if covers[name] & missing}
     return min(useful, key=lambda name: (-useful[name], "sans" not in name.lower(), len(name), name), default=None)
 
@@ -82,7 +82,7 @@ def default_file() -> str:
 
 
 def installed() -> dict[str, str]:
-    """Family -> the file of it that plain text is drawn with, of all fonts on this machine."""
+    """Return the file that draws the plain text of each family, of all fonts on this machine."""
     from matplotlib.font_manager import findSystemFonts, fontManager, weight_dict
 
     def plainness(font: Any) -> tuple[bool, bool, int]:
@@ -103,7 +103,7 @@ def installed() -> dict[str, str]:
 
 
 def glyphs(path: str, characters: Iterable[str]) -> set[str]:
-    """Those of `characters` that the font in this file can draw."""
+    """Return those of `characters` that the font in this file can draw."""
     from matplotlib.ft2font import FT2Font
 
     try:
@@ -114,7 +114,7 @@ def glyphs(path: str, characters: Iterable[str]) -> set[str]:
 
 
 def widths(texts: Sequence[str], size: float, chosen: Sequence[str]) -> list[float]:
-    """How wide each text is, in inches, in these families and `size` points: where that differs, at most."""
+    """Return the width of each text in inches, in these families and points: the largest over all resolutions."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
@@ -134,7 +134,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"  # keeps words together where a title is wrapped
 
 
 def clean(text: str) -> str:
-    """Text from outside, as a file can hold it: no control characters, and nothing that XML forbids."""
+    """Return text from outside as a file can hold it: without control characters, and nothing that XML forbids."""
     return printable(text).translate({0xFFFE: "�", 0xFFFF: "�"})
 
 
@@ -143,12 +143,12 @@ def clean_lines(text: str) -> str:
 
 
 def token_label(token: str) -> str:
-    """A token as it stands beside a map."""
+    """Return a token as it stands beside a map."""
     return cut(clean(visible(token)), LONGEST_LABEL)
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, or as much of its head as has room in `most` columns with "…"."""
+    """Return `text`, or as much of its beginning as fits into `most` columns with "…"."""
     ends = np.cumsum([2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text])
     if not text or ends[-1] <= most:
         return text
@@ -156,7 +156,7 @@ def cut(text: str, most: int) -> str:
 
 
 def wrap_line(text: str, size: float, width: float, families: Sequence[str]) -> list[str]:
-    """`text` in lines that are not wider than `width` inches."""
+    """Return `text` in lines that are at most `width` inches wide."""
     lines = []
     for line in text.splitlines():
         [needed] = widths([line], size, families)

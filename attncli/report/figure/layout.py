@@ -31,7 +31,10 @@ SIZES = (2.0, 72.0)  # points that can be asked for
 
 @dataclass(frozen=True)
 class Paper:
-    """What is asked for; None is for the picture to decide. width in inches, font a family, font_size in points."""
+    """The width and the font of a picture; None lets the picture decide.
+
+    width: in inches. font: a family. font_size: in points.
+    """
 
     width: float | None = None
     font: str | None = None
@@ -39,21 +42,21 @@ class Paper:
 
     @property
     def label(self) -> float:
-        """Points of the tokens' labels, where they have room."""
+        """The points of the tokens' labels, where they have room."""
         if self.font_size is not None:
             return self.font_size
         return LABEL if self.width is None else min(LABEL, max(COLUMN_LABEL, LABEL_AN_INCH * self.width))
 
     @property
     def smallest(self) -> float:
-        """Points below which nothing is written."""
+        """The points below which nothing is written."""
         return 0.0 if self.width is None else min(SMALLEST, self.label)
 
 
 def paper(width: str | float | None = None, font: str | None = None, font_size: float | None = None) -> Paper:
-    """What the options mean. width: "8cm", "80mm", "3.15in", "227pt", or a number of inches.
+    """Return the paper that the options describe. width: "8cm", "80mm", "3.15in", "227pt", or a number of inches.
 
-    Raises RequestError for a width that is none, a size out of range, or a font that is not installed.
+    Raises RequestError for an unreadable width, a size out of range, or a font that is not installed.
     """
     least, most = SIZES
     if font_size is not None and not least <= font_size <= most:
@@ -64,7 +67,7 @@ def paper(width: str | float | None = None, font: str | None = None, font_size: 
 
 
 def inches(length: str | float) -> float:
-    """A length as it is written, in inches. Raises RequestError where it is none, or no picture's."""
+    """Convert a length, as it is typed, to inches. Raises RequestError where it is none, or too large for a picture."""
     match = LENGTH.fullmatch(str(length))
     value = float(match[1]) * UNITS.get(match[2].lower(), 0.0) if match else 0.0
     if not 0 < value <= WIDEST:
@@ -81,16 +84,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grid:
-    """What is said beside and around the panels, and which of it stands out.
+    """The words around the panels of a picture, and the query that stands out.
 
-    tokens: the queries, and the keys too unless there are other `keys`.
-    headings: words to the left of each row; title and note: above everything.
-    numbers: of queries and keys in the text, where not all of it is drawn; else they are counted from 0.
-    axes: what rows and columns of a panel are.
-    held: the place of a query that stands out.
-    vmax: the weight that gets the last, or the full, colour; None is the largest that is drawn. apart: whether it is
-    each panel's own.
-    paper: the picture's width and font.
+    tokens: the queries, and the keys too unless there are other `keys`. headings: words to the left of each row. title,
+    note: above everything. numbers: of queries and keys in the text, where not all of it is drawn; else they are
+    counted from 0. axes: the names of a panel's rows and columns. held: the place of a query that stands out. vmax: the
+    weight with the full colour; None is the largest that is drawn. apart: whether each panel has its own. paper: the
+    width and the font.
     """
 
     tokens: Sequence[str]
@@ -106,19 +106,19 @@ class Grid:
     paper: Paper = field(default_factory=Paper)
 
     def labels(self) -> tuple[list[str], list[str]]:
-        """The queries and the keys as they stand beside a map."""
+        """Return the queries and the keys as they stand beside a map."""
         queries = [token_label(token) for token in self.tokens]
         return queries, queries if self.keys is None else [token_label(token) for token in self.keys]
 
     def ticks(self) -> tuple[list[str], list[str]]:
-        """The numbers of queries and keys, for where there is no room for labels."""
+        """Return the numbers of queries and keys, for where there is no room for labels."""
         keys = self.tokens if self.keys is None else self.keys
         queries, across = self.numbers or (range(len(self.tokens)), range(len(keys)))
         return [str(number) for number in queries], [str(number) for number in across]
 
 
 def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
-    """Panels in rows: a little wider than high, with few places left over."""
+    """Arrange panels in rows: a little wider than high, with few places left over."""
 
     def cost(columns: int) -> float:
         rows = math.ceil(len(panels) / columns)
@@ -137,7 +137,7 @@ READABLE = 0.065  # inches: the smallest cell with a label beside it, where one 
 
 @dataclass(frozen=True)
 class Wording:
-    """The words of a picture, harmless, and the font families that show them.
+    """The words of a picture, made harmless, and the font families that show them.
 
     captions: of the panels, by row; a line break starts a new line. headings: left of each row, or none.
     """
@@ -151,7 +151,7 @@ class Wording:
 
     @classmethod
     def of(cls, grid: Grid, captions: Sequence[Sequence[str]], others: Sequence[str]) -> "Wording":
-        """What a grid says with these captions, in fonts that show the `others` too.
+        """Return the words of a grid with these captions, in fonts that show the `others` too.
 
         A Notice names characters that no font on this machine has.
         """
@@ -162,26 +162,26 @@ class Wording:
         return cls(above, left, title, note, tuple(fonts.families(every, grid.paper.font)), grid.paper)
 
     def widest(self, texts: Sequence[str], size: float) -> float:
-        """Inches that the widest of these texts takes in `size` points."""
+        """Return the inches that the widest of these texts takes in `size` points."""
         return widest(tuple(texts), self.families) * size / STANDARD
 
     def scale(self, side: float) -> float:
-        """How much larger words are around panels that take `side` inches together; a size asked for is kept."""
+        """Return how much larger words are around panels that take `side` inches together; a size asked for is kept."""
         fixed = self.paper.width is not None or self.paper.font_size is not None
         return 1.0 if fixed else max(1.0, side / ROOMY)
 
     def caption_size(self, scale: float, wide: float) -> float:
-        """Points of the words above a panel that is `wide` inches, its words `scale` times larger."""
+        """Return the points of the words above a panel of `wide` inches, whose words are `scale` times larger."""
         return max(self.paper.label * min(scale, wide), self.paper.smallest)
 
     def label_size(self, cell: float) -> float:
-        """Points of a token's label that has `cell` inches; 0 where it can't be read."""
+        """Return the points of a token's label that has `cell` inches; 0 where it can't be read."""
         if cell < (READABLE if self.paper.width is None else self.paper.smallest * 1.1 / 72):
             return 0.0
         return min(self.paper.label, max(cell * 72 / 1.2, self.paper.smallest))
 
     def shortened(self, text: str, room: float, size: float) -> str:
-        """ "head 11" is "11" where the width is given and leaves no room for more."""
+        """Shorten "head 11" to "11" where the width is given and leaves no room for more."""
         if self.paper.width is None or self.widest(text.split("\n"), size) <= room:
             return text
         return text.rpartition(" ")[2]
@@ -213,9 +213,9 @@ SHARPNESS = 75  # cells an inch at the most
 
 @dataclass(frozen=True)
 class Sides:
-    """Inches that are kept free round the panels, for what each style puts there.
+    """Inches that are kept free around the panels, for each style to fill.
 
-    outer: left of the rows' headings; left: between those and the panels.
+    outer: left of the headings of rows. left: between those and the panels.
     """
 
     outer: float
@@ -229,11 +229,10 @@ class Sides:
 class Layout:
     """Places in inches from the upper left corner, and sizes of text in points.
 
-    needed: what everything takes of the picture's width.
-    lefts, tops: of the columns and rows of panels; wide, high: of a panel; cell: of a token in it.
-    beside: right of the rows' headings; edge: right of the last column and its captions.
-    label_size: of the tokens, 0 where they can't be read. unit: of what is around the panels, by how much it is
-    larger than for text of the standard size.
+    needed: the width that everything needs. lefts, tops: of the columns and rows of panels. wide, high: of a panel.
+    cell: of a token in it. beside: right of the headings of rows. edge: right of the last column and its captions.
+    label_size: of the tokens; 0 where they can't be read. unit: how much larger things around the panels are than for
+    text of the standard size.
     """
 
     width: float
@@ -259,7 +258,7 @@ class Layout:
 
     @property
     def tick_size(self) -> float:
-        """Points of the numbers that stand for labels: no larger than a small panel's caption."""
+        """The points of the numbers that stand for labels: at most those of a small panel's caption."""
         return min(self.note_size, self.caption_size)
 
     @property
@@ -274,9 +273,9 @@ class Layout:
 def arrange(
     wording: Wording, sides: Sides, wide: float, high: float, cell: float, scale: float, lowest: float = 0.0
 ) -> Layout:
-    """Panels of one size and the words around them; nothing lies on anything else.
+    """Arrange panels of one size and the words around them, so that nothing lies on anything else.
 
-    lowest: inches that are needed below the first panel's top, whatever the panels take.
+    lowest: inches that are needed below the top of the first panel, whatever the panels take.
     """
     paper = wording.paper
     margin = MARGIN if paper.width is None else PRINTED_MARGIN
@@ -331,9 +330,10 @@ def arrange(
 
 
 def largest_panels(lay_out: Callable[[float], Layout], width: float, least: float, most: float) -> Layout:
-    """The layout with the largest panels that takes no more than `width` inches.
+    """Return the layout with the largest panels that takes at most `width` inches.
 
-    lay_out: a size from `least` to `most` -> the layout. Raises RequestError when even the smallest is too wide.
+    lay_out: returns the layout for a size from `least` to `most`. Raises RequestError when even the smallest is too
+    wide.
     """
     layout = lay_out(least)
     if layout.needed > width:
@@ -350,7 +350,10 @@ def largest_panels(lay_out: Callable[[float], Layout], width: float, least: floa
 
 
 def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
-    """Inches of a token: `tokens` along a panel, `across` along the whole grid; above `largest` only in tiny ones."""
+    """Return the inches of a token, with `tokens` along a panel and `across` along the whole grid.
+
+    They are above `largest` only in tiny panels.
+    """
     cell = min(largest, ONE_PANEL / tokens, ALL_PANELS / across)
     if panels <= FEW and across * READABLE <= LARGEST_GRID:
         cell = max(cell, READABLE)
@@ -358,18 +361,18 @@ def cell_size(tokens: int, across: int, panels: int, largest: float) -> float:
 
 
 def most_cells(layout: Layout) -> tuple[int, int]:
-    """How many rows and columns of a map can be told apart."""
+    """Return how many rows and columns of a map can be told apart."""
     return round(layout.high * SHARPNESS), round(layout.wide * SHARPNESS)
 
 
 def shortened_note(layout: Layout, wording: Wording) -> str:
-    """What the numbers of rows and columns are, where there is room for nothing but numbers."""
+    """Name the rows and columns, where there is room for nothing but their numbers."""
     pairs = {"rows": (layout.headings, wording.headings), "columns": (layout.captions[0], wording.captions[0])}
     return ", ".join(f"{side}: {full[0].rpartition(' ')[0]}" for side, (short, full) in pairs.items() if short != full)
 
 
 def pooling_note(layout: Layout, queries: int, keys: int) -> str:
-    """What a cell is where there are more weights than can be told apart; nothing where there are not."""
+    """Say what a cell stands for where there are more weights than can be told apart; else nothing."""
     rows, columns = most_cells(layout)
     if queries <= rows and keys <= columns:
         return ""
@@ -384,25 +387,25 @@ TICK = 0.03  # inches
 
 
 def tick_room(wording: Wording, numbers: Sequence[str], size: float, cell: float) -> float:
-    """Inches from a panel to the far side of the widest number left or right of it; 0 where there is none."""
+    """Return the inches from a panel to the far side of the widest number beside it; 0 where there is none."""
     return wording.widest(numbers, size) + LABEL_GAP + TICK if tick_places(len(numbers), cell, LINE * size) else 0.0
 
 
 def tick_height(wording: Wording, numbers: Sequence[str], size: float, cell: float) -> float:
-    """Inches from a panel to the lower side of the numbers under it; 0 where there is none."""
+    """Return the inches from a panel to the lower side of the numbers under it; 0 where there is none."""
     return LINE * size + TICK if tick_places(len(numbers), cell, wording.widest(numbers, size)) else 0.0
 
 
 def tick_places(count: int, cell: float, room: float) -> list[int]:
-    """The tokens that have a number, which takes `room` inches: every 1, 2, 5, 10 ...; none where one alone had."""
+    """Return the tokens that have a number, every 1, 2, 5, 10 ...; none where only one would. room: its inches."""
     step = next(step for step in STEPS if step * cell >= APART * room + LABEL_GAP / 2)
     return list(range(0, count, step)) if count > step else []
 
 
 def ticks_note(layout: Layout, queries: Sequence[str], keys: Sequence[str], across: float = 0.0) -> str:
-    """What a picture without labels says of them; nothing where they are there.
+    """Say what stands in place of labels; nothing where the labels are there.
 
-    queries, keys: their numbers; across: inches that a key's takes, where keys go from left to right.
+    queries, keys: their numbers. across: the inches of a key's number, where keys go from left to right.
     """
     if layout.label_size:
         return ""

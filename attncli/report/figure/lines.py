@@ -70,7 +70,7 @@ class Strands:
 def draw_strands(
     canvas: Axes, layout: Layout, panel: Strands, x: float, y: float, top: float, held: int | None
 ) -> None:
-    """The lines of one panel, the strongest above the others, and the two columns they run between."""
+    """Draw the lines of one panel, the strongest above the others, and the two columns that they run between."""
     heads, queries, keys = panel.weights.shape
     opacity = np.minimum(panel.weights / top, 1.0)
     if held is not None:
@@ -119,14 +119,13 @@ HATCHED = f"hatched: {HIDDEN} from this query"
 def line_grid(
     rows: Sequence[Sequence[Strands]], grid: Grid, *, colours: Mapping[str, str] | None = None, measure: str = "weight"
 ) -> Figure:
-    """Rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
+    """Draw rows of panels over the same tokens; queries stand left of the first column, keys right of the last.
 
-    A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, of the query that
-    is held if one is. The note says which it is. Lines too faint to be seen are left out. The lines of a query that is
-    held stand out; in a single panel their weights stand beside the keys. Of what is hidden the note says how it looks.
+    A weight of `grid.vmax` or more has a line of full colour; by default that is the largest drawn, or the largest of
+    the query that is held. The note says which. Lines too faint to be seen are left out. The lines of a query that is
+    held stand out; in a single panel their weights stand beside the keys. The note says how hidden cells look.
 
-    colours: the legend below everything, a colour by its name.
-    measure: what the lines' strength is, in words.
+    colours: the legend below everything, a colour by its name. measure: the name of the lines' strength.
 
     Raises RequestError when the width is too small. A Notice names characters that no font on this machine has.
     """
@@ -224,7 +223,7 @@ def lay_out(wording: Wording, grid: Grid, values: int) -> Layout:
 
 
 def value_room(wording: Wording, heads: int, size: float, cell: float) -> float:
-    """Inches of one head's column of weights."""
+    """Return the inches of one head's column of weights."""
     return wording.widest([VALUE], size) + LABEL_GAP if heads <= NUMBERED else cell * SQUARE + 0.01
 
 
@@ -232,14 +231,14 @@ def value_room(wording: Wording, heads: int, size: float, cell: float) -> float:
 
 
 def draw_axes(canvas: Axes, layout: Layout) -> None:
-    """What the columns are, above the outermost two."""
+    """Name the columns, above the outermost two."""
     y = layout.tops[0] - CLOSE
     for x, text, side in ((layout.lefts[0] - LABEL_GAP, "query", "right"), (layout.right + LABEL_GAP, "key", "left")):
         write(canvas, x, y, text, layout.note_size, color=FAINT, ha=side, va="bottom")
 
 
 def draw_keys(canvas: Axes, layout: Layout, labels: Sequence[str], weights: Floats | None) -> None:
-    """The keys, right of the last column; those that the query which is held gives nothing are faint."""
+    """Draw the keys right of the last column; keys to which the held query gives nothing are faint."""
     for number, text in enumerate(labels):
         ink = INK if weights is None or weights[:, number].max() >= 0.005 else FAINT
         for top in layout.tops:
@@ -256,7 +255,7 @@ def draw_values(
     colours: Sequence[str],
     top: float,
 ) -> None:
-    """The weights `[head, key]` of one query right of the keys: a column a head, numbers or squares, or hatched."""
+    """Draw the weights `[head, key]` of one query right of the keys: a column per head, numbers, squares or hatched."""
     room = value_room(wording, len(weights), layout.label_size, layout.cell)
     left = layout.edge + wording.widest([*labels, "key"], layout.label_size) + 2 * LABEL_GAP
     squares, inks = [], []

@@ -66,7 +66,7 @@ from attncli.report.figure.layout import (
 
 
 def registered() -> str:
-    """The name by which matplotlib knows them from now on; with "_r" after it they are those of a dark page."""
+    """Register the colours of weights with matplotlib, and return their name; with "_r" they are for dark pages."""
     on_paper = LinearSegmentedColormap.from_list(WEIGHTS_NAME, WEIGHTS)
     for one in (on_paper, on_paper.reversed()):
         matplotlib.colormaps.register(one, force=True)
@@ -77,7 +77,7 @@ COLOURS = registered()
 
 
 def colour_map(name: str) -> Colormap:
-    """matplotlib's colour map of this name. Raises RequestError, with names like it, when there is none."""
+    """Return matplotlib's colour map of this name. Raises RequestError, with similar names, when there is none."""
     if name not in matplotlib.colormaps:
         near = difflib.get_close_matches(name, matplotlib.colormaps, n=3) or [COLOURS, "viridis", "Blues"]
         raise RequestError(f"no colour map {quoted(name)}: matplotlib has {', '.join(near)} and others")
@@ -102,9 +102,7 @@ FADED = 0.7  # of white over the rows of queries that are not held
 
 @dataclass(frozen=True)
 class Panel:
-    """One map `[query, key]` of a grid as it is drawn (`attncli.record.cells`), and the words above it, which may have
-    several lines.
-    """
+    """A map `[query, key]` as it is drawn (`attncli.record.cells`), and the words above it, in one or more lines."""
 
     caption: str
     matrix: Floats
@@ -119,14 +117,14 @@ def panel_grid(
     signed: bool = False,
     root: bool = False,
 ) -> Figure:
-    """Rows of maps over the same tokens, with one colour bar, from 0 to `grid.vmax` or to each map's largest.
+    """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
 
-    A row may be shorter than the first. Tokens stand left of the first column and below the last row where
-    they can be read, and weights in cells that have room for them, save those that round to 0.00. What is hidden is
-    hatched, and the legend under the colour bar says so. A map with more cells than a print can show is drawn with
-    fewer, each the largest of those it stands for. The row of the query that is held, if one is, stands out.
+    A row may be shorter than the first. Tokens stand left of the first column and below the last row where they can be
+    read, and weights in cells that have room for them, except those that round to 0.00. Hidden cells are hatched, and
+    the legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
+    largest of those it stands for. The row of the query that is held, if there is one, stands out.
 
-    cmap: matplotlib's name of the colours; scale: what the colour bar measures. signed: it is from -`grid.vmax` to
+    cmap: matplotlib's name of the colours. scale: the name of the values. signed: colours go from -`grid.vmax` to
     `grid.vmax`. root: colours go by the square root of a weight.
 
     Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
@@ -221,12 +219,12 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool) -> Layout:
 
 
 def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
-    """Inches along the text that the widest label takes; a key's that has no room for it is turned."""
+    """Return the inches that the widest label takes along the text; keys whose labels have no room are turned."""
     return (wording.widest(labels, STANDARD) + 2 * LABEL_GAP) * size / STANDARD
 
 
 def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple[Panel, float, float]]:
-    """Every panel with its left and top."""
+    """Yield every panel with its left and top."""
     for row, top in zip(rows, layout.tops, strict=True):
         for panel, left in zip(row, layout.lefts, strict=False):
             yield panel, left, top
@@ -236,7 +234,7 @@ def panels_of(layout: Layout, rows: Sequence[Sequence[Panel]]) -> Iterator[tuple
 
 
 def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, str], below: float) -> None:
-    """What rows and columns of a map are: outside everything else on their sides, and never above the maps."""
+    """Name the rows and columns of a map, outside everything else on their sides, and never above the maps."""
     size = layout.note_size
     middle = max((layout.tops[0] + layout.bottom) / 2, layout.tops[0] + wording.widest(axes[:1], size) / 2)
     x = layout.beside - LINE * (layout.caption_size if layout.headings else 0) - LINE * size / 2
@@ -248,7 +246,7 @@ def draw_axes(canvas: Axes, layout: Layout, wording: Wording, axes: tuple[str, s
 def draw_maps(
     canvas: Axes, layout: Layout, grid: Grid, rows: Sequence[Sequence[Panel]], colours: Colormap, norm: Normalize
 ) -> None:
-    """Every map with a frame, and where there is room lines and weights."""
+    """Draw every map with a frame, and lines and weights where there is room."""
     paper = grid.paper
     frames, lines = [], []
     most = most_cells(layout)
@@ -281,7 +279,7 @@ def draw_maps(
 
 
 def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: float, y: float, colours: Any) -> None:
-    """Each weight in its cell, black or white; what rounds to 0.00 is left to the colour."""
+    """Write each weight into its cell, black or white, except those that round to 0.00."""
     dark = dark_ink(colours)
     for (query, key), weight in np.ndenumerate(matrix):
         if abs(weight) >= 0.005:  # which NaN is not
@@ -291,7 +289,7 @@ def draw_numbers(canvas: Axes, cell: float, size: float, matrix: Floats, x: floa
 
 
 def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], held: int) -> None:
-    """The row of one query in a frame, and all others under a veil."""
+    """Draw a frame around the row of one query, and a veil over all others."""
     above, below = held * layout.cell, (held + 1) * layout.cell
     for _, x, y in panels_of(layout, rows):
         for start, end in ((0.0, above), (below, layout.high)):
@@ -304,7 +302,7 @@ def draw_held(canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], hel
 def draw_keys(
     canvas: Axes, layout: Layout, rows: Sequence[Sequence[Panel]], labels: Sequence[str], turned: bool
 ) -> None:
-    """The keys, under the last map of each column."""
+    """Draw the keys under the last map of each column."""
     lowest = {x: y for _, x, y in panels_of(layout, rows)}
     for number, text in enumerate(labels):
         for left, top in lowest.items():
@@ -320,7 +318,7 @@ def draw_keys(
 
 
 def draw_ticks(canvas: Axes, layout: Layout, wording: Wording, rows: Sequence[Sequence[Panel]], grid: Grid) -> None:
-    """Numbers where labels would be."""
+    """Draw numbers in place of labels."""
     queries, keys = grid.ticks()
     for top in layout.tops:
         draw_upright(canvas, layout, queries, layout.lefts[0], top)

@@ -34,16 +34,15 @@ LONGEST_TITLE = 500  # characters
 
 @dataclass(frozen=True)
 class What:
-    """Which part of a record is drawn; what can be known of that before there is a record is checked.
+    """The part of a record that is drawn. It is checked as far as possible before there is a record.
 
-    mean: one map a layer, the mean over the record's heads.
-    special: False leaves out [CLS], [SEP] and [PAD]; words: pieces are put together to words.
-    segments: "AB" is queries of the first text and keys of the second, and so on; "all".
-    query: the token whose row or lines stand out: "it", "it#2" (the second one) or its number, among the tokens of
-    the text; among its words, where they are put together.
-    terms: instead of one head's weights its scores, and what they are the sum of (`attncli.analysis.terms`).
+    mean: draw one map per layer, the mean over the record's heads. special: False leaves out [CLS], [SEP] and [PAD].
+    words: put pieces together to words. segments: "AB" has queries of the first text and keys of the second, and so on;
+    or "all". query: the token whose row or lines stand out, "it", "it#2" (the second one) or its number, among the
+    tokens of the text, or among its words where they are put together. terms: draw the scores of one head and the terms
+    that they are the sum of (`attncli.analysis.terms`) instead of its weights.
 
-    Raises RequestError for segments that there are not.
+    Raises RequestError for unknown segments.
     """
 
     mean: bool = False
@@ -59,18 +58,16 @@ class What:
 
 @dataclass(frozen=True)
 class Look:
-    """How it looks; what can be known of that before there is a record is checked.
+    """The appearance of a picture. It is checked as far as possible before there is a record.
 
-    style: "matrix", or "lines" between two columns of tokens; there the heads of one layer share a panel.
-    vmax: the weight that gets the last, or the full, colour; by default the largest that is drawn.
-    scale: the same scales of a matrix's colours that a page has: "head", from 0 to each map's largest; "shared", from 0
-    to 1; "root", the square root of that. By default from 0 to `vmax`.
-    cmap: matplotlib's name of a matrix's colours.
-    title: instead of the model, layer, head and mask; at most LONGEST_TITLE characters.
-    width: "8cm", "80mm", "3.15in", "227pt" or inches; by default what the maps need.
-    font, font_size: an installed family, and points of the tokens.
+    style: "matrix", or "lines" between two columns of tokens, where the heads of a layer share a panel. vmax: the
+    weight with the full colour; by default the largest that is drawn. scale: a scale of the page, for a matrix: "head",
+    from 0 to each map's largest; "shared", from 0 to 1; "root", the square root of that; by default from 0 to `vmax`.
+    cmap: matplotlib's name of a matrix's colours. title: in place of the model, layer, head and mask; at most
+    LONGEST_TITLE characters. width: "8cm", "80mm", "3.15in", "227pt" or inches; by default the width that the maps
+    need. font, font_size: an installed family, and the points of the tokens.
 
-    Raises RequestError when one of them is none of these.
+    Raises RequestError for an unknown or impossible value.
     """
 
     style: str = "matrix"
@@ -105,7 +102,7 @@ LONGEST_NAME = 40  # characters of a model's name
 
 
 def describe(record: AttentionRecord, what: What = What()) -> str:
-    """Model, what is unusual of it, layer, head, mask; a line may break between them only."""
+    """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
     heads = numbered("head", record.heads)
     parts = [
         short_name(record.model.shown),
@@ -119,24 +116,24 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
 
 
 def asked_of(model: ModelInfo, asked: str, mask: str) -> str:
-    """Model, what is asked of it, mask."""
+    """Return the title of a measured output: model, output, mask."""
     return f"{short_name(model.shown)} · {asked} · mask {mask}"
 
 
 def numbered(what: str, numbers: Sequence[int]) -> str:
-    """head 3, heads 0-11."""
+    """Return a kind with its numbers: "head 3", "heads 0-11"."""
     return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
 
 
 def short_name(name: str) -> str:
-    """A model's name, without the folders that lead to it where it is long."""
+    """Return a model's name, without the folders that lead to it where it is long."""
     if len(name) > LONGEST_NAME:
         name = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
     return cut(name, LONGEST_NAME)
 
 
 def left_out(record: AttentionRecord, what: What) -> str:
-    """What a picture of some of the tokens says; nothing where all are there."""
+    """Name the tokens that are left out of a picture; nothing where all are there."""
     parts = []
     sides = [record.tokens] if record.key_tokens is None else [record.tokens, record.key_tokens]
     flagged = [pair for tokens in sides for pair in zip(tokens.text, tokens.special, strict=True)]
@@ -155,10 +152,10 @@ def left_out(record: AttentionRecord, what: What) -> str:
 
 
 def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -> Figure:
-    """The maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
+    """Draw the maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
 
-    Raises RequestError when `what` asks for a token that is not there or leaves nothing to draw, or the width is too
-    small. A Notice names characters that no font on this machine has.
+    Raises RequestError for a token that is not there, where nothing is left to draw, and for too small a width. A
+    Notice names characters that no font on this machine has.
     """
     if what.words:
         record = merge_words(record)
@@ -196,7 +193,7 @@ def heatmap(record: AttentionRecord, what: What = What(), look: Look = Look()) -
 
 
 def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], grid: Grid) -> Figure:
-    """The heads of one layer share a panel, each in its colour; several layers are a grid."""
+    """Draw the heads of one layer in one panel, each in its colour; several layers as a grid."""
     colours = [head_colour(number) for number in heads] or [INK]
     if len(record.layers) > 1:
         strands = [
@@ -210,9 +207,9 @@ def as_lines(record: AttentionRecord, weights: Floats, heads: Sequence[int], gri
 
 
 def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str, int, int]]]:
-    """Rows of panels: the words above each, and the places of its layer and head in the record.
+    """Arrange the maps in rows of panels: the words above each, and the places of its layer and head in the record.
 
-    Layers are rows and heads columns where there are several of both; no heads are one without a name.
+    Layers are rows and heads columns where there are several of both. Without heads there is one panel without a name.
     """
     if len(layers) > 1 and len(heads) > 1:
         return [
@@ -227,7 +224,7 @@ def arranged(layers: Sequence[int], heads: Sequence[int]) -> list[list[tuple[str
 
 
 def held_place(query: str | int, tokens: Tokens, queries: Sequence[int]) -> int:
-    """The place, among the queries that are drawn, of the one named. Raises RequestError when it is not there."""
+    """Return the place of the held query among those that are drawn. Raises RequestError when it is not there."""
     token = select_token(str(query), tokens)
     if token not in queries:
         raise RequestError(

@@ -1,5 +1,5 @@
-"""Statistics of a corpus as a picture: entropy by layer, where the weight goes by layer, all heads; and, where they
-were asked for, the distances between heads with their clusters.
+"""Draw the atlas of a corpus: entropy by layer, shares of the weight by layer, all heads; and the distances between
+heads with their clusters, if they were counted.
 """
 
 from typing import Any
@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import BROAD, PATTERNS, Statistics
+from attncli.analysis.patterns import BROAD, PATTERNS
 from attncli.base.arrays import Doubles
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.palette import HEAD_COLOURS, head_colour
-from attncli.render.captions.statistics import figure_text, top_of
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import Distances
+from attncli.features.stats import Heads, figure_text
 from attncli.report.figure import fonts
 from attncli.report.figure.drawing import FAINT, INK, drawing
 from attncli.report.figure.fonts import clean
@@ -22,15 +23,16 @@ from attncli.report.figure.record import short_name
 
 WIDTH, ROW = 11.0, 4.2  # inches
 TITLE, LABEL, SMALL, TINY = 11.0, 9.0, 7.0, 5.5  # points
-ABOVE = 0.8  # of the way from layer to layer: a line above one of them
+ABOVE = 0.8  # the length of a line above a layer, as a share of the way to the next
 LETTERS = {
     "self": "s", "previous": "←", "next": "→", "first": "f", "separator": "■", "punctuation": ".", "same_word": "=",
     BROAD: "",
 }  # fmt: skip
 
 
-def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
-    """The figure; `by` colours the heads. A Notice names characters that no font on this machine has."""
+def draw_atlas(part: Heads) -> Figure:
+    """Draw the figure. A Notice names characters that no font on this machine has."""
+    statistics = part.statistics
     title = " · ".join([clean(short_name(statistics.model.shown)), *statistics.parts])
     distances = statistics.distances
     with drawing(fonts.families([title, *LETTERS.values()])):
@@ -40,20 +42,20 @@ def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
         rows: Any = figure.add_gridspec(2, 1, height_ratios=[ROW, heads_row])
         upper, lower = rows[0], rows[1]
         left, right = upper.subgridspec(1, 2).subplots()
-        draw_entropy(left, statistics)
-        draw_shares(right, statistics)
+        _draw_entropy(left, statistics)
+        _draw_shares(right, statistics)
         if distances is None:
-            draw_heads(figure.add_subplot(lower), statistics, by)
+            _draw_heads(figure.add_subplot(lower), part)
         else:
             left, right = lower.subgridspec(1, 2).subplots()
-            draw_heads(left, statistics, by)
-            draw_distances(right, distances)
-            name_heads(figure, right, distances, statistics.model.heads)
+            _draw_heads(left, part)
+            _draw_distances(right, distances)
+            _name_heads(figure, right, distances, statistics.model.heads)
     return figure
 
 
-def draw_entropy(axes: Axes, statistics: Statistics) -> None:
-    """Each head's entropy above its layer, as in Clark et al. 2019, figure 4; the line is their mean."""
+def _draw_entropy(axes: Axes, statistics: Statistics) -> None:
+    """Draw each head's entropy above its layer, as in Clark et al. 2019, figure 4; the line is their mean."""
     values = statistics.figure("entropy")
     layers = np.arange(len(values))
     for head in range(values.shape[1]):
@@ -68,16 +70,16 @@ def draw_entropy(axes: Axes, statistics: Statistics) -> None:
             clip_on=False,
         )
     axes.plot(layers, values.mean(axis=1), color=INK, linewidth=1.2, label="mean of the layer")
-    draw_limit(axes, statistics.entropy_limit)
+    _draw_limit(axes, statistics.entropy_limit)
     axes.set_ylim(0, statistics.entropy_limit.max() * 1.08)
-    dress(axes, "Entropy of each head", "layer", "entropy (nats)")
+    _dress(axes, "Entropy of each head", "layer", "entropy (nats)")
     axes.set_xticks(layers)
     axes.legend(fontsize=SMALL, frameon=False)
 
 
-def draw_limit(axes: Axes, limit: Doubles) -> None:
-    """What a head has that looks at all tokens alike: one line, or one a layer where they see differently far."""
-    style: Any = {"color": FAINT, "linewidth": 0.9, "linestyle": "--", "label": "all tokens alike"}
+def _draw_limit(axes: Axes, limit: Doubles) -> None:
+    """Draw the entropy of uniform attention: one line, or one per layer if some see further than others."""
+    style: Any = {"color": FAINT, "linewidth": 0.9, "linestyle": "--", "label": "uniform attention"}
     if limit.min() == limit.max():
         axes.axhline(limit[0], **style)
     else:
@@ -85,8 +87,8 @@ def draw_limit(axes: Axes, limit: Doubles) -> None:
         axes.hlines(limit, layers - ABOVE / 2, layers + ABOVE / 2, **style)
 
 
-def draw_shares(axes: Axes, statistics: Statistics) -> None:
-    """The mean share of a layer's weight on each pattern, as in Clark et al. 2019, figure 2."""
+def _draw_shares(axes: Axes, statistics: Statistics) -> None:
+    """Draw the mean share of a layer's weight on each pattern, as in Clark et al. 2019, figure 2."""
     layers = np.arange(statistics.model.layers)
     for number, pattern in enumerate(PATTERNS):
         values = statistics.figure(pattern)
@@ -95,23 +97,24 @@ def draw_shares(axes: Axes, statistics: Statistics) -> None:
             layers, values.mean(axis=1), "-o", color=colour, markersize=3.5, linewidth=1.4, label=name, clip_on=False
         )
     axes.set_ylim(bottom=0)
-    dress(axes, "Where the weight goes (mean of a layer's heads)", "layer", "share of the weight")
+    _dress(axes, "Where the weight goes (mean of a layer's heads)", "layer", "share of the weight")
     axes.set_xticks(layers)
     axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
-def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
-    """All heads, coloured by one figure, with the letter of their pattern."""
-    values, top = statistics.figure(by), top_of(statistics, by)
+def _draw_heads(axes: Axes, part: Heads) -> None:
+    """Draw all heads, coloured by one figure, with the letter of their pattern."""
+    statistics, by, top = part.statistics, part.by, part.top
+    values = statistics.figure(by)
     picture = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
     for one in statistics.heads:
         colour = "white" if values[one.layer, one.head] > 0.55 * top else INK
         axes.text(one.head, one.layer, LETTERS[one.label], size=LABEL, color=colour, ha="center", va="center")
-    dress(axes, f"All heads by {by.replace('_', ' ')}", "head", "layer")
+    _dress(axes, f"All heads by {by.replace('_', ' ')}", "head", "layer")
     axes.set_xticks(range(statistics.model.heads))
     axes.set_yticks(range(statistics.model.layers))
     bar = axes.figure.colorbar(picture, ax=axes)
-    bar.set_label(unit_of(by), size=SMALL, color=FAINT)
+    bar.set_label(_unit_of(by), size=SMALL, color=FAINT)
     bar.ax.tick_params(labelsize=SMALL, colors=INK)
     bar.set_ticks([0, top], labels=["0", figure_text(top, by)])
     letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
@@ -119,8 +122,8 @@ def draw_heads(axes: Axes, statistics: Statistics, by: str) -> None:
     axes.text(0, -0.16, lines, size=SMALL, color=FAINT, transform=axes.transAxes, va="top")
 
 
-def draw_distances(axes: Axes, distances: Distances) -> None:
-    """The heads in a plane, each beside its layer and number, coloured by its cluster, whose size the legend has."""
+def _draw_distances(axes: Axes, distances: Distances) -> None:
+    """Draw the heads in a plane, coloured by their clusters, whose sizes are in the legend."""
     points, clusters = np.asarray(distances.embedding), np.asarray(distances.clusters)
     for cluster in np.unique(clusters):
         inside = points[clusters == cluster]
@@ -129,24 +132,23 @@ def draw_distances(axes: Axes, distances: Distances) -> None:
             *inside.T, "o", color=head_colour(cluster), markersize=4, markeredgewidth=0, clip_on=False, label=name
         )
     axes.margins(0.08)
-    dress(axes, "Heads by their distance", "", "")
+    _dress(axes, "Heads by their distance", "", "")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
     axes.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3)
 
 
-def name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> None:
-    """Write beside every head which it is: no name lies on another, and lines lead to those that are further away.
+def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> None:
+    """Write its name beside every head: no name lies on another, and lines lead to names that are further away.
 
-    Where not all have room, the picture says of how many the name is missing. Raises RequestError when textalloc is not
-    installed.
+    A note counts the names that have no room. Raises RequestError if textalloc is not installed.
     """
     try:
         import textalloc
     except ImportError as error:
         raise RequestError(f"a picture of distances needs textalloc: {install_hint('stats')}") from error
-    figure.draw_without_rendering()  # which lays everything out: names take room in pixels
+    figure.draw_without_rendering()  # lays everything out: names are placed in pixels
     figure.set_layout_engine("none")
     x, y = np.asarray(distances.embedding).T
     colours = [head_colour(cluster) for cluster in distances.clusters]
@@ -171,8 +173,8 @@ def name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int) -> 
         axes.text(1, 1, note, size=SMALL, color=FAINT, transform=axes.transAxes, ha="right", va="bottom")
 
 
-def unit_of(by: str) -> str:
-    """What the colour of a figure means."""
+def _unit_of(by: str) -> str:
+    """Return what the colour of a figure means."""
     return (
         f"{by} (nats)"
         if by == "entropy"
@@ -182,8 +184,8 @@ def unit_of(by: str) -> str:
     )
 
 
-def dress(axes: Axes, title: str, across: str, up: str) -> None:
-    """The title, the names of the axes and the lines that all parts share."""
+def _dress(axes: Axes, title: str, across: str, up: str) -> None:
+    """Set the title, the names of the axes and the lines that all panels share."""
     axes.set_title(title, size=LABEL, color=INK)
     axes.set_xlabel(across, size=LABEL, color=INK)
     axes.set_ylabel(up, size=LABEL, color=INK)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
+from attncli.analysis.patterns import PATTERNS
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Sums
+from attncli.features.stats import Heads, _report
 from attncli.record import ModelInfo
-from attncli.render.terminal.stats import heads_grid, stats_view
 from attncli.report.canvas import Canvas
-from attncli.report.terminal import colour
+from attncli.report.terminal import colour, lines_of
 
 PIPE = Canvas(width=100, colour=False, unicode=True)
 
@@ -27,10 +29,16 @@ def made(layers: int = 2, heads: int = 3, partial: bool = False, name: str = "ma
 
 
 def printed(statistics: Statistics, by: str = "entropy", canvas: Canvas = PIPE) -> list[str]:
-    console = Console(width=canvas.width, color_system=None)
+    console = Console(width=200, color_system=None)
+    report = _report(statistics, by, False)
     with console.capture() as captured:
-        console.print(*stats_view(statistics, by, canvas), sep="\n", soft_wrap=True)
+        console.print(*lines_of(report.title, report.parts, canvas), sep="\n", soft_wrap=True)
     return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def heads_grid(statistics: Statistics, by: str, canvas: Canvas) -> list:
+    """The caption and the grid."""
+    return Heads(statistics, by).terminal(canvas)[1:]
 
 
 def test_the_grid_has_the_figure_of_every_head():
@@ -85,9 +93,9 @@ def test_what_looking_at_everything_alike_gives_stands_beside_a_share():
 
 def test_the_range_of_entropy_is_that_of_all_layers():
     statistics = made()
-    assert printed(statistics)[2] == "entropy, nats: 0 looks at one token, 4.00 at all alike"
+    assert printed(statistics)[2] == "entropy in nats: 0 attends to one token, 4.00 to all equally"
     other = printed(replace(statistics, entropy_limit=np.array([2.5, 4.0])))[2]
-    assert other == "entropy, nats: 0 looks at one token, 2.50 to 4.00, as far as its layer sees, at all alike"
+    assert other == "entropy in nats: 0 attends to one token, 2.50 to 4.00, by how far a layer sees, to all equally"
 
 
 def test_the_last_colour_is_that_of_the_layer_that_sees_farthest():

@@ -1,6 +1,7 @@
 """A treebank in CoNLL-U: sentences, each word with its syntactic head.
 
-`conllu` reads the columns; what makes a tree of them is checked here. Format: https://universaldependencies.org/format.html
+`conllu` reads the columns. Whether the heads form a tree is checked here.
+Format: https://universaldependencies.org/format.html
 """
 
 import warnings
@@ -13,26 +14,25 @@ from typing import Any
 
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
-from attncli.corpus.inputs.choosing import Choosing
-from attncli.corpus.inputs.files import BadFile, Piece
-from attncli.corpus.inputs.lines import LONGEST, RawLine, lines_in_blocks
+from attncli.corpus.files import BadFile, Piece
+from attncli.corpus.texts import LONGEST, Choosing, RawLine, lines_in_blocks
 from attncli.text.trees import Sentence
 
-FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the others say nothing of the tree
+FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")  # the other columns are not read
 
 
 @dataclass(frozen=True)
 class TreebankReading(Choosing):
-    """Which sentences of a treebank are taken (`Choosing`)."""
+    """Which sentences of a treebank are taken."""
 
     def sentences(self, pieces: Iterable[Piece]) -> Iterator[Sentence]:
-        """The sentences of all pieces, in their order.
+        """Yield the sentences of all pieces in order.
 
-        Words are its syntactic words: of a multiword token such as "don't" (2-3) the parts count and it does not, and
-        empty nodes (6.1) are left out. A sentence may have several roots, as older treebanks do, but no cycle.
+        Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count and the token does not,
+        and empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle.
 
-        Raises RequestError, with the line, for what is no CoNLL-U or no tree, and BadFile for a file that can't be
-        read.
+        Raises RequestError, with the line, for anything that is no CoNLL-U or no tree, and BadFile for a file that
+        can't be read.
         """
         return self.first(sentence for piece in pieces for _, sentence in self.taken(piece))
 
@@ -40,13 +40,13 @@ class TreebankReading(Choosing):
         return (place for place, _ in self.taken(piece))
 
     def taken(self, piece: Piece) -> Iterator[tuple[int, Sentence]]:
-        """The sentences of a piece that are taken, whatever the limit, with their places."""
-        check_installed()  # not for each sentence: --skip-bad passes sentences over, and installs nothing
+        """Yield the sentences of a piece that are taken, whatever the limit, with their places."""
+        check_installed()  # once, not per sentence: --skip-bad can't skip a missing library
         for place, lines in groupby(lines_in_blocks(piece), itemgetter(0)):
             try:
-                block = list(words_of_block(line for _, line in lines))
+                block = list(_word_lines(line for _, line in lines))
                 if block and self.takes(place, "\n".join(line for _, line in block)):
-                    yield place, read_sentence(piece.input.shown, block)
+                    yield place, _read_sentence(piece.input.shown, block)
             except BadFile:
                 raise
             except RequestError as error:
@@ -55,9 +55,17 @@ class TreebankReading(Choosing):
                 warnings.warn(f"skipped a sentence: {error}", Notice, stacklevel=2)
 
 
-def words_of_block(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
-    """The lines of words with their numbers. Raises RequestError for one that is not UTF-8, or longer than any is read,
-    and for more of them than any sentence has.
+def check_installed() -> None:
+    """Raises RequestError if conllu is not installed."""
+    try:
+        import conllu  # noqa: F401
+    except ImportError as error:
+        raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
+
+
+def _word_lines(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of words with their numbers. Raises RequestError for a line that is not UTF-8 or too long, and
+    for a block longer than any sentence.
     """
     first, room = None, LONGEST
     for line in lines:
@@ -77,14 +85,14 @@ def words_of_block(lines: Iterable[RawLine]) -> Iterator[tuple[int, str]]:
             yield number, text.rstrip("\r\n")
 
 
-def read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
-    """One sentence from its lines. Raises RequestError as `TreebankReading.sentences` does."""
+def _read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
+    """Return a sentence from its lines. Raises RequestError as `TreebankReading.sentences`."""
     words: list[str] = []
     heads: list[int] = []
     relations: list[str] = []
     lines: list[int] = []
     for number, line in block:
-        fields = read_fields(name, number, line)
+        fields = _read_columns(name, number, line)
         if isinstance(fields["id"], tuple):  # a multiword token, an empty node
             continue
         if fields["id"] != len(words) + 1:
@@ -101,22 +109,14 @@ def read_sentence(name: str, block: Sequence[tuple[int, str]]) -> Sentence:
         if not 0 <= head <= len(words):
             raise RequestError(f"{name}, line {number}: head {head} is no word of the sentence, which has {len(words)}")
     places = [None if head == 0 else head - 1 for head in heads]
-    looping = cycle(places)
+    looping = _find_cycle(places)
     if looping is not None:
         raise RequestError(f"{name}, line {lines[looping]}: the heads from here on lead in a circle: this is no tree")
     return Sentence(words, places, relations, lines[0])
 
 
-def check_installed() -> None:
-    """Raises RequestError where conllu is not installed."""
-    try:
-        import conllu  # noqa: F401
-    except ImportError as error:
-        raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
-
-
-def read_fields(name: str, number: int, line: str) -> dict[str, Any]:
-    """The columns of one line by their names, id and head as numbers. Raises RequestError as `sentences` does."""
+def _read_columns(name: str, number: int, line: str) -> dict[str, Any]:
+    """Return the columns of a line by name, id and head as numbers. Raises RequestError as `sentences`."""
     from conllu.exceptions import ParseException
     from conllu.parser import parse_id_value, parse_int_value, parse_line
 
@@ -133,8 +133,8 @@ def read_fields(name: str, number: int, line: str) -> dict[str, Any]:
     return dict(fields)
 
 
-def cycle(heads: Sequence[int | None]) -> int | None:
-    """The first word from which the heads lead to no root, or None in a tree."""
+def _find_cycle(heads: Sequence[int | None]) -> int | None:
+    """Return the first word from which the heads lead to no root; None for a tree."""
     rooted: set[int] = set()
     for word in range(len(heads)):
         path: set[int] = set()

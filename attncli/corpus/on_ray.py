@@ -1,8 +1,8 @@
-"""Shards counted on Ray: actors that open the model once each, on this machine or on a cluster.
+"""An engine on Ray: actors count shards, on this machine or on a cluster. Each opens the model once.
 
-Ray starts an actor again that has died, and its shard with it. A worker that is on another machine reads inputs and the
-model where it is: by address, or from files that are there. Sums of a folder of this machine come back to the driver,
-which keeps them; into one that has an address each worker writes by itself.
+Ray restarts an actor that has died, and its shard. A worker on another machine reads inputs and the model by address,
+or from files of that machine. For a folder of this machine, sums come back to the driver. Into a folder at an address
+each worker writes directly.
 """
 
 import os
@@ -20,10 +20,9 @@ from urllib.parse import urlsplit
 
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line, printable, shorten
-from attncli.corpus.shards.engine import TRIES, Counted, Engine, Event, Failed, count_quietly, failed
-from attncli.corpus.shards.folder import Folder
-from attncli.corpus.shards.plan import Shard
-from attncli.corpus.shards.work import Counts, Work
+from attncli.corpus.engines import TRIES, Counted, Engine, Event, Failed, count_quietly, give_up
+from attncli.corpus.folder import Folder
+from attncli.corpus.shards import Counts, Shard, Work
 
 CLIENT_PORT = 10001  # of an address without one
 REACHED = 5.0  # seconds within which a host answers
@@ -32,32 +31,33 @@ TRIED = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECT
 
 
 def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -> Engine:
-    """The engine of so many actors, by default as many as there is room for, each with a core, or that share of a GPU.
+    """Return the engine of so many actors, by default as many as there is room for, each with a core or that share of
+    a GPU.
 
     address: of a cluster; None is the one that RAY_ADDRESS names or that runs on this machine, else a new one here.
 
-    Raises RequestError where Ray is not installed.
+    Raises RequestError if Ray is not installed.
     """
-    ray = imported()
+    ray = _import_ray()
 
     def engine(work: Work[Any], shards: Iterator[Shard], folder: Folder | None) -> Iterator[Event]:
         there = folder if folder is not None and folder.everywhere else None
-        with connected(address):
+        with _connected(address):
             tries = ray.remote(num_cpus=0)(Tries).remote()
             make = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=TRIES - 1)(Worker)
-            room = room_for(gpus)
+            room = _room_for(gpus)
             doing: dict[Any, tuple[Any, Shard]] = {}
             actors = []
             try:
                 for shard in islice(shards, workers or room):
                     actors.append(make.remote(work.away()))
-                    doing[count_on(actors[-1], shard, there, tries)] = actors[-1], shard
+                    doing[_count_on(actors[-1], shard, there, tries)] = actors[-1], shard
                 while doing:
                     [done], _ = ray.wait(list(doing), num_returns=1)
                     actor, shard = doing.pop(done)
-                    yield outcome(done, shard)
+                    yield _outcome(done, shard)
                     if (following := next(shards, None)) is not None:
-                        doing[count_on(actor, following, there, tries)] = actor, following
+                        doing[_count_on(actor, following, there, tries)] = actor, following
             finally:
                 for actor in actors:
                     ray.kill(actor)
@@ -65,8 +65,8 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
     return engine
 
 
-def imported() -> Any:
-    """Return Ray. Raises RequestError where it is not installed."""
+def _import_ray() -> Any:
+    """Return Ray. Raises RequestError if it is not installed."""
     for name, seconds in TRIED.items():
         os.environ.setdefault(name, seconds)
     try:
@@ -78,9 +78,9 @@ def imported() -> Any:
 
 @cache
 def check_cluster(address: str | None) -> None:
-    """Check once that something answers where a cluster is to be; a Notice says what is waited for.
+    """Check once that a cluster answers, after a Notice. Does not import Ray, which takes seconds.
 
-    address: as for `on_ray`. Raises RequestError where nothing answers. Ray is not imported, which takes seconds.
+    address: as for `on_ray`. Raises RequestError if nothing answers.
     """
     named = address or os.environ.get("RAY_ADDRESS", "")
     if ":" not in named:  # "auto" and "local" are for Ray to find
@@ -96,14 +96,14 @@ def check_cluster(address: str | None) -> None:
     if not host:
         raise RequestError(f"{shown} is no address of a Ray cluster: give ray://HOST:PORT")
     warnings.warn(f"waiting for Ray at {shown}", Notice, stacklevel=2)
-    if (why := why_unreachable(host, port)) is not None:
+    if (why := _why_unreachable(host, port)) is not None:
         raise RequestError(f"can't reach Ray at {shown}: {why}: start a cluster there, or name another address")
 
 
-def why_unreachable(host: str, port: int) -> str | None:
-    """Say why nothing answers there within REACHED; None where something does.
+def _why_unreachable(host: str, port: int) -> str | None:
+    """Return why nothing answers within REACHED; None if something does.
 
-    In a thread of its own, because looking up a host's name has no time limit.
+    The connection is tried in a thread, because looking up a host's name has no time limit.
     """
     found: list[str | None] = []
 
@@ -121,11 +121,10 @@ def why_unreachable(host: str, port: int) -> str | None:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[None]:
-    """With a cluster, whichever this process is connected to already. Raises RequestError where there is none at that
-    address.
+def _connected(address: str | None) -> Iterator[None]:
+    """Connect to a cluster, unless this process already is. Raises RequestError if there is none at that address.
 
-    What Ray has to say it writes to stdout, from a thread: nobody sees that, as failures are counted and told of.
+    The messages that Ray writes to stdout from a thread are dropped: failures are counted and reported.
     """
     import ray
 
@@ -133,7 +132,7 @@ def connected(address: str | None) -> Iterator[None]:
         if ray.is_initialized():
             yield
             return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports to its makers
         try:
             ray.init(address, include_dashboard=None if address else False, log_to_driver=False, logging_level="ERROR")
         except Exception as error:
@@ -144,8 +143,8 @@ def connected(address: str | None) -> Iterator[None]:
             ray.shutdown()
 
 
-def room_for(gpus: float) -> int:
-    """How many workers a cluster has room for. Raises RequestError where it has none with a GPU."""
+def _room_for(gpus: float) -> int:
+    """Return how many workers a cluster has room for. Raises RequestError if it has no GPU for any."""
     import ray
 
     resources = ray.cluster_resources()
@@ -157,12 +156,12 @@ def room_for(gpus: float) -> int:
     return max(1, int(room))
 
 
-def count_on(actor: Any, shard: Shard, folder: Folder | None, tries: Any) -> Any:
+def _count_on(actor: Any, shard: Shard, folder: Folder | None, tries: Any) -> Any:
     return actor.count.options(retry_exceptions=True).remote(shard, folder, tries)
 
 
-def outcome(done: Any, shard: Shard) -> Event:
-    """What has become of a shard. Raises RequestError for what is wrong with the request."""
+def _outcome(done: Any, shard: Shard) -> Event:
+    """Return what has become of a shard. Raises RequestError if the request is at fault."""
     import ray
 
     try:
@@ -175,12 +174,12 @@ def outcome(done: Any, shard: Shard) -> Event:
             raise RequestError(f"a worker on Ray can't begin ({why}): attncli has to be installed there") from error
         return Failed(shard, error, TRIES)
     if isinstance(found, Failed):
-        return failed(shard, found.error, found.tries) or found
+        return give_up(shard, found.error, found.tries) or found
     return found
 
 
 class Tries:
-    """An actor that knows how often each shard was begun."""
+    """An actor that counts how often each shard was begun."""
 
     def __init__(self) -> None:
         self.begun: dict[int, int] = {}
@@ -197,11 +196,11 @@ class Worker:
         self.work = work
         self.counts: Counts[Any] | None = None
 
-    def count(self, shard: Shard, folder: Folder | None, known: Any) -> Counted | Failed:
-        """A failure that another try would not mend comes back; any other is raised, and Ray tries again."""
+    def count(self, shard: Shard, folder: Folder | None, begun: Any) -> Counted | Failed:
+        """Count a shard. An error of the request is returned; any other is raised, and Ray tries again."""
         import ray
 
-        tries = ray.get(known.again.remote(shard.number))
+        tries = ray.get(begun.again.remote(shard.number))
         try:
             if self.counts is None:
                 cores = max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))

@@ -7,11 +7,13 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, PATTERNS, Statistics, Sums
+from attncli.analysis.patterns import PATTERNS
 from attncli.base.palette import head_colour
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import FIGURES, Distances, Sums
+from attncli.features.stats import Heads
+from attncli.features.stats.atlas import LETTERS, draw_atlas
 from attncli.record import ModelInfo
-from attncli.render.figures.atlas import LETTERS, atlas
 from attncli.report.figure.saving import save_figure
 
 LAYERS, HEADS = 3, 4
@@ -28,6 +30,10 @@ def with_distances() -> Statistics:
     count = LAYERS * HEADS
     points, clusters = numbers.random((count, 2)), [number % 3 for number in range(count)]
     return replace(made(), distances=Distances(numbers.random((count, count)), points, clusters))
+
+
+def atlas(statistics: Statistics, by: str = "entropy") -> Figure:
+    return draw_atlas(Heads(statistics, by))
 
 
 def panels(figure: Figure) -> dict[str, object]:
@@ -49,7 +55,7 @@ def test_layers_that_see_differently_far_have_limits_of_their_own():
     [lines] = axes.collections
     for layer, ((left, y), (right, also)) in enumerate(lines.get_segments()):
         assert left < layer < right and y == also == limits[layer]
-    assert lines.get_label() == "all tokens alike" and axes.get_ylim()[1] > 3
+    assert lines.get_label() == "uniform attention" and axes.get_ylim()[1] > 3
 
 
 def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
