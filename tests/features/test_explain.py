@@ -84,7 +84,7 @@ def test_a_query_that_may_attend_to_nothing(attncli, tiny):
     ("options", "line"),
     [
         (("--query", "zebra"), "no token 'zebra' in the text"),
-        (("--query", "the#3"), "'the' is there 2 times"),
+        (("--query", "the#3"), "'the' occurs 2 times"),
         (("--query", "99"), "token 99 is out of range: tokens are 0 to 15"),
         (("-l", "0,1"), "one layer is needed, not 2"),
         (("-H", "all"), "one head is needed, not 12"),
@@ -198,7 +198,7 @@ def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign
 
 def test_a_target_is_for_what_writes_one(refused, foreign):
     said = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
-    assert "is one decoder, which writes nothing: leave --target out" in said
+    assert "is one decoder, which writes nothing: omit --target" in said
     assert "--target" in refused("explain", "--target", "a cat", TEXT)
 
 
