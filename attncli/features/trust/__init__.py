@@ -2,7 +2,7 @@
 
 Other weights are put in, permuted and uniform (`weights`). Tokens are ranked by maps and by gradients (`rankings`).
 They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`). The
-definitions and their sources are in `attncli/effects/README.md`.
+definitions and their sources are in `attncli/features/README.md`.
 """
 
 import math
@@ -46,7 +46,7 @@ class Trust(Feature):
     Weights are replaced by permuted and by uniform ones. Tokens are ranked by attention, norms, rollout, ALTI and
     gradients, and erased by [MASK] and by deletion: does the output depend on the first tokens of a ranking more than
     on those of random rankings? The output is the one that ablate measures; without --target that of the likeliest
-    label. attncli/effects/README.md explains the numbers.
+    label. attncli/features/README.md explains the numbers.
 
     \b
     Examples:
@@ -516,7 +516,7 @@ def trust(
     beam: int | None = Controls.beam,
     seed: int = Controls.seed,
 ) -> TrustResult:
-    """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/effects/README.md`).
+    """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
 
     Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
     texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
