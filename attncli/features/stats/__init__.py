@@ -258,7 +258,7 @@ def _legend() -> str:
         f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
         f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
         "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
-        "So labelled: heads whose largest share is this one."
+        f"So labelled: heads with their largest share here, at least {BROAD_BELOW:g}."
     )
 
 
