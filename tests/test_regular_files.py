@@ -208,7 +208,7 @@ def test_each_file_of_a_checkpoint_that_is_something_else_is_named_in_one_line(k
         make_irregular(path, kind)
         made = in_process(typed("run", folder, engine), tmp_path)
         assert (made.code, made.text.count("\n")) == (2, 1), (name, made.text)
-        assert f"{path} is {KINDS[kind]}, not a regular file: put the file there" in made.text, (name, made.text)
+        assert f"{path} is {KINDS[kind]}, not a regular file: replace it with the file" in made.text, (name, made.text)
 
 
 def test_folders_and_links_that_lead_nowhere_may_stand_beside_a_checkpoint(models, tmp_path):

@@ -54,7 +54,7 @@ def execute(feature: type[Feature], values: dict[str, Any]) -> None:
     paths = paths if isinstance(paths, list) else [paths]
     asked = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
     asked.given = frozenset(name for name in options_of(feature) if given(context, name))
-    asked.paths, asked.shown = paths, not paths and not json
+    asked.paths, asked.shown, asked.printed = paths, not paths and not json, json
     for path in paths:
         check_suffix(path, asked.suffixes(), feature.saved_as)
     if not asked.shown and feature.output is None:

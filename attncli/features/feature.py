@@ -19,10 +19,10 @@ class Feature:
     """A question with its options. A subclass is a dataclass whose fields are annotated with `Option`s.
 
     group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
-    calls the content of such a file. output: the file that its command writes without -o. given: the fields that were
-    set, where that is known; otherwise those that differ from their defaults. several: whether -o may be given several
-    times. paths: the files that the answer is saved to. shown: whether a person sees the answer; False with --json and
-    -o.
+    calls the content of such a file. output: the file that its command writes without -o. several: whether -o may be
+    given several times. given: the fields that were set, where that is known; otherwise those that differ from their
+    defaults. paths: the files that the answer is saved to. shown: whether a person sees the answer; False with --json
+    and -o. printed: whether --json prints it.
     """
 
     group: ClassVar[str] = ""
@@ -34,6 +34,7 @@ class Feature:
     given: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
     paths: Sequence[Path] = field(default=(), init=False, repr=False, compare=False)
     shown: bool = field(default=True, init=False, repr=False, compare=False)
+    printed: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
     def path(self) -> Path | None:

@@ -7,7 +7,8 @@ import pytest
 from shell import run_line
 from terminals import at_a_terminal
 
-from attncli.cli import output, texts
+from attncli.cli import output
+from attncli.features import inputs
 
 TEXT = "the cat sat on it"
 # Commands, with what the line after each begins with.
@@ -96,7 +97,7 @@ def test_a_file_is_named_and_what_was_piped_in_is_not(place, hinted, monkeypatch
     (place / "one.txt").write_text("the cat", encoding="utf-8")
     offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
     assert offered[0] == "all rows of this head: attncli run -f one.txt -m tiny -l 1 -H 0"
-    monkeypatch.setattr(texts, "read_stdin", lambda: b"the cat")
+    monkeypatch.setattr(inputs, "read_stdin", lambda: b"the cat")
     offered = hinted("explain", "-m", "tiny", "-l", "1", "-f", "-")
     assert offered[0] == "all rows of this head: attncli run -m tiny -l 1 -H 0 TEXT"
 

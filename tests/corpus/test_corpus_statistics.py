@@ -153,7 +153,7 @@ def test_sums_come_back_to_the_last_bit(counted):
         (lambda about, arrays: about.update(texts=-1), "texts is -1"),
         (lambda about, arrays: about.update(texts=10**6), "texts of"),
         (lambda about, arrays: about.pop("queries"), "no queries"),
-        (lambda about, arrays: about.update(more=1), "knows nothing"),
+        (lambda about, arrays: about.update(more=1), "does not know"),
         (lambda about, arrays: arrays.pop("means"), "another model's"),
         (lambda about, arrays: arrays.update(totals=arrays["totals"][:2]), "another model's"),
         (lambda about, arrays: arrays.update(totals=arrays["totals"].astype(np.float32)), "no doubles"),
@@ -181,7 +181,7 @@ def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
 def test_another_model_in_its_place_is_told(counted, tiny):
     work, _ = counted
     moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
-    with pytest.raises(RequestError, match="is another model here than where this was asked for"):
+    with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)
 
 

@@ -146,8 +146,8 @@ def test_no_more_than_one_record_is_there_at_once(foreign, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "asked", "why"),
     [
-        ("t5", {"which": "cross"}, "cross-attention leads into another text"),
-        ("gpt2", {"which": "encoder"}, "has no encoder attention: it is one decoder"),
+        ("t5", {"which": "cross"}, "cross-attention is between two texts"),
+        ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only one decoder"),
         ("gpt_neo", {"measure": "norm"}, "norms need values"),
         ("gpt2", {"which": "middle"}, "no part 'middle'"),
     ],

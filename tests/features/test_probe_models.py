@@ -220,7 +220,7 @@ def spaced_words(tokens) -> list[int | None]:
 
 def test_a_part_that_can_not_be_probed(foreign, minilm):
     for family, which, why in (
-        ("t5", "cross", "cross-attention leads into another text"),
+        ("t5", "cross", "cross-attention is between two texts"),
         ("gpt2", "encoder", "has no encoder attention"),
     ):
         with pytest.raises(RequestError, match=why):
