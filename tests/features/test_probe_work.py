@@ -51,7 +51,7 @@ def kept():
     ("change", "why"),
     [
         (lambda about, arrays: about.update(sentences=-1), "sentences is -1"),
-        (lambda about, arrays: about.update(more=1), "knows nothing"),
+        (lambda about, arrays: about.update(more=1), "does not know"),
         (lambda about, arrays: about.pop("edges"), "has no edges"),
         (lambda about, arrays: about["distances"][0].update(count=0), "count is 0"),
         (lambda about, arrays: about["distances"][0].update(offset=1.5), "offset is 1.5"),

@@ -53,8 +53,8 @@ class Stats(CorpusFeature):
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
-    (theirs: . and ,), and the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
-    shows the figures so far. --from takes statistics or records.
+    (theirs: . and ,), the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
+    shows the figures so far.
 
     \b
     Examples:
@@ -124,7 +124,12 @@ class Stats(CorpusFeature):
     ] = False
     state: corpora.State = None
     shard_mb: corpora.ShardMb = None
-    saved: options.Saved = None
+    saved: Annotated[
+        Path | None,
+        options.option(
+            options.TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."
+        ),
+    ] = None
     engine: options.Engine = "auto"
     without: options.Without = None
     which: options.OwnWhich = None
@@ -253,7 +258,7 @@ def _legend() -> str:
         f"clearest head: gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
         f"{CLEARLY} times the uniform share, which a head gives that attends to all tokens equally. {NONE}: no head "
         "does; in brackets the largest share of any head. Spread: standard deviation of the means of texts. "
-        "So labelled: heads whose largest share is this one."
+        f"So labelled: heads with their largest share here, at least {BROAD_BELOW:g}."
     )
 
 
