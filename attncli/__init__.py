@@ -16,7 +16,7 @@ from attncli.base.version import __version__ as __version__
 if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
-    from attncli.corpus.statistics import corpus_statistics
+    from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.question import Asking
     from attncli.features.ablate import Ways, ablate
     from attncli.features.cut import cut, cut_each
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attncli.features.flow import flow
     from attncli.features.mask import mask
     from attncli.features.patch import patch
+    from attncli.features.probe import probe
     from attncli.features.similar import similar
     from attncli.features.trust import trust
     from attncli.models.engine import Engine
@@ -45,7 +46,7 @@ HOMES = {
     "Notice": "attncli.base.errors",
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.code.check",
-    "corpus_statistics": "attncli.corpus.statistics",
+    "corpus_statistics": "attncli.corpus.reducer",
     "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
     "Asking": "attncli.effects.question",
@@ -57,6 +58,7 @@ HOMES = {
     "flow": "attncli.features.flow",
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
+    "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "Engine": "attncli.models.engine",
@@ -87,6 +89,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "flow",
     "mask",
     "patch",
+    "probe",
     "trust",
     "similar",
     "Engine",

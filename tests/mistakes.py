@@ -858,7 +858,7 @@ FOR_COMPARE = (
     Mistake("every head has the first one's bias", "bias if heads == list", "bias[:1] if heads == list", "mpnet"),
     # layers that are one
     Mistake("a layer is of the next group", "int(step / (", "int((step + 1) % steps / (", "albert"),
-    Mistake("all layers are the first", "[made[key] for key in alike]", "[made[alike[0]] for _ in alike]", "albert"),
+    Mistake("all layers are the first", "[made[key] for key in keys]", "[made[keys[0]] for _ in keys]", "albert"),
     Mistake(
         "gelu_new is gelu",
         '"gelu_new": lambda x: F.gelu(x, approximate="tanh")',

@@ -110,7 +110,7 @@ def test_records_of_a_generator_are_saved(minilm, tmp_path):
 WRONG = {
     "attend two": (
         lambda m: m.attend([A, B]),
-        r"text is one text, not a list of 2: attend_many\(texts\) takes",
+        r"text is one text, not a list of 2: use attend_many\(texts\)",
     ),
     "attend a number": (lambda m: m.attend(3), "text is one text, not the int 3: "),
     "attend nothing": (lambda m: m.attend(None), "text is one text, not None: "),
@@ -163,7 +163,7 @@ WRONG = {
     "second": (lambda m: attncli.similar(m, A, [B]), "second is one text, not a list of 1"),
     "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
     "embed": (lambda m: m.embed(A), "texts is a list of texts, not the str .*: put it into a list"),
-    "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text by itself"),
+    "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
     "give": (lambda m: attncli.check(len, give=3), "give is the int 3: give a dictionary"),
     "save": (
         lambda m: attncli.save_records(m.attend(A), "a.npz"),
@@ -189,8 +189,8 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
         (lambda model: attncli.ablate(model, A, kind="cosign"), "no question 'cosign': it is one of cosine, "),
         (lambda model: attncli.patch(model, A, B, by=3), "no part 3: it is one of head, layer, token"),
         (lambda model: model.attend(A, mask=3), "no mask 3: it is one of padding, causal, none"),
-        (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is no number: layers are 0 to 5"),
-        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is no number: heads are 0 to 11"),
+        (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is not a number: layers are 0 to 5"),
+        (lambda model: model.attend(A, heads=["a"]), r"head \['a'\] is not a number: heads are 0 to 11"),
         (lambda model: attncli.load_model("minilm", engine=3), "no engine 3: it is one of auto, attncli, transformers"),
     ],
 )

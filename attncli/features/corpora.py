@@ -15,8 +15,7 @@ from attncli.features.feature import Feature
 from attncli.features.options import MODEL, OUTPUT, TEXT, Option, option
 
 if TYPE_CHECKING:
-    from attncli.corpus.shards.running import HowFar
-    from attncli.corpus.shards.where import Where
+    from attncli.corpus.running import HowFar, Where
 
 Field = Annotated[
     str | None,
@@ -103,7 +102,7 @@ class CorpusFeature(Feature):
 
         Raises RequestError for empty shards, for options that have no effect, and as `Where` does.
         """
-        from attncli.corpus.shards.where import Where
+        from attncli.corpus.running import Where
 
         if self.sample is None:
             self.refuse("without --sample, whose draw it is", "seed")

@@ -21,7 +21,7 @@ from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, Source, Texts, notify, notify_about, read_inputs
+from attncli.features.inputs import Saved, Source, Texts, notify_about, notify_sinks, read_inputs
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.captions import model_shown
@@ -29,7 +29,7 @@ from attncli.record.selection import Selection, select, select_token
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
-    from attncli.analysis.statistics import Statistics
+    from attncli.corpus.statistics import Statistics
 
 FIGURES = choices.names(choices.Figure)
 SAVED = "with --from, which takes what was saved"
@@ -118,19 +118,15 @@ class Find(Feature):
     def _statistics(self, source: Source) -> "Statistics":
         """Count the figures of heads over the texts, or over the maps of a saved record."""
         if isinstance(source, Saved):
-            from attncli.analysis.record_statistics import record_statistics
+            from attncli.corpus.statistics import record_statistics
 
             return record_statistics(source.loaded)
-        from attncli.corpus.statistics import corpus_statistics
-        from attncli.models.tapped import tapped
-        from attncli.record.captions import SINKS
+        from attncli.corpus.reducer import corpus_statistics
 
         assert isinstance(source, Texts)
         why = f"with --by {self.by}, which is counted over texts as stats has it"
         self.refuse(why, "pair", "pad_to", "which", "target")
-        part = tapped(source.engine, source.engine.to_itself(None))
-        if part is not None and part.has_sinks and self.measure == "weight":
-            notify(f"{SINKS}; figures are of what goes to tokens")
+        notify_sinks(source.engine, None, self.measure)
         texts = (one.text for one in source.inputs)
         return corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
 

@@ -99,7 +99,7 @@ class Flow(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
-        if self.path is not None and self.path.suffix.lower() in RECORDS:
+        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.printed:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if record.sinks and record.measure == "weight":
@@ -340,7 +340,7 @@ def _every_report(found: Followed, words: bool) -> Report:
 
 
 def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -> Report:
-    """Report one token's shares of every input token; in a picture of all tokens its row stands out."""
+    """Report one token's shares of every input token. Pictures and records have all tokens; its row stands out."""
     [held] = found.queries
     title, meanings = _title(found, words), _meanings(found)
     whose = f'token {held} "{printable(found.record.tokens.shown[held])}"'
@@ -349,6 +349,7 @@ def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -
         [*meanings, *(_Shares(found, number) for number in range(len(found.layers)))],
         found.document,
         picture=[_Held(held, every)],
+        files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
         next=NextCommand("as a picture", "flow", {"output_path": "flow.svg"}),
     )
 

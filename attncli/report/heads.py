@@ -8,9 +8,8 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from attncli.analysis.patterns import HeadSummary, counted_queries, most_attended, strongest, summarise
+from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.analysis.sinks import first_is_sink
-from attncli.analysis.statistics import BROAD
 from attncli.analysis.telling import STRONG, Edge, Usual, clear_patterns
 from attncli.base.arrays import Floats
 from attncli.record import AttentionRecord

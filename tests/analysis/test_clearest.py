@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.clearest import CLEARLY, alike, broadest, clearest, labelled, most
-from attncli.analysis.statistics import BROAD, BROAD_BELOW, FIGURES, LINEAR, PATTERNS, Statistics, Sums
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
+from attncli.corpus.statistics import CLEARLY, Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Sums
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
@@ -29,10 +30,10 @@ def place(head):
 
 def test_of_those_labelled_so_the_one_with_the_largest_share():
     statistics = made(next={(1, 2): 0.7, (0, 1): 0.6, (0, 0): 0.8}, first={(0, 0): 0.9})
-    assert place(most(statistics, "next")) == (0, 0)  # which is labelled first
-    assert place(clearest(statistics, "next")) == (1, 2)
-    assert [place(one) for one in labelled(statistics, "next")] == [(0, 1), (1, 2)]
-    assert place(clearest(statistics, "first")) == (0, 0)
+    assert place(statistics.most("next")) == (0, 0)  # which is labelled first
+    assert place(statistics.clearest("next")) == (1, 2)
+    assert [place(one) for one in statistics.labelled("next")] == [(0, 1), (1, 2)]
+    assert place(statistics.clearest("first")) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +48,14 @@ def test_of_those_labelled_so_the_one_with_the_largest_share():
 )
 def test_a_head_that_does_not_do_it_is_not_called_the_clearest(share, even, does):
     statistics = made(even=even, self={(1, 0): share})
-    assert place(clearest(statistics, "self")) == ((1, 0) if does else None)
-    assert alike(statistics, 1, "self") == pytest.approx(even)
+    assert place(statistics.clearest("self")) == ((1, 0) if does else None)
+    assert statistics.uniform(1, "self") == pytest.approx(even)
 
 
 def test_where_it_is_not_known_what_looking_at_everything_alike_gives_the_label_has_to_do():
     statistics = replace(made(self={(1, 0): 0.34}), alike=None)
-    assert place(clearest(statistics, "self")) == (1, 0)
-    assert alike(statistics, 1, "self") is None
+    assert place(statistics.clearest("self")) == (1, 0)
+    assert statistics.uniform(1, "self") is None
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 0.6))
@@ -62,8 +63,8 @@ def test_who_is_called_clearest_is_labelled_so_and_no_fellow_gives_more(seed, ev
     shares = np.random.default_rng(seed).random((2, 3, len(FIGURES))) * 0.8
     statistics = made(shares, even)
     for pattern in PATTERNS:
-        one = clearest(statistics, pattern)
-        fellows = [head.figures[pattern] for head in labelled(statistics, pattern)]
+        one = statistics.clearest(pattern)
+        fellows = [head.figures[pattern] for head in statistics.labelled(pattern)]
         if one is None:
             assert all(share < CLEARLY * even for share in fellows)
         else:
@@ -73,6 +74,6 @@ def test_who_is_called_clearest_is_labelled_so_and_no_fellow_gives_more(seed, ev
 
 def test_the_broadest_is_labelled_broad():
     statistics = made(entropy={(0, 0): 2.0, (0, 1): 1.5}, first={(0, 0): 0.5})
-    assert place(broadest(statistics)) == (0, 1)
+    assert place(statistics.broadest()) == (0, 1)
     everyone = made(np.full((2, 3, len(FIGURES)), 0.5))
-    assert labelled(everyone, BROAD) == [] and broadest(everyone) is None
+    assert everyone.labelled(BROAD) == [] and everyone.broadest() is None

@@ -11,8 +11,8 @@ pytest.importorskip("sklearn")
 from scipy.spatial.distance import cdist, jensenshannon
 
 from attncli import RequestError
-from attncli.analysis import distances
-from attncli.analysis.distances import Distances, clustered, divergence_sums, embedded
+from attncli.corpus import sums
+from attncli.corpus.sums import Distances, clustered, divergence_sums, embedded
 
 
 def some_weights(seed: int, heads: int = 4, queries: int = 3, keys: int = 6) -> np.ndarray:
@@ -61,6 +61,6 @@ def test_few_heads_or_equal_ones_are_one_cluster_in_one_place(heads):
 
 
 def test_without_the_libraries_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(distances, "find_spec", lambda name: None if name == "sklearn" else name)
+    monkeypatch.setattr(sums, "find_spec", lambda name: None if name == "sklearn" else name)
     with pytest.raises(RequestError, match=r'scikit-learn: pip install "\.\[stats\]" in '):
         Distances.of(np.zeros((3, 3)))

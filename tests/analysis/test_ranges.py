@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import attention_records
 
-from attncli.analysis import ranges
-from attncli.analysis.record_statistics import record_sums
-from attncli.analysis.statistics import FIGURES, Sums
+from attncli.corpus import statistics as ranges
+from attncli.corpus.statistics import record_sums
+from attncli.corpus.sums import FIGURES, Sums
 
 
 @st.composite

@@ -8,7 +8,7 @@ from records import record_of
 from records import tokens_of as made_up_tokens
 
 from attncli import RequestError, corpus_statistics
-from attncli.analysis.record_statistics import record_statistics
+from attncli.corpus.statistics import record_statistics
 
 TEXTS = ["The unbelievable cat sat on the mat, and the dog sat too.", "It is big.", "中文, and the cat"]
 

@@ -9,18 +9,9 @@ from hypothesis import strategies as st
 from records import record_of, tokens_of
 
 from attncli import RequestError
-from attncli.analysis.patterns import summarise
-from attncli.analysis.statistics import (
-    BROAD,
-    FIGURES,
-    LINEAR,
-    PATTERNS,
-    Counting,
-    HeadStatistics,
-    Statistics,
-    Sums,
-    factors,
-)
+from attncli.analysis.patterns import BROAD, PATTERNS, summarise
+from attncli.corpus.statistics import HeadStatistics, Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, factors
 from attncli.record import ModelInfo
 from attncli.text.windows import Window, word_numbers
 
@@ -159,7 +150,7 @@ def test_what_can_not_be_counted_is_refused_with_what_can():
 
 
 def test_distances_are_refused_before_anything_is_counted_where_their_libraries_are_missing(monkeypatch):
-    monkeypatch.setattr("attncli.analysis.distances.find_spec", lambda name: None)
+    monkeypatch.setattr("attncli.corpus.sums.find_spec", lambda name: None)
     assert Counting().distances is False
     with pytest.raises(RequestError, match=r'pip install "\.\[stats\]" in '):
         Counting(distances=True)

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from mutations import mutated, mutated_array
 
 from attncli import RequestError
-from attncli.analysis.distances import Distances
-from attncli.analysis.statistics import FIGURES, LINEAR, PATTERNS, Statistics, Sums
-from attncli.analysis.statistics_files import (
+from attncli.analysis.patterns import PATTERNS
+from attncli.corpus.statistics import (
     CSV_HEADER,
-    check_statistics,
+    Statistics,
+    _check_statistics,
     document,
     load_statistics,
     save_statistics,
 )
+from attncli.corpus.sums import FIGURES, LINEAR, Distances, Sums
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
@@ -182,7 +183,7 @@ def write(folder: Path, text: str) -> Path:
         (edited("distances", "divergence", 0, 0, value=-1), "divergence is -1"),
         (edited("distances", "clusters", value=[3] * 6), "clusters are numbered [3]"),
         (edited("distances", "embedding", 0, value=[1]), "embedding 0 is [1], and not a list of 2"),
-        (edited("changes", value=[]), "of which this version knows nothing"),
+        (edited("changes", value=[]), "which this version does not know"),
     ],
 )
 def test_what_no_corpus_gives_is_refused_in_words(wrong, said, tmp_path):
@@ -194,8 +195,8 @@ def test_what_no_corpus_gives_is_refused_in_words(wrong, said, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[" * 100_000, "nested too deep"),
-        (json.dumps(edited("entropy_limit", value=float("nan"))), "NaN is no number"),
+        ("[" * 100_000, "nested too deeply"),
+        (json.dumps(edited("entropy_limit", value=float("nan"))), "NaN is not a number"),
         (json.dumps(edited("texts", value="@")).replace('"@"', "1e400"), "texts is inf"),
         (json.dumps(edited("entropy_limit", value="@")).replace('"@"', "1e400"), "entropy_limit is inf"),
     ],
@@ -218,7 +219,7 @@ def loaded(path: Path) -> None:
     except RequestError as error:
         assert "\n" not in str(error) and len(str(error)) < 300
     else:
-        check_statistics(found)
+        _check_statistics(found)
         assert json.dumps(document(found), allow_nan=False)
         assert " ".join(found.parts).isprintable()
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from attncli.analysis.statistics import FIGURES
-from attncli.analysis.window_sums import plain_part
+from attncli.corpus.sums import FIGURES, plain_part
 from attncli.text.windows import Window, windows
 
 

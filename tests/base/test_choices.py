@@ -8,12 +8,13 @@ import torch
 
 from attncli import RequestError, load_model
 from attncli.align import checkpoint, networks, train
-from attncli.analysis.statistics import FIGURES, LINEAR, MEANING, PATTERNS, Counting
+from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
 from attncli.base.choices import check, names, several
 from attncli.checks.agreement import THEIR_OWN
 from attncli.checks.tolerance import TOLERANCES
+from attncli.corpus.sums import FIGURES, LINEAR, MEANING, Counting
 from attncli.models.engine import DTYPES
 from attncli.record import Request
 

@@ -21,7 +21,7 @@ from own_attention import MINE
 
 from attncli.checks import bench_maps, timing
 from attncli.models import loading
-from attncli.models.engine import NEEDED
+from attncli.models.engine import NEEDS_OWN
 
 OTHER = "the mat sat on the cat"
 TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
@@ -236,7 +236,7 @@ def test_a_command_works_or_says_why_not(ends_well, kind, name):
         assert result.code == 0
     elif name in ABOUT_OUR_OWN and kind not in OWN:
         line = result.err.splitlines()[-1]
-        assert result.code == 2 and f"{NEEDED}, and there is none for ./{kind}: " in line
+        assert result.code == 2 and f"{NEEDS_OWN}, but none exists for ./{kind}: " in line
     elif kind in NO_TEXT:
         assert f"reads {NO_TEXT[kind]}" in (result.out if name == "explore" else result.err)
     else:

@@ -79,7 +79,7 @@ def test_a_port_in_use_is_one_line(refused, tmp_path):
         other.listen()
         port = other.getsockname()[1]
         line = refused("serve", "--port", port, "-m", tmp_path / "no-model", TEXT)
-    assert f"port {port} is in use: give another --port, or none, and a free one is found" in line
+    assert f"port {port} is in use: use another --port, or omit it to find a free one" in line
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ import pytest
 from windows import corpus, sums_of
 
 from attncli import Notice, RequestError, load_model
-from attncli.analysis.statistics import Counting
-from attncli.analysis.statistics_files import document
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.reducer import Reducer
-from attncli.corpus.shards.where import Where
-from attncli.corpus.statistics import CountedHeads, corpus_statistics, count_files
+from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
+from attncli.corpus.running import Where
+from attncli.corpus.statistics import document
+from attncli.corpus.sums import Counting
+from attncli.corpus.texts import Reading
 
 TEXTS = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
 
@@ -182,7 +181,7 @@ def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
 def test_another_model_in_its_place_is_told(counted, tiny):
     work, _ = counted
     moved = replace(work.away(), opening=replace(work.opening, name=str(tiny())))
-    with pytest.raises(RequestError, match="is another model here than where this was asked for"):
+    with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)
 
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.window_sums import Part
-from attncli.corpus.sums import divide_rows, reduced, weighted_sums
+from attncli.corpus.batch_sums import divide_rows, reduced, weighted_sums
+from attncli.corpus.sums import Part
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**32 - 1))

@@ -14,9 +14,9 @@ from shell import environment, run_line
 
 from attncli import load_model
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.plan import Plan
-from attncli.corpus.shards.where import Where
+from attncli.corpus.running import Where
+from attncli.corpus.shards import Plan
+from attncli.corpus.texts import Reading
 from attncli.effects.question import Asking
 from attncli.features.ablate import Rows, Silencing, Ways, ablate, mean_slope, removal_orders
 from attncli.features.ablate.files import AblatedTexts, ablate_files
@@ -197,7 +197,7 @@ def test_interrupted_it_says_what_there_is(model, expected, files, texts):
 
 def test_a_plan_has_other_names_for_shards_that_read_the_same(tmp_path):
     """The one may be measured on, and the other not."""
-    from attncli.corpus.inputs.files import Input
+    from attncli.corpus.files import Input
 
     same = Input("a.txt", "/a.txt", 5, digest="d")
     one, other = Plan([same, same], shard_bytes=5).shards()

@@ -234,7 +234,7 @@ def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
     [
         (("cat", "dog"), "padding", "no token 'dog' in the text"),
         (("cat", "mat"), "causal", "from 'cat' to 'mat' there is nothing to cut: the mask"),
-        (("cat#2", "mat"), "padding", "'cat' is there 1 times"),
+        (("cat#2", "mat"), "padding", "'cat' occurs 1 time"),
     ],
 )
 def test_what_can_not_be_cut(minilm, names, mask, said):

@@ -48,7 +48,7 @@ def test_the_last_layer_is_meant_where_none_is_named(attncli):
     assert asked(attncli, "--method", "rollout") == asked(attncli, "--method", "rollout", "-l", "-1")
 
 
-@pytest.mark.parametrize("extra", [(), ("-o", "flow.svg")])
+@pytest.mark.parametrize("extra", [(), ("-o", "flow.svg"), ("-o", "flow.npz")])
 def test_one_query_is_its_row_of_all(attncli, tmp_path, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
     [layer] = asked(attncli, "-l", "3")["layers"]

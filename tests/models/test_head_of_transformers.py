@@ -45,7 +45,7 @@ def case(request, foreign):
         read = getattr(tokens, "read", tokens)
         inputs = {"input_ids": torch.tensor([read.ids])}
         if model.paired:
-            inputs["decoder_input_ids"] = torch.tensor([model.written(read, TARGET)[0].ids])
+            inputs["decoder_input_ids"] = torch.tensor([model.decoder_input(read, TARGET)[0].ids])
         made = network(**inputs, output_attentions=True)
         hook.remove()
     maps = made[f"{part}_attentions" if part == "cross" or model.paired else "attentions"][LAYER][0]

@@ -148,7 +148,7 @@ class Ablate(CorpusFeature):
         layers, heads = self.layer or "all", self.head or "all"
         if not self.file:
             return _report(ablate(opened, texts, ways, layers, heads, asking, progress), self.top, [])
-        from attncli.corpus.inputs.reading import Reading
+        from attncli.corpus.texts import Reading
         from attncli.features.ablate.files import ablate_files
 
         reading = Reading(
@@ -668,7 +668,7 @@ def _curves_table(curves: Sequence[Curve]) -> Table:
 
 def _can_run(files: list[str]) -> bool:
     """Return whether `run` takes these files: one file of lines."""
-    from attncli.corpus.inputs.kinds import is_compressed, is_json, is_table
+    from attncli.corpus.files import is_compressed, is_json, is_table
 
     [one, *others] = files
     lines = not (is_compressed(one) or is_json(one) or is_table(one))

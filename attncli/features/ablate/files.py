@@ -26,15 +26,11 @@ import torch
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.schema import fields, text
-from attncli.corpus.cores import pool
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.reading import Line, Reading
-from attncli.corpus.of_model import OfModel
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.plan import Shard
-from attncli.corpus.shards.running import Show, silent
-from attncli.corpus.shards.where import Where
-from attncli.corpus.shards.work import Arrays, Counts, Seen
+from attncli.corpus.files import whole_files
+from attncli.corpus.of_model import OfModel, pool
+from attncli.corpus.running import Corpus, Show, Where, go_through, silent
+from attncli.corpus.shards import Arrays, Counts, Seen, Shard
+from attncli.corpus.texts import Line, Reading
 from attncli.effects.question import OPTIONS, Asking, Question, question
 from attncli.features.ablate import (
     MEASURING,
@@ -85,17 +81,17 @@ def ablate_files(
     A KeyboardInterrupt ends it early: the result of the first round so far is `partial`, without curves, and a Notice
     says so. Before the first text is done, it is raised.
 
-    Raises RequestError as reading, `ablate` and `going_through` do, and where there is no text.
+    Raises RequestError as reading, `ablate` and `go_through` do, and where there is no text.
     """
     model = require_tapped(model, asking.which)
     corpus = Corpus(files, reading)
-    if any(one.is_stream for one in corpus.inputs()):
-        where.check(corpus.inputs())
-        lines = reading.texts(whole(corpus.inputs()))
+    if any(one.is_stream for one in corpus.inputs):
+        where.check(corpus.inputs)
+        lines = reading.texts(whole_files(corpus.inputs))
         questions = (one for _, _, one in LineQuestions(model, reading, asking).of(lines))
         return ablation(model, questions, ways, layers, heads, asking.mask)
     first = AblatedTexts.of(model, reading, ways, layers, heads, asking)
-    found = going_through(first, corpus, where, show)
+    found = go_through(first, corpus, where, show)
     if not len(found.total):
         if found.partial:
             raise KeyboardInterrupt
@@ -103,7 +99,7 @@ def ablate_files(
     made = first.silencing.ablation(model.info, model.usual_mask(asking.mask), found.total)
     if len(found.total) > 1 and not found.partial:
         second = first.then(removal_orders(made, mean_slope(found.total["slopes"][ORDERING])), found.total)
-        found = going_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
+        found = go_through(second, corpus, where.inside(f"curves-{second.asked[ORDER][:12]}"), show)
         made = replace(made, curves=curves_of(second.orders, found.total["held"]))
     if not found.partial:
         return made
@@ -137,7 +133,7 @@ class LineQuestions:
         except RequestError as error:
             if not self.reading.skip_bad and not isinstance(error, Unreadable):
                 raise RequestError(f"{line.place}: {error}") from error
-            self.reading.bad(line, str(error))
+            self.reading.refuse(line, str(error))
             return None
 
 

@@ -117,7 +117,7 @@ class Diff(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         suffix = "" if self.path is None else self.path.suffix.lower()
-        if suffix in ALL_CELLS:
+        if suffix in ALL_CELLS and not self.printed:
             self.refuse(f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()
         if self.words:

@@ -1,4 +1,4 @@
-"""The server itself: its socket, its first page, and its end."""
+"""Run the server: its socket, its first page, and its end."""
 
 import asyncio
 import errno
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from attncli.live.server.guard import Lock
     from attncli.page.live import LivePage
 
-BACKLOG = 128  # connections that the system keeps until they are taken
+BACKLOG = 128  # connections that the system queues
 LONGEST_HEAD = 2**14  # bytes of a request's head
-ENDING = 2  # seconds that answers have to end in
+ENDING = 2  # seconds for responses to finish at the end
 
 
 def check_installed() -> None:
-    """Raises RequestError where what the server is made of is not there."""
+    """Raises RequestError if the server's packages are not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -32,7 +32,7 @@ def check_installed() -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that nobody else has; port 0: any that is free. Raises RequestError when there is none."""
+    """Return a listening socket; port 0 selects a free port. Raises RequestError if none is available."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -43,11 +43,9 @@ def bind(host: str, port: int) -> socket.socket:
         found.listen(BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise RequestError(
-                f"port {port} is in use: give another --port, or none, and a free one is found"
-            ) from error
+            raise RequestError(f"port {port} is in use: use another --port, or omit it to find a free one") from error
         if error.errno == errno.EACCES:
-            raise RequestError(f"port {port} may not be used: give one from 1024 on, or none") from error
+            raise RequestError(f"port {port} may not be used: use one of at least 1024, or omit --port") from error
         raise RequestError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
     return found
 
@@ -55,7 +53,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(site: Site, listening: socket.socket, host: str) -> Iterator[str]:
     """Yield the address, token and all, as soon as the server answers; then answer until Ctrl-C, an orderly end.
 
-    Raises RequestError when the first text can't be shown.
+    Raises RequestError if the first text can't be displayed.
     """
     from attncli.live.server.guard import Lock
 
@@ -81,7 +79,7 @@ async def until_started(server: "Server", serving: "asyncio.Task[None]") -> None
 
 
 def server_of(site: Site, lock: "Lock") -> "Server":
-    """The server, with its page made and its model warm. Raises RequestError as `serve` does."""
+    """Build the server, its page, and a warmed-up model. Raises RequestError as `serve` does."""
     import uvicorn
 
     from attncli.live.server import guard as limits
@@ -110,7 +108,7 @@ def server_of(site: Site, lock: "Lock") -> "Server":
 
 
 def first_page(site: Site) -> "LivePage":
-    """The page as it is opened, with the first text. Raises RequestError as `Session.records` does."""
+    """Build the initial page with the first text. Raises RequestError as `Session.records` does."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
     from attncli.page import Start
@@ -127,7 +125,7 @@ def first_page(site: Site) -> "LivePage":
 
 
 def warm(site: Site) -> None:
-    """What is done once is done before somebody waits for it: with q and k, in the thread that will do it again."""
+    """Do all one-time work, including q and k, in the model's thread before a user waits for it."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
     from attncli.models.tapped import tapped

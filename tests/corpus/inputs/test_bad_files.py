@@ -11,8 +11,8 @@ import zstandard
 from corpora import as_arrow, as_parquet, pieces
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs.files import BadFile, Input, Piece
-from attncli.corpus.inputs.reading import Reading
+from attncli.corpus.files import BadFile, Input, Piece
+from attncli.corpus.texts import Reading
 
 LINES = b"".join(b"line %d of some text\n" % number for number in range(9000))
 

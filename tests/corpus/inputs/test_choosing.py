@@ -8,11 +8,10 @@ import pytest
 from corpora import FORMS, pieces
 
 from attncli import RequestError
-from attncli.corpus.inputs.choosing import end_of
-from attncli.corpus.inputs.files import BadFile
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.inputs.treebank import TreebankReading
+from attncli.corpus.files import BadFile
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.texts import Reading, end_of
+from attncli.corpus.treebank import TreebankReading
 
 TEXTS = [f"text number {number}" for number in range(4000)]
 

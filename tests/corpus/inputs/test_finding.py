@@ -14,13 +14,11 @@ import pytest
 from corpora import FORMS, as_arrow, as_parquet, pieces, save_dataset
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs import digests
-from attncli.corpus.inputs.digests import digested
-from attncli.corpus.inputs.files import BadFile, Input, whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.kinds import TREEBANKS
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.plan import Plan
+from attncli.corpus import files as corpus_files
+from attncli.corpus.files import TREEBANKS, BadFile, Input, digested, whole_files
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.shards import Plan
+from attncli.corpus.texts import Reading
 
 NAMES = [
     "b.txt",
@@ -243,7 +241,7 @@ def test_a_digest_is_of_the_content_and_not_made_where_it_is_known(tmp_path, mem
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     ]
     assert [replace(file, digest="") for file in found] == inputs
-    monkeypatch.setattr(digests, "content_digest", lambda one: "read")
+    monkeypatch.setattr(corpus_files, "_content_digest", lambda one: "read")
     known = {(file.at, file.stamp): file.digest for file in found}
     assert [file.digest for file in digested(inputs, known)] == [one, "read", "read"]
     (tmp_path / "a.txt").write_bytes(b"two")
@@ -260,14 +258,14 @@ def test_a_file_that_changes_between_is_told_of(tmp_path):
     path.write_bytes(b"one\ntwo\n")
     inputs = find_inputs([str(path)])
     path.write_bytes(b"1\n2\n")
-    for read in (digested, lambda inputs: list(Reading().texts(whole(inputs)))):
+    for read in (digested, lambda inputs: list(Reading().texts(whole_files(inputs)))):
         with pytest.raises(BadFile, match="has changed: it had 8 bytes and has 4 now"):
             read(inputs)
     path.write_bytes(b"two\none\n")
     os.utime(path, ns=(1, 1))
     with pytest.raises(BadFile, match="has changed since"):
         digested(inputs)
-    reading = Reading().texts(whole(find_inputs([str(path)])))
+    reading = Reading().texts(whole_files(find_inputs([str(path)])))
     assert next(reading).text == "two"
     with path.open("ab") as file:
         file.write(b"more")

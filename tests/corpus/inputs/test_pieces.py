@@ -9,14 +9,12 @@ from corpora import FORMS, pieces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.corpus.inputs import lines, reading
-from attncli.corpus.inputs.choosing import end_of
-from attncli.corpus.inputs.files import Piece, whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.kinds import TREEBANKS
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.inputs.treebank import TreebankReading
-from attncli.corpus.shards.plan import Plan
+from attncli.corpus import texts as corpus_texts
+from attncli.corpus.files import TREEBANKS, Piece, whole_files
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.shards import Plan
+from attncli.corpus.texts import Reading, end_of
+from attncli.corpus.treebank import TreebankReading
 
 # Of few kinds, so that line ends, empty lines and marks meet often.
 RAW = st.lists(st.sampled_from(["\n", "\n", "\r\n", " ", "\ufeff", "a", "é", "猫😀", "\u2028", "\xa0", "#", "b c"]))
@@ -51,7 +49,7 @@ def test_of_lines_and_paragraphs(folder, suffix, options, content, again, size):
         (folder / f"{name}.{suffix}").write_bytes(pack("".join(parts).encode()))
     inputs = find_inputs([str(folder / f"{name}.{suffix}") for name in "ab"])
     every = Reading(**options)
-    texts = seen(every.texts(whole(inputs)))
+    texts = seen(every.texts(whole_files(inputs)))
     by_hand = [
         paragraph
         for parts in (content, again)
@@ -98,8 +96,8 @@ def test_a_piece_in_which_no_paragraph_begins_is_not_read_further_than_it_goes(f
     path = folder / "one.txt"
     path.write_bytes(b"a line\n" * 1000)
     [one] = find_inputs([str(path)])
-    read, every = [], lines.lines_from
-    monkeypatch.setattr(lines, "lines_from", lambda piece: (read.append(line) or line for line in every(piece)))
+    read, every = [], corpus_texts._lines_from
+    monkeypatch.setattr(corpus_texts, "_lines_from", lambda piece: (read.append(line) or line for line in every(piece)))
     assert list(Reading(paragraphs=True).texts([Piece(one, 700, 1400)])) == []
     assert [line.at for line in read] == list(range(700, 1401, 7))
 
@@ -110,7 +108,7 @@ def test_of_every_form(folder, name, texts, size):
     path = folder / name
     path.write_bytes(FORMS[name](texts))
     inputs = find_inputs([str(path)])
-    found = seen(Reading().texts(whole(inputs)))
+    found = seen(Reading().texts(whole_files(inputs)))
     assert [text for *_, text in found] == [text.strip() for text in texts if text.strip()]
     assert apart(lambda shard: seen(Reading().texts(shard)), inputs, size) == found
     assert [number for _, number, _, _ in found] == [n for n, text in enumerate(texts, 1) if text.strip()]
@@ -124,10 +122,9 @@ def test_of_lines_and_paragraphs_that_are_too_long(folder, options, content, siz
     path.write_bytes("".join(content).encode())
     inputs, every = find_inputs([str(path)]), Reading(skip_bad=True, **options)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (lines, reading):
-            patch.setattr(module, "LONGEST", 100)
-        patch.setattr(lines, "CHUNK", 7)
-        assert apart(lambda shard: seen(every.texts(shard)), inputs, size) == seen(every.texts(whole(inputs)))
+        patch.setattr(corpus_texts, "LONGEST", 100)
+        patch.setattr(corpus_texts, "CHUNK", 7)
+        assert apart(lambda shard: seen(every.texts(shard)), inputs, size) == seen(every.texts(whole_files(inputs)))
 
 
 def test_messages_have_the_lines_of_the_file_whatever_the_pieces(folder):
@@ -144,7 +141,7 @@ def test_messages_have_the_lines_of_the_file_whatever_the_pieces(folder):
     expected = [f"skipped {path}, line {5 * n + k}: not UTF-8 at byte 0" for n in range(20) for k in (2, 5)]
     for size in (1, 7, 50):
         assert told(lambda size=size: apart(lambda shard: list(every.texts(shard)), inputs, size)) == expected
-        lines.known.clear()
+        corpus_texts._known_lines.clear()
         backwards = told(lambda size=size: [list(every.texts(shard)) for shard in shards(inputs, size)[::-1]])
         assert sorted(backwards) == sorted(expected)
 
@@ -164,7 +161,7 @@ def test_of_sentences(folder, content, mark, end, size):
     path = folder / "bank.conllu"
     path.write_bytes((mark + "".join(content) + end).encode())
     inputs = find_inputs([str(path)], TREEBANKS)
-    found = list(TreebankReading().sentences(whole(inputs)))
+    found = list(TreebankReading().sentences(whole_files(inputs)))
     assert len(found) == sum(part.startswith("1") for part in [*content, end])
     assert apart(lambda shard: list(TreebankReading().sentences(shard)), inputs, size) == found
     for limit in range(1, len(found) + 1):
@@ -185,9 +182,9 @@ def test_a_plan_that_ends_has_the_first_texts(folder, name, options, texts, size
     path = folder / name
     path.write_bytes(FORMS[name](texts))
     inputs = find_inputs([str(path), str(path)])
-    every = seen(Reading(**options).texts(whole(inputs)))
+    every = seen(Reading(**options).texts(whole_files(inputs)))
     some = Reading(limit=limit, **options)
-    assert seen(some.texts(whole(inputs))) == every[:limit]
+    assert seen(some.texts(whole_files(inputs))) == every[:limit]
     end = end_of(some, inputs)
     assert (end is None) == (limit > len(every))
     assert apart(lambda shard: seen(some.texts(shard)), inputs, size, end) == every[:limit]
@@ -199,5 +196,5 @@ def test_a_plan_that_ends_has_the_first_paragraphs(folder, content, size, limit)
     path.write_bytes("".join(content).encode())
     inputs, some = find_inputs([str(path)]), Reading(paragraphs=True, limit=limit)
     found = apart(lambda shard: seen(some.texts(shard)), inputs, size, end_of(some, inputs))
-    assert found == seen(Reading(paragraphs=True).texts(whole(inputs)))[:limit]
-    assert pieces(path) == whole(inputs)
+    assert found == seen(Reading(paragraphs=True).texts(whole_files(inputs)))[:limit]
+    assert pieces(path) == whole_files(inputs)

@@ -8,15 +8,15 @@ import sys
 import pytest
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs import lines, reading
-from attncli.corpus.inputs.files import whole
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
+from attncli.corpus import texts as corpus_texts
+from attncli.corpus.files import whole_files
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.texts import Reading
 from attncli.text import tokenizer as stretches
 
 
 def pieces(*paths):
-    return whole(find_inputs([str(path) for path in paths]))
+    return whole_files(find_inputs([str(path) for path in paths]))
 
 
 def texts(path, **options):
@@ -28,8 +28,7 @@ def short(monkeypatch):
     """`short()`: no line is read that has more than 100 bytes."""
 
     def make():
-        monkeypatch.setattr(lines, "LONGEST", 100)
-        monkeypatch.setattr(reading, "LONGEST", 100)
+        monkeypatch.setattr(corpus_texts, "LONGEST", 100)
 
     return make
 
@@ -136,7 +135,7 @@ def test_files_that_cannot_be_read_and_readings_that_exclude_each_other(tmp_path
 def test_a_text_without_tokens_is_a_bad_line(minilm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(b"good\n\x00\x01\ngood\n")
-    with pytest.raises(RequestError, match=r"line 2.*nothing in it"):
+    with pytest.raises(RequestError, match=r"line 2.*has no characters"):
         list(map(list, Reading().windows(pieces(path), minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
         found = list(map(list, Reading(skip_bad=True).windows(pieces(path), minilm.tokenizer)))
@@ -148,7 +147,7 @@ def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch)
         monkeypatch.setattr(stretches, name, value)
     path = tmp_path / "corpus.txt"
     path.write_text("good\n" + "the cat sat " * 900 + "x" * 3000 + "\ngood\n")
-    with pytest.raises(RequestError, match=r"line 2: from its character \d+,\d\d\d on .*--skip-bad"):
+    with pytest.raises(RequestError, match=r"line 2: from character \d+,\d\d\d on .*--skip-bad"):
         list(map(list, Reading().windows(pieces(path), minilm.tokenizer)))
     with pytest.warns(Notice, match="line 2"):
         found = list(map(list, Reading(skip_bad=True).windows(pieces(path), minilm.tokenizer)))

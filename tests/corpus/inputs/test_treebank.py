@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
 from attncli.base.errors import install_hint
-from attncli.corpus.inputs.treebank import cycle
+from attncli.corpus.treebank import _find_cycle
 
 
 def row(number, form, head, relation):
@@ -147,14 +147,14 @@ def test_files_that_can_not_be_read(tmp_path):
 
 @given(trees())
 def test_a_tree_has_no_cycle(heads):
-    assert cycle(heads) is None
+    assert _find_cycle(heads) is None
 
 
 @given(trees(), st.data())
 def test_a_root_that_hangs_on_what_hangs_on_it_closes_a_cycle(heads, data):
     root = heads.index(None)
     heads[root] = data.draw(st.integers(0, len(heads) - 1))
-    assert cycle(heads) == 0  # now no word leads to a root
+    assert _find_cycle(heads) == 0  # now no word leads to a root
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
@@ -174,7 +174,7 @@ def test_a_sentence_that_is_none_is_passed_over_where_that_is_asked_for(treebank
 
 
 def test_a_sentence_is_never_longer_than_any_line_may_be(treebank, monkeypatch):
-    monkeypatch.setattr("attncli.corpus.inputs.treebank.LONGEST", 100)
+    monkeypatch.setattr("attncli.corpus.treebank.LONGEST", 100)
     path = treebank([row(number, "x", number - 1, "dep") for number in range(1, 9)])
     with pytest.raises(RequestError, match="line 5: too much for one sentence"):
         read(path)

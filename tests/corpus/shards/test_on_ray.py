@@ -11,9 +11,8 @@ import pytest
 from counted_words import ListedWords, Words
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.where import Where
+from attncli.corpus.running import Corpus, Where, go_through
+from attncli.corpus.texts import Reading
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -32,7 +31,7 @@ def go(tmp_path, lines, skip_bad=False, **where):
     (tmp_path / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
     reading = Reading(skip_bad=skip_bad)
     place = Where(on="ray", workers=2, shard_bytes=1, **where)
-    return going_through(ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), place)
+    return go_through(ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), place)
 
 
 def words(lines) -> Words:

@@ -14,15 +14,14 @@ import pytest
 from counted_words import ListedWords, Words
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.where import Where
+from attncli.corpus.running import Corpus, Where, go_through
+from attncli.corpus.texts import Reading
 
 
 def go(tmp_path, lines, skip_bad=False, **where):
     (tmp_path / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
     reading = Reading(skip_bad=skip_bad)
-    return going_through(
+    return go_through(
         ListedWords(reading), Corpus([str(tmp_path / "corpus.txt")], reading), Where(shard_bytes=1, **where)
     )
 
@@ -100,11 +99,11 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
     (tmp_path / "corpus.txt").write_text("wait\n" * 200)
     program = f"""
 from counted_words import ListedWords
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.where import Where
+from attncli.corpus.texts import Reading
+from attncli.corpus.running import Corpus, go_through
+from attncli.corpus.running import Where
 if __name__ == "__main__":
-    going_through(ListedWords(), Corpus([{str(tmp_path / "corpus.txt")!r}], Reading()), Where(workers=2, shard_bytes=1))
+    go_through(ListedWords(), Corpus([{str(tmp_path / "corpus.txt")!r}], Reading()), Where(workers=2, shard_bytes=1))
 """
     (tmp_path / "program.py").write_text(program)
     path = os.pathsep.join(sys.path)
@@ -133,11 +132,11 @@ def alive(pid: int) -> bool:
 PROGRAM = """
 import sys
 from counted_words import ListedWords
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.where import Where
+from attncli.corpus.texts import Reading
+from attncli.corpus.running import Corpus, go_through
+from attncli.corpus.running import Where
 if __name__ == "__main__":
-    found = going_through(ListedWords(), Corpus([sys.argv[1]], Reading()), Where(workers=2, shard_bytes=1))
+    found = go_through(ListedWords(), Corpus([sys.argv[1]], Reading()), Where(workers=2, shard_bytes=1))
     print(len(found.total.words))
 """
 

@@ -12,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
-from attncli.corpus.inputs.files import BadFile
-from attncli.corpus.inputs.finding import find_inputs
-from attncli.corpus.inputs.reading import Reading
-from attncli.corpus.shards.engine import Counted, Failed, count
-from attncli.corpus.shards.folder import folder_at
-from attncli.corpus.shards.going import Corpus, going_through
-from attncli.corpus.shards.here import here
-from attncli.corpus.shards.plan import Plan
-from attncli.corpus.shards.running import run
-from attncli.corpus.shards.where import Where
+from attncli.corpus.engines import Counted, Failed, count, here
+from attncli.corpus.files import BadFile
+from attncli.corpus.finding import find_inputs
+from attncli.corpus.folder import folder_at
+from attncli.corpus.running import Corpus, Where, go_through, run
+from attncli.corpus.shards import Plan
+from attncli.corpus.texts import Reading
 
 WORK = ListedWords()
 
@@ -137,7 +134,7 @@ def test_what_can_not_be_counted_is_an_error_or_skipped_with_a_notice(plan):
         found = run(WORK, plan(70), engine, skip_bad=True)
     said = [str(one.message) for one in told]
     assert [f"skipped {one}" for one in found.skipped] == said[:2]
-    assert said[2:] == [f"a shard was counted again {found.retried} times, after whoever had it failed"]
+    assert said[2:] == [f"a shard was counted again {found.retried} times, after its worker failed"]
     left = [number for number in range(100) if not 10 <= number < 28]  # nine lines of 8 bytes are a shard
     assert found.total.words[1::2] == tuple(map(str, left))
     assert found.retried == 2 + found.total.texts // 9 + 1
@@ -159,7 +156,7 @@ def test_what_workers_have_to_say_is_said_once(plan):
 
 
 def go(path, reading=Reading(), work=WORK, **where):
-    return going_through(
+    return go_through(
         replace(work, reading=reading, asked={"--mask": "padding", **reading.asked}),
         Corpus([str(one) for one in path], reading),
         Where(**where),

@@ -10,8 +10,8 @@ import pytest
 from shell import environment
 
 from attncli import Notice, RequestError
-from attncli.corpus.shards import on_ray
-from attncli.corpus.shards.where import Where
+from attncli.corpus import on_ray
+from attncli.corpus.running import Where
 
 LIMIT = 15.0  # seconds in all
 
@@ -82,7 +82,7 @@ def test_a_cluster_that_answers_is_asked_once():
 
 @pytest.mark.parametrize("on", ["here", "ray"])
 def test_nothing_is_asked_where_no_address_is_named(on, monkeypatch):
-    monkeypatch.setattr(on_ray, "why_unreachable", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(on_ray, "_why_unreachable", lambda *_: pytest.fail("asked"))
     Where(on=on).check([])
 
 
@@ -96,7 +96,7 @@ def test_all_limits_together_are_short():
     """Ray's client tries so many times; it reads how long each may take when it is imported."""
     pytest.importorskip("ray")
     program = (
-        "import inspect; from attncli.corpus.shards import on_ray; on_ray.imported();"
+        "import inspect; from attncli.corpus import on_ray; on_ray._import_ray();"
         "from ray.util.client import worker;"
         "print(worker.MAX_TIMEOUT_SEC, inspect.signature(worker.Worker).parameters['connection_retries'].default)"
     )

@@ -39,7 +39,7 @@ def test_what_a_configuration_says():
     [
         ({"rotary_value": 1}, "rotary_value is 1, not true or false"),
         ({"embedding_size": "x" * 999}, "embedding_size is 'xx"),
-        ({"hidden_size": 36}, "heads of 3 elements can't be turned in pairs"),
+        ({"hidden_size": 36}, "heads of 3 elements can't be rotated in pairs"),
     ],
 )
 def test_a_wrong_value_is_named(changes, says):
@@ -109,7 +109,7 @@ def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, kind, read):
     if read:
         assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]
         return
-    with pytest.raises(RequestError, match=r"cuts a text into words with rjieba.*add --engine transformers"):
+    with pytest.raises(RequestError, match=r"splits words with rjieba.*add --engine transformers"):
         load_model(str(directory), device="cpu")
 
 
