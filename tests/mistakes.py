@@ -146,7 +146,11 @@ MISTAKES = (
         "self.kept[text][layer, where, units, key_units] += sums",
         "self.kept[text][layer, where, units, key_units] = sums",
     ),
-    Mistake("terminal: rows are numbered from 1", ", token in enumerate(shown)]", ", token in enumerate(shown, 1)]"),
+    Mistake(
+        "terminal: rows are numbered from 1",
+        'Axis("", tokens.shown, range(len(tokens)))',
+        'Axis("", tokens.shown, range(1, len(tokens) + 1))',
+    ),
     Mistake("cut: query and key swapped", "made[:, :, queries, keys] = True", "made[:, :, keys, queries] = True"),
     Mistake("cut: the rest is not kept", "if self.keep_rest else Hide", "if not self.keep_rest else Hide"),
     Mistake(
@@ -177,9 +181,12 @@ MISTAKES = (
         "            left -= count\n",
         "",
     ),
-    Mistake("law of [PAD] has no [PAD]", "model.hidden_states(padded, mask))", "model.hidden_states(tokens, mask))"),
+    Mistake(
+        "law of [PAD] has no [PAD]",
+        'engine.hidden_states(padded, "padding"))',
+        'engine.hidden_states(tokens, "padding"))',
+    ),
     Mistake("first [END] ends all texts", "(written == END).any(dim=1).all()", "(written == END).any(dim=1).any()"),
-    Mistake("run --json -o prints no record", "        records = iter(kept)\n", ""),
     Mistake(
         "compare --dtype float64 never ends with 1",
         'tells a mistake, which stays, from rounding, which goes")\n        raise typer.Exit(1)',

@@ -66,5 +66,5 @@ def test_statistics_of_a_closed_network_are_of_its_own_mask(tmp_path):
     with table_of_models.prepared(tmp_path):
         refused = table_of_models.run(["stats", "-m", ".", "--mask", "none", "lines.txt"])
         found = table_of_models.run(["stats", "-m", ".", "--json", "lines.txt"])
-    assert refused.code == 2 and re.search("has the causal mask built in: leave --mask out$", refused.err.strip())
+    assert refused.code == 2 and re.search("has the causal mask built in: omit --mask$", refused.err.strip())
     assert json.loads(found.out)["mask"] == "causal"

@@ -117,9 +117,8 @@ def keys_for_values(monkeypatch):
 
 
 def mask_forgotten(monkeypatch):
-    monkeypatch.setattr(
-        meeting, "attend_output", lambda q, k, v, mask, scale: kernels.attend_output(q, k, v, None, scale)
-    )
+    attend_output = meeting.attend_output
+    monkeypatch.setattr(meeting, "attend_output", lambda q, k, v, mask, scale: attend_output(q, k, v, None, scale))
 
 
 def unscaled(monkeypatch):
@@ -170,7 +169,7 @@ def heads_in_order(monkeypatch):
         here, where = chosen(part, asked)
         return here, sorted(where)
 
-    monkeypatch.setattr(taps, "chosen", wrong)
+    monkeypatch.setattr(taps, "select_numbers", wrong)
 
 
 def head_beside_silenced(monkeypatch):

@@ -318,5 +318,5 @@ def test_what_can_not_be_compared_there_is_refused(refused, theirs):
     llama = theirs("llama")
     assert "--against has no effect" in refused("compare", "-q", "-m", llama, "--against", "torch", TEXT)
     assert "--which has no effect" in refused("compare", "-q", "-m", llama, "--which", "decoder", TEXT)
-    assert "leave --target out" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
+    assert "omit --target" in refused("compare", "-q", "-m", llama, "--target", "a cat", TEXT)
     assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)

@@ -400,7 +400,7 @@ def write_treebank(path):
 def test_mask_shows_every_mask_on_a_decoder_and_an_encoder_decoder(attncli, checkpoint, tmp_path):
     shown = attncli("mask", "-m", checkpoint("gpt2"), "-H", "1", TEXT)
     assert shown.code == 0 and "not shown" not in shown.err
-    assert "2.1 causal" in shown.out and "2.1 unmasked" in shown.out and "not tested" in shown.out
+    assert "2.1" in shown.out and "causal" in shown.out and "unmasked" in shown.out and "not tested" in shown.out
     document = json.loads(attncli("mask", "-m", checkpoint("t5"), "--json", TEXT).out)
     assert document["model"]["layers"] == 3  # those of its encoder
     [text] = document["texts"]

@@ -42,6 +42,7 @@ QUICK = ("BertForSequenceClassification", "gpt2", "t5", "vit")
 MODEL = "MODEL"  # stands for the name of the model
 # What each argument is given, by its name. A new one has to be entered here.
 ARGUMENTS = {
+    "action": "show",
     "text": TEXT,
     "first": TEXT,
     "second": OTHER,
@@ -232,7 +233,7 @@ def each(names: Any, quick: Any) -> list[Any]:
 def test_a_command_works_or_says_why_not(ends_well, kind, name):
     """transformers runs what attncli has no network for; no command reads a picture."""
     result = ends_well(kind, plain_call(name))
-    if name == "models show":
+    if name == "models":
         assert result.code == 0
     elif name in ABOUT_OUR_OWN and kind not in OWN:
         line = result.err.splitlines()[-1]

@@ -75,7 +75,7 @@ def test_what_would_not_fit_is_refused(attncli, monkeypatch, tmp_path, words):
     monkeypatch.setattr(room, "SMALL", 0)
     monkeypatch.setattr(room, "available", lambda: 1000)
     refused = attncli(*words, TEXT)
-    assert refused.code == 2 and re.search("maps of (16|20) tokens take", refused.err) and "ask for" in refused.err
+    assert refused.code == 2 and re.search("maps of (16|20) tokens take", refused.err) and "request " in refused.err
     assert len(refused.err.splitlines()) == 1 and not list(tmp_path.iterdir())
 
 

@@ -53,4 +53,4 @@ def test_what_can_not_be_had_with_them(refused, tiny):
     assert "--words has no effect with --terms" in refused("run", *WHERE, "--words", *of)
     assert "--measure has no effect with --terms" in refused("heatmap", *WHERE, "--measure", "norm", *of)
     assert "--vectors L.H -o maps.safetensors saves them" in refused("run", *WHERE, "-o", "a.npz", *of)
-    assert "leave --engine transformers out" in refused("run", *WHERE, "--engine", "transformers", *of)
+    assert "omit --engine transformers" in refused("run", *WHERE, "--engine", "transformers", *of)
