@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from attncli.attention.mistakes import Mistake
-from attncli.base.arrays import Floats
 from attncli.base.printable import printable
 from attncli.checks.code.subject import Subject
-from attncli.record import AttentionRecord
 
 FEW = 3  # checks that a verdict names
 LONGEST = 100  # characters of a line that is shown
@@ -45,35 +43,13 @@ class Diagnosis(NamedTuple):
         return f"{where}{self.remedy}"
 
 
-class Maps(NamedTuple):
-    """One head of a layer on a text: its own map, and the map that the subject gives with the layer's weights.
-
-    theirs, ours: `[query, key]`; theirs is None if it can't be seen.
-    """
-
-    record: AttentionRecord
-    theirs: Floats | None
-    ours: Floats
-
-    def document(self) -> dict[str, Any]:
-        [layer], [head] = self.record.layers, self.record.heads
-        return {
-            "layer": layer,
-            "head": head,
-            "tokens": list(self.record.tokens.text),
-            "shown": list(self.record.tokens.shown),
-            "theirs": None if self.theirs is None else self.theirs.tolist(),
-            "ours": self.ours.tolist(),
-        }
-
-
 @dataclass(frozen=True)
 class Result:
     """The result of a check.
 
     conventions: ways in which it is right that are not the only ones. smallest: the smallest input on which it
     differs, if no mistake explains it. unchecked: parameters that were never given. hint: the option with which it
-    would be right. maps: of a real layer whose weights were put into it.
+    would be right. maps: one head of a layer whose weights were put into it, as `transplant` makes them.
     """
 
     name: str
@@ -84,7 +60,7 @@ class Result:
     smallest: str = ""
     unchecked: tuple[str, ...] = ()
     hint: str = ""
-    maps: Maps | None = None
+    maps: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         """Return <Result: right: MyAttention is attention>."""
@@ -120,7 +96,7 @@ class Result:
             "smallest": self.smallest or None,
             "unchecked": list(self.unchecked),
             "hint": self.hint or None,
-            "maps": None if self.maps is None else self.maps.document(),
+            "maps": self.maps,
             "verdict": self.verdict,
             "right": self.right,
         }

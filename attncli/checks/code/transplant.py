@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from attncli.checks.code.calling import Form, Trial, difference
 from attncli.checks.code.conventions import is_causal
 from attncli.checks.code.fitting import Attention, Fit, describe_failure
 from attncli.checks.code.names import Sizes
-from attncli.checks.code.result import Check, Maps
+from attncli.checks.code.result import Check
 from attncli.checks.code.subject import Subject
 from attncli.checks.code.weights import Reading
 from attncli.checks.passes import AttentionInputs
@@ -90,11 +90,16 @@ class Transplant(NamedTuple):
         return Trial(self.form, self.reading, inputs, returned, self.dtype)
 
 
-def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tuple[list[Check], Maps]:
-    """Compare the output, and the maps of all heads if they can be seen. The attention is made anew."""
+def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tuple[list[Check], dict[str, Any]]:
+    """Compare the output, and the maps of all heads if they can be seen. The attention is made anew.
+
+    Returns the checks, and the data of one head's own map ("ours") and of the one that the subject gives ("theirs").
+    """
     layer = layers("causal" if is_causal(fit.conventions) else "padding")
     [head] = layer.record.heads
-    maps = Maps(layer.record, None, layer.record.map(layer.number, head))
+    tokens = layer.record.tokens
+    maps = {"layer": layer.number, "head": head, "tokens": list(tokens.text), "shown": list(tokens.shown)}
+    maps |= {"ours": layer.record.map(layer.number, head).tolist(), "theirs": None}
     output_name, maps_name = (f"with layer {layer.number}'s weights: its {what}" for what in ("output", "maps"))
     try:
         transplant = put_in(attention, fit, layer)
@@ -112,7 +117,7 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
         note = "it gives none, and there are too many tokens to see them"
         return [*checks, Check(maps_name, None, note=note)], maps
     if theirs.shape[1] == layer.heads:
-        maps = maps._replace(theirs=theirs[0, head].float().numpy())
+        maps["theirs"] = theirs[0, head].float().tolist()
     else:
         ours, note = ours.mean(0, keepdim=True), "their mean over heads"
     gap = difference(theirs[0], ours)

@@ -200,6 +200,40 @@ def test_layouts_precisions_and_causal_attention_are_conventions(thing, conventi
     assert found.right and any(convention in one for one in found.conventions), found
 
 
+def capped(query, key, value, softcap=2.0):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    return (softcap * torch.tanh(scores / softcap)).softmax(-1) @ value
+
+
+def capped_by_a_constant(query, key, value):
+    return capped(query, key, value, 3.0)
+
+
+def windowed(query, key, value, window=3):
+    places = torch.arange(key.shape[-2])
+    offsets = places[-query.shape[-2] :, None] - places
+    return right(query, key, value, (offsets >= 0) & (offsets < window))
+
+
+def windowed_by_a_constant(query, key, value):
+    return windowed(query, key, value, 4)
+
+
+def test_sizes_of_a_softcap_and_a_window_have_names_or_are_refused():
+    for thing, convention in ((capped, "scores capped at 2"), (windowed, "causal, with a window of 3 tokens")):
+        found = attncli.check(thing)
+        assert found.right and convention in found.conventions and not found.unchecked
+    assert "a softcap is known if a parameter or attribute named softcap" in refusal(capped_by_a_constant)
+    assert "it has a window of 4 tokens, and no parameter" in refusal(windowed_by_a_constant)
+
+
+def test_right_code_whose_mask_has_no_known_form_is_refused():
+    def attention(query, key, value, mask=None):
+        return right(query, key, value, None if mask is None else mask.allowed)
+
+    assert "no form of its mask (mask) is understood: give its meaning by --mask-means" in refusal(attention)
+
+
 # --- what is wrong ----------------------------------------------------------------------------------------
 
 
