@@ -622,8 +622,8 @@ def _windows(windows: Windows) -> list[Part]:
     legend = (
         "sees: how many tokens to either side a token of this layer can attend to. of the text: how far away the "
         "tokens can be that it is made of. Below each row of local layers one token's vector was changed. beyond: the "
-        "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. within: "
-        "the largest change of the other vectors."
+        "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
+        "within: the largest change of the other vectors."
     )
     parts: list[Part] = [Table(columns, rows), Sentence(legend)]
     if windows.tokens < windows.shortest:
